@@ -141,6 +141,8 @@ class ExperienceLibrary:
         self._history: list[HistoryEntry] = []
         self._renderer = LibraryRenderer()
         self._results: dict[tuple[str, int], StepResult] = {}
+        self._is_edited = False
+        """The JSON file has what the log does not have; read-only libraries only."""
         self._run_starts: dict[str, LibraryState] = {}
         if read_only:
             self._read_log()
@@ -161,6 +163,22 @@ class ExperienceLibrary:
     def history(self) -> list[HistoryEntry]:
         """All events so far, oldest first."""
         return list(self._history)
+
+    def refresh(self) -> bool:
+        """Read what was appended to the log of a library that was opened read-only.
+
+        Returns:
+            whether it could be read; otherwise the JSON file was edited, and the library has to be opened again.
+
+        Raises:
+            InputError: the log was replaced, or a line of it is invalid.
+        """
+        with self._guard:
+            if self._is_edited:
+                return False
+            self._read_log()
+            self._read_json_only()
+            return not self._is_edited
 
     def recorded(self, run: str, step: int) -> StepResult | None:
         """The result of a step of a run; None if it is not recorded."""
@@ -421,9 +439,10 @@ class ExperienceLibrary:
         content = self._json_content()
         if content is None or content == self._renderer.render(self.state):
             return
+        self._is_edited = not self._history or content != self._renderer.render(self._history[-1].before)
         if not self._history:
             self._remember(self._import_event(parse_library(content, self.json_path)))
-        elif content != self._renderer.render(self._history[-1].before):
+        elif self._is_edited:
             try:
                 self._edit_event(parse_library(content, self.json_path))
             except InputError as error:

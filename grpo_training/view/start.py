@@ -79,7 +79,7 @@ def _serve(store: Store, host: str, port: int, language: str | None) -> None:
 
 
 def read_ahead(store: Store) -> None:
-    """Index all rollouts, small files first, in short steps, while no page is being made."""
+    """Index all rollouts, small files first, in short steps, and all libraries, while no page is being made."""
     for run in sorted(store.runs, key=lambda run: run.size()):
         if run.kind == "generator":
             index = store.index(run)
@@ -87,6 +87,9 @@ def read_ahead(store: Store) -> None:
             while before < (before := index.progress()):
                 store.wait_for_visits(_PATIENCE_S)
                 index.update(_STEP_S)
+    for library in store.libraries:
+        store.wait_for_visits(_PATIENCE_S)
+        store.library_index.summary(library)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -175,6 +175,44 @@ const viewer = (() => {
     for (const initialize of initializers) initialize(); // charts take their colours from the theme
   }
 
+  // ---- tables that are wider than the screen say which columns are hidden
+
+  /** The names of the columns of which less than half is visible. */
+  function hiddenColumns(box) {
+    const edge = box.getBoundingClientRect();
+    const heads = [...box.querySelectorAll("thead tr:first-child > *")];
+    const hidden = heads.filter((head) => {
+      if (head.querySelector(".hidden-text") !== null) return false;
+      const { left, right } = head.getBoundingClientRect();
+      const middle = (left + right) / 2;
+      return right > left && (middle > edge.right || middle < edge.left);
+    });
+    return hidden.map((head) => (head.getAttribute("aria-label") ?? head.textContent).trim().replace(/\s+/g, " ")).filter((name) => name !== "");
+  }
+
+  function sayHidden(box) {
+    const names = box.scrollWidth > box.clientWidth + 1 ? hiddenColumns(box) : [];
+    let note = box.previousElementSibling;
+    if (!note?.classList.contains("hidden-columns")) {
+      if (names.length === 0) return;
+      note = element("p", { class: "note hidden-columns" });
+      box.before(note);
+    }
+    note.textContent = names.length ? text("js.hidden_columns", { names: names.join(", ") }) : "";
+  }
+
+  const tableSizes = new ResizeObserver((entries) => {
+    for (const box of new Set(entries.map((entry) => entry.target.closest(".scroll")))) if (box !== null) sayHidden(box);
+  });
+  onData(() => {
+    tableSizes.disconnect();
+    for (const box of document.querySelectorAll(".scroll")) {
+      tableSizes.observe(box);
+      if (box.firstElementChild !== null) tableSizes.observe(box.firstElementChild);
+      box.onscroll = () => sayHidden(box);
+    }
+  });
+
   document.addEventListener("keydown", pressed);
   document.getElementById("theme-switch").addEventListener("click", switchTheme);
   document.getElementById("help-switch").addEventListener("click", toggleHelp);

@@ -2,7 +2,7 @@
 // Curves with hover, zoom by drag and interval bands, drawn by uPlot. A page has <div class="chart" data-chart="NAME">
 // and json_script("charts", {NAME: {x, xText, xTime, y: {format, min, max}, series: [{label, values, low, high, step, gaps}]}}).
 {
-  const HEIGHT = 190;
+  const HEIGHT = 200;
   const COLORS = 6;
   const WHOLE = Array.from({ length: 45 }, (_, place) => [1, 2, 5][place % 3] * 10 ** Math.floor(place / 3));
   const drawn = new Map();
@@ -90,7 +90,7 @@
   function options(spec, width, legend) {
     const { series, bands } = columns(spec);
     const shown = formats[spec.y.format];
-    const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "13px system-ui" };
     return {
       width,
       height: HEIGHT,
@@ -106,8 +106,8 @@
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: { time: Boolean(spec.xTime) }, y: { range: range(spec) } },
       axes: [
-        { ...axis, size: 26, gap: 3, ...(spec.xTime ? { space: 90, values: timeTicks } : { space: 50, incrs: WHOLE, values: countTicks }) },
-        { ...axis, size: 52, gap: 4, values: (plot, ticks) => valueTicks(ticks, shown) },
+        { ...axis, size: 30, gap: 4, ...(spec.xTime ? { space: 100, values: timeTicks } : { space: 56, incrs: WHOLE, values: countTicks }) },
+        { ...axis, size: 60, gap: 5, values: (plot, ticks) => valueTicks(ticks, shown) },
       ],
       hooks: { setCursor: [(plot) => writeLegend(spec, legend, plot.cursor.idx)] },
     };

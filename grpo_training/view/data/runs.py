@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 import time
@@ -14,10 +15,14 @@ from typing import Any, Literal
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from grpo_training.runs.directory import CONFIG_JSON
-from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.data.libraries import Library, LibraryIndex
+from grpo_training.view.data.own_tasks import load_task_of
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
@@ -68,10 +73,7 @@ class Run:
 
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
-        try:
-            manifest = load_manifest(self.manifest)
-        except (InputError, OSError):
-            return {}
+        manifest = _manifest(self.manifest)
         if manifest is None:
             return {}
         facts = manifest.configuration.get("facts", {})
@@ -82,6 +84,16 @@ class Run:
         settings = self.configuration()
         return str(settings.get("model") or settings.get("model_name_or_path") or "")
 
+    def experiences(self) -> Path | None:
+        """The folder of the libraries that the manifest names; None if it names none."""
+        manifest = _manifest(self.manifest)
+        return Path(manifest.experiences) if manifest is not None and manifest.experiences else None
+
+    def id_in_libraries(self) -> str:
+        """What the logs of libraries call the run; empty without a readable manifest."""
+        manifest = _manifest(self.manifest)
+        return "" if manifest is None else manifest.run
+
     def is_written(self) -> bool:
         """Whether a process holds the lock of the results."""
         return writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None
@@ -90,22 +102,10 @@ class Run:
         """Whether the run is going on, complete, or stopped before its end."""
         if self.is_written():
             return "running"
-        try:
-            manifest = load_manifest(self.manifest)
-        except (InputError, OSError):
-            return "unknown"
+        manifest = _manifest(self.manifest)
         if manifest is None:
             return "unknown"
         return "finished" if manifest.is_finished else "stopped"
-
-
-@dataclass(frozen=True)
-class Library:
-    """An experience library: its JSON file, with the log of its changes beside it."""
-
-    id: str
-    name: str
-    path: Path
 
 
 class Store:
@@ -119,8 +119,11 @@ class Store:
         self.folders = [folder.resolve() for folder in folders]
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
+        self._evaluations: dict[str, Evaluation] = {}
+        self.library_index = LibraryIndex()
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
+        self._tasks_tried: set[tuple[str, Path]] = set()
         self._next_scan = float("-inf")
         self._visits, self._no_visit = 0, threading.Condition()
         self.is_cut = False
@@ -154,6 +157,23 @@ class Store:
         self._scan()
         return list(self._libraries.values())
 
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """All evaluations, in order of their folders."""
+        self._scan()
+        return list(self._evaluations.values())
+
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation with an id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        self._scan()
+        if name not in self._evaluations:
+            raise NotFoundError(f"No evaluation {name!r}", fix="The page of evaluations lists all that were found.")
+        return self._evaluations[name]
+
     def run(self, name: str, *kinds: Kind) -> Run:
         """The run with an id.
 
@@ -177,6 +197,26 @@ class Store:
             raise NotFoundError(f"No library {name!r}", fix="The page of experiences lists all that were found.")
         return self._libraries[name]
 
+    def library_of(self, run: Run) -> Library | None:
+        """The library of the agent whose results these are; None if it is not among the folders.
+
+        It is beside the results in a run with a name, or in the folder that the manifest names. Without either it is
+        the only one of the agent.
+        """
+        found = [one for one in self.libraries if one.name == run.name.partition(".")[0]]
+        for folder in (run.folder.parent / "experiences", run.experiences()):
+            own = [one for one in found if folder is not None and one.path.parent == folder.resolve()]
+            if own:
+                return own[0]
+        return found[0] if len(found) == 1 else None
+
+    def load_task_of(self, run: Run) -> None:
+        """Make the task known that a run names; see :mod:`grpo_training.view.data.own_tasks`. Tried once for each."""
+        place = str(run.configuration().get("task") or "")
+        if ":" in place and (place, run.folder) not in self._tasks_tried:
+            self._tasks_tried.add((place, run.folder))
+            load_task_of(run.configuration(), [*self.folders, run.folder.parent])
+
     def index(self, run: Run) -> RolloutIndex:
         """The index of a generator's rollouts; the caller updates it."""
         known = self._indexes.get(run.path)
@@ -194,10 +234,12 @@ class Store:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
-        files += [library.path for library in self.libraries]
+        files += [one.path for one in self.evaluations]
         indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
         writers = (run.is_written() for run in runs)
-        return (*map(_file_stamp, files), *(index.progress() for index in indexes), *writers)
+        libraries = [library.stamp() for library in self.libraries]
+        progress = [*(index.progress() for index in indexes), self.library_index.version]
+        return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:
         started = time.monotonic()
@@ -206,6 +248,7 @@ class Store:
         names = _Names()
         runs: dict[str, Run] = {}
         libraries: dict[str, Library] = {}
+        evaluations: dict[str, Evaluation] = {}
         count = 0
         for count, path in enumerate(_files(self.folders), 1):
             if count > _MAX_FILES:
@@ -216,7 +259,14 @@ class Store:
             elif (match := _LIBRARY.fullmatch(path.name)) is not None:
                 name = names.give(f"{path.parent.name}-{match['name']}-library", path)
                 libraries[name] = Library(name, match["name"], path)
-        self._runs, self._libraries, self.is_cut = runs, libraries, count > _MAX_FILES
+            elif (
+                path.name.endswith(SAMPLES)
+                and (figures := path.with_name(path.name[: -len(SAMPLES)] + ".json")).exists()
+            ):
+                name = names.give(f"{path.parent.name}-{figures.stem}", figures)
+                evaluations[name] = Evaluation(name, figures.stem, figures)
+        self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
+        self.is_cut = count > _MAX_FILES
         ended = time.monotonic()
         self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
 
@@ -275,9 +325,15 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
             yield from _walk(path, depth - 1)
 
 
-def _file_stamp(path: Path) -> tuple[int, int] | None:
+def _manifest(path: Path) -> RunManifest | None:
+    """The manifest of a file; None if it is not there or cannot be read."""
+    stamp = file_stamp(path)
+    return None if stamp is None else _manifest_as_of(path, stamp)
+
+
+@functools.lru_cache(maxsize=4096)
+def _manifest_as_of(path: Path, stamp: FileStamp) -> RunManifest | None:
     try:
-        status = path.stat()
-    except OSError:
+        return load_manifest(path)
+    except (InputError, OSError):
         return None
-    return status.st_size, status.st_mtime_ns

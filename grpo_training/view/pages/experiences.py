@@ -3,69 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.state import LibraryState
 from engine.records import Operation as LibraryOperation
-from grpo_training.view.data.runs import Library, Run, Store
+from grpo_training.view.data.libraries import share_read
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.library_view import Place, change_views, library_view
 from grpo_training.view.web.page import Operation, Page, Params, Request
 
 _SAME_MEAN = 1e-9
 
 
-def open_library(library: Library, *, read_only: bool = True) -> ExperienceLibrary:
-    """A library of the store.
-
-    Raises:
-        InputError: its files are damaged, or a name that is no agent's would be written.
-    """
-    try:
-        prefix = library_prefix(library.name)
-    except InputError:
-        if not read_only:
-            raise
-        prefix = "X"
-    if not read_only:
-        return ExperienceLibrary(library.path, prefix)
-    return ExperienceLibrary(library.path, prefix, read_only=True, clock=lambda: _written_at(library.path))
-
-
-def _written_at(path: Path) -> datetime:
-    """The time of changes to the file that its log does not have yet, as those of another program."""
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-
-
 def build_list(store: Store, request: Request) -> dict[str, Any]:
     """All libraries with their sizes."""
-    rows = []
-    for library in store.libraries:
-        try:
-            opened = open_library(library)
-        except (InputError, OSError) as error:
-            rows.append({"library": library, "error": str(error)})
-            continue
-        history = opened.history()
-        rows.append(
-            {
-                "library": library,
-                "error": "",
-                "state": opened.state,
-                "pinned": sum(one.status == "pinned" for one in opened.state.texts),
-                "last": history[-1].event.at if history else "",
-            }
-        )
-    return {"rows": rows, "folders": store.folders}
+    found = store.library_index.summaries(store.libraries, request.budget_s)
+    return {
+        "rows": [(library, found.get(library.id)) for library in store.libraries],
+        "progress": share_read(found, store.libraries),
+        "folders": store.folders,
+    }
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
     """One library."""
     library = store.library(request.params["library"])
-    opened = open_library(library)
+    opened = store.library_index.open(library)
     view = library_view(opened.state, opened.history(), opened.notices)
     chosen = [next(iter(request.query.get(name, [])), "") for name in ("from", "to")]
     comparison: dict[str, Any] | None = None
@@ -105,7 +70,7 @@ def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
     """Make the change that a form asks for, with the functions and the lock of the command."""
     library = store.library(fields.get("library", ""))
     action, name = fields.get("action", ""), fields.get("id", "")
-    opened = open_library(library, read_only=False)
+    opened = ExperienceLibrary(library.path, library_prefix(library.name))
     actions: dict[str, Callable[[], LibraryState]] = {
         "pin": lambda: opened.pin(name),
         "unpin": lambda: opened.unpin(name),
@@ -122,11 +87,8 @@ def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
 
 def _instances(store: Store, request: Request) -> Iterator[Params]:
     for library in store.libraries:
-        try:
-            open_library(library)
-        except (InputError, OSError):  # the list says what is wrong with it
-            continue
-        yield {"library": library.id}
+        if not store.library_index.summary(library).error:  # the list says what is wrong with the others
+            yield {"library": library.id}
 
 
 LIST = Page(

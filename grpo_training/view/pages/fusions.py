@@ -187,6 +187,7 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
 def build(store: Store, request: Request) -> dict[str, Any]:
     """One fusion."""
     run = store.run(request.params["run"], "critic")
+    store.load_task_of(run)
     index = store.fusions(run)
     index.update(request.budget_s)
     summary, fusion = index.record_of_line(request.params["line"])

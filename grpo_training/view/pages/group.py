@@ -29,6 +29,7 @@ from grpo_training.view.pages.scaffold_runs import (
     standings,
     value_text,
 )
+from grpo_training.view.pages.taught import taught_by
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Params, Request
 
@@ -269,11 +270,14 @@ def _cell(name: str, run: ScaffoldRun, marks: Mapping[str, Standing]) -> Cell | 
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
+    store.load_task_of(run)
     index = store.index(run)
     index.update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
-    libraries = [one for one in store.libraries if one.name == group.generator_id]
-    folders = [one.path.parent for one in libraries]
+    library = store.library_of(run)
+    folders = [one.path.parent for one in store.libraries if one.name == group.generator_id]
+    if library is not None:
+        folders = [library.path.parent, *folders]
     prompts = [(part.rollouts[0].prompt_half or "", prompt_of(part, folders)) for part in group.by_prompt()]
     page = replace(
         group_page(group, run.folder, prompts, model=run.model()),
@@ -286,7 +290,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     return {
         "run": run,
         "group": page,
-        "library": libraries[0] if libraries else None,
+        "library": library,
+        "taught": taught_by(store, run, group, summary.mean),
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
         "replaced": not index.is_current(summary),
@@ -310,5 +315,5 @@ PAGE = Page(
     build,
     instances,
     scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
-    styles=("group.css",),
+    styles=("library.css", "group.css"),
 )

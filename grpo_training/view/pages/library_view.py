@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.experience.effect import Effect, Use, effect_of
@@ -142,23 +142,33 @@ def effect_views(state: LibraryState) -> tuple[list[EffectView], int]:
     found = [
         (one, name, estimate, state.trials.belief(one.id).p_helps)
         for one, name in states
-        if (estimate := _measured(one, state.trials)) is not None
+        if (estimate := measured_effect(one, state.trials)) is not None
     ]
     found.sort(key=lambda item: (-item[3], item[0].id))
-    ends = [abs(end) for _, _, estimate, _ in found for end in (estimate.low, estimate.high) if end is not None]
-    limit = min(1.0, max(0.1, math.ceil(10 * max(ends, default=0.1)) / 10))
-
-    def at(value: float | None) -> float:
-        return 50 + 50 * max(-limit, min(limit, value or 0.0)) / limit
-
+    ends = [end for _, _, estimate, _ in found for end in (estimate.low, estimate.high) if end is not None]
+    limit = plot_limit(ends)
     views = [
-        EffectView(one, name, estimate, p_helps, (at(estimate.low), at(estimate.value), at(estimate.high)))
-        for one, name, estimate, p_helps in found
+        EffectView(one, name, estimate, p_helps, _places(estimate, limit)) for one, name, estimate, p_helps in found
     ]
     return views, round(100 * limit)
 
 
-def _measured(one: Experience, trials: Trials) -> Estimate | None:
+def _places(estimate: Estimate, limit: float) -> tuple[float, float, float]:
+    low, high = estimate.low or 0.0, estimate.high or 0.0
+    return plot_place(low, limit), plot_place(estimate.value, limit), plot_place(high, limit)
+
+
+def plot_limit(ends: Iterable[float]) -> float:
+    """The difference at both ends of a plot that has room for these: a number of tenths, at most 1."""
+    return min(1.0, max(0.1, math.ceil(10 * max(map(abs, ends), default=0.1)) / 10))
+
+
+def plot_place(value: float, limit: float) -> float:
+    """The place of a difference in a plot, from 0 to 100, where 50 is no difference."""
+    return 50 + 50 * max(-limit, min(limit, value)) / limit
+
+
+def measured_effect(one: Experience, trials: Trials) -> Estimate | None:
     """The measured effect with its 95 % interval."""
     found, trial = trials.interval(one.id), trials.by_id.get(one.id)
     if found is None or trial is None:
@@ -223,7 +233,7 @@ def _change_view(change: Change) -> ChangeView:
 
 
 def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials) -> ExperienceView:
-    measured = _measured(one, trials)
+    measured = measured_effect(one, trials)
     used = [step for step in steps if one.id in step.used]
     return ExperienceView(
         experience=one,

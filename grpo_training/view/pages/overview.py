@@ -15,6 +15,7 @@ from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.rows import GroupSummary
 from grpo_training.view.data.runs import Store
+from grpo_training.view.pages.taught import library_table
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request, runs_of
 
 _POINTS = 300
@@ -60,6 +61,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "alarms": index.dead_rewards(),
         "window": window_for(len(groups)),
         "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / _JOURNAL, groups)},
+        "lessons": library_table(store, run),
         "settings": run.configuration(),
     }
 
@@ -228,5 +230,5 @@ PAGE = Page(
     kinds=("generator",),
     key="o",
     scripts=CHART_SCRIPTS,
-    styles=(*CHART_STYLES, "overview.css"),
+    styles=(*CHART_STYLES, "library.css", "overview.css"),
 )

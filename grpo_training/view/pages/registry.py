@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grpo_training.view.pages import compare, experiences, fusions, group, groups, overview, runs, training
+from grpo_training.view.pages import compare, evaluations, experiences, fusions, group, groups, overview, runs, training
 from grpo_training.view.web.page import Operation, Page
 
 PAGES: tuple[Page, ...] = (
@@ -16,6 +16,8 @@ PAGES: tuple[Page, ...] = (
     training.PAGE,
     experiences.LIST,
     experiences.PAGE,
+    evaluations.LIST,
+    evaluations.PAGE,
 )
 
 OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)

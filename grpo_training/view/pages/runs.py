@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from engine.errors import InputError
-from engine.experience.state import GateEvent
 from grpo_training.view.data.fusions import FusionSummary
-from grpo_training.view.data.runs import Library, Run, Store
+from grpo_training.view.data.libraries import share_read
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.compare import pairs
-from grpo_training.view.pages.experiences import open_library
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
 
@@ -32,26 +29,22 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         elif run.kind == "critic":
             store.fusions(run).update(left)
     rows = [_row(store, run) for run in runs]
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    known = store.library_index.summaries(store.libraries, left)
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
         "is_cut": store.is_cut,
         "count": len(runs),
         "landing": LANDING,
-        "verdicts": _verdicts(store),
+        "verdicts": [
+            (library, one.version, one.gates[0])
+            for library in store.libraries
+            if (one := known.get(library.id)) is not None and one.gates
+        ],
+        "libraries_read": share_read(known, store.libraries),
         "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],
     }
-
-
-def _verdicts(store: Store) -> list[tuple[Library, str, GateEvent]]:
-    """The last test of each library that has one, with the version that the library has now."""
-    found = []
-    for library in store.libraries:
-        with contextlib.suppress(InputError, OSError):  # its own page says what is wrong with it
-            state = open_library(library).state
-            if state.gate is not None:
-                found.append((library, state.version, state.gate))
-    return found
 
 
 def _row(store: Store, run: Run) -> dict[str, Any]:

@@ -254,3 +254,29 @@ def test_hostile_groups_are_shown_as_text(tmp_path, served, open_page):
     page.wait_for_selector(".graph svg")
     assert page.evaluate("window.taken === undefined")
     assert page.locator("main img[src='x:']").count() == 0
+
+
+def test_the_prompt_is_copied_as_text(runs, served, open_page):
+    with served([runs]) as root:
+        page = open_page(root + PAGES["group"], permissions=["clipboard-read", "clipboard-write"])
+        button = page.locator("[data-copy]").first
+        button.click()
+        expect(button).to_have_text("Copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        pieces = page.locator("[data-prompt]").first.locator("pre").text_content()
+        assert pieces in copied
+        assert page.locator("#main .question p").first.text_content() in copied
+
+
+def test_a_table_that_is_too_wide_names_the_columns_that_are_hidden(runs, served, open_page):
+    with served([runs]) as root:
+        page = open_page(f"{root}index.html", viewport={"width": 420, "height": 900})
+        note = page.locator("#run-list .hidden-columns")
+        expect(note).to_contain_text("Tokens")
+        expect(note).to_contain_text("Model")
+        assert "State" not in note.text_content()
+        page.locator("#run-list .scroll").evaluate("box => (box.scrollLeft = box.scrollWidth)")
+        expect(note).to_contain_text("Run, State")
+        assert "Model" not in note.text_content()
+        page.set_viewport_size({"width": 1900, "height": 900})
+        expect(note).to_have_text("")

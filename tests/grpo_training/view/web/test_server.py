@@ -137,4 +137,5 @@ def test_a_fixed_language_overrides_what_the_browser_asks_for(pocket):
 def test_folders_without_a_run_say_what_to_do(tmp_path):
     reply = client(tmp_path).get("/")
     assert "No run was found" in reply.text
+    assert "data-reading" not in reply.text
     assert str(tmp_path) in reply.text

@@ -1,0 +1,145 @@
+"""Gates and evaluations: what was tested on problems, with which result, and at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import InputError
+from engine.experience.state import GateEvent
+from grpo_training.view.data.evaluations import Evaluation, Measured, Report, TaskResult
+from grpo_training.view.data.libraries import Library, share_read
+from grpo_training.view.data.runs import Store
+from grpo_training.view.pages.library_view import plot_limit, plot_place
+from grpo_training.view.web.page import Page, Params, Request
+
+_MAX_LISTED = 1000
+
+
+@dataclass(frozen=True)
+class GateRow:
+    """A gate in the list: ``is_current`` if its library has not changed since; ``at`` places its interval."""
+
+    library: Library
+    event: GateEvent
+    is_current: bool
+    at: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """An evaluation in the list; ``error`` says why it cannot be read."""
+
+    evaluation: Evaluation
+    report: Report | None
+    error: str = ""
+    at: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class ProblemRow:
+    """A problem of an evaluation: its samples of the model and of the base."""
+
+    name: str
+    result: TaskResult | None
+    base: TaskResult | None
+
+
+def build_list(store: Store, request: Request) -> dict[str, Any]:
+    """All gates, newest first, and all evaluations."""
+    known = store.library_index.summaries(store.libraries, request.budget_s)
+    gates = [
+        (library, one, gate)
+        for library in store.libraries
+        if (one := known.get(library.id)) is not None
+        for gate in one.gates
+    ]
+    gates.sort(key=lambda row: row[2].at, reverse=True)
+    rows = [_row(one) for one in store.evaluations]
+    differences = [row.report.difference for row in rows if row.report is not None]
+    ends = [end for *_, gate in gates for end in (gate.low, gate.high)]
+    ends += [end for one in differences if one is not None for end in (one.low, one.high) if end is not None]
+    limit = plot_limit(ends)
+    return {
+        "gates": [
+            GateRow(library, gate, gate.version == one.version, _at(gate.mean, gate.low, gate.high, limit))
+            for library, one, gate in gates[:_MAX_LISTED]
+        ],
+        "evaluations": [_placed(row, limit) for row in rows],
+        "range_points": round(100 * limit),
+        "libraries_read": share_read(known, store.libraries),
+    }
+
+
+def _row(evaluation: Evaluation) -> EvaluationRow:
+    try:
+        return EvaluationRow(evaluation, evaluation.report())
+    except InputError as error:
+        return EvaluationRow(evaluation, None, str(error))
+
+
+def _placed(row: EvaluationRow, limit: float) -> EvaluationRow:
+    one: Measured | None = None if row.report is None else row.report.difference
+    if one is None or one.low is None or one.high is None:
+        return row
+    return EvaluationRow(row.evaluation, row.report, at=_at(one.value, one.low, one.high, limit))
+
+
+def _at(mean: float, low: float, high: float, limit: float) -> tuple[float, float, float]:
+    return plot_place(low, limit), plot_place(mean, limit), plot_place(high, limit)
+
+
+def build(store: Store, request: Request) -> dict[str, Any]:
+    """One evaluation with its problems: those that differ most from the base first, else the hardest first."""
+    evaluation = store.evaluation(request.params["evaluation"])
+    report = evaluation.report()
+    base = report.base.task_results if report.base is not None else {}
+    rows = [
+        ProblemRow(name, report.task_results.get(name), base.get(name))
+        for name in dict.fromkeys([*report.task_results, *base])
+    ]
+    rows.sort(key=_order)
+    return {
+        "evaluation": evaluation,
+        "report": report,
+        "ks": sorted(report.pass_at_k_estimates, key=lambda k: int(k) if k.isdigit() else 0),
+        "problems": rows[:_MAX_LISTED],
+        "left_out": max(0, len(rows) - _MAX_LISTED),
+    }
+
+
+def _order(row: ProblemRow) -> tuple[float, float, str]:
+    own, base = _share(row.result), _share(row.base)
+    difference = 0.0 if own is None or base is None else own - base
+    return -abs(difference), 1.0 if own is None else own, row.name
+
+
+def _share(result: TaskResult | None) -> float | None:
+    return None if result is None or not result.num_total else result.num_correct / result.num_total
+
+
+def _instances(store: Store, request: Request) -> Iterator[Params]:
+    for row in map(_row, store.evaluations):
+        if row.report is not None:  # the list says what is wrong with the others
+            yield {"evaluation": row.evaluation.id}
+
+
+LIST = Page(
+    "evaluations",
+    "evaluations.html",
+    "evaluations.html.j2",
+    build_list,
+    nav="site",
+    key="v",
+    styles=("library.css",),
+)
+
+PAGE = Page(
+    "evaluation",
+    "evaluations/{evaluation}.html",
+    "evaluation.html.j2",
+    build,
+    _instances,
+    styles=("library.css", "overview.css"),
+)

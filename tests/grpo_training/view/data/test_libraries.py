@@ -1,0 +1,121 @@
+"""Libraries are read again only after a change of their files, and then as far as they changed."""
+
+import json
+import os
+
+import pytest
+
+from engine.errors import InputError
+from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.state import GateEvent
+from engine.records import Operation, Problem
+from grpo_training.view.data import libraries
+from grpo_training.view.data.libraries import LibraryIndex
+from grpo_training.view.data.runs import Store
+
+GATE = {"verdict": "adopted", "mean": 0.1, "low": 0.05, "high": 0.2, "problems": 9, "of": 9, "own": 0, "samples": 2,
+        "alpha": 0.05, "looks": 1, "dataset": "d", "model": "m", "at": "2026-01-02T00:00:00+00:00"}  # fmt: skip
+
+
+def learn(library, number):
+    problem = Problem(id=f"p{number}", text="How many?", answer="42", task="math")
+    step = StepOutcome(run="r", step=number, problem=problem, epoch=0, used=[], rollouts=2, correct=1)
+    library.commit_step(step, [Operation(op="add", content=f"Check case {number} of the {'xyzuvw'[number]} series.")])
+
+
+@pytest.fixture
+def library(tmp_path):
+    made = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json", "G1")
+    made.begin_run("r")
+    learn(made, 0)
+    return made
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The paths of the libraries that were opened from their first line on, in order."""
+    found = []
+    whole = libraries.open_read_only
+    monkeypatch.setattr(libraries, "open_read_only", lambda one: found.append(one.path) or whole(one))
+    return found
+
+
+def test_a_library_that_did_not_change_is_not_read_again(tmp_path, library, opened):
+    store = Store([tmp_path])
+    for _ in range(3):
+        [summary] = store.library_index.summaries(store.libraries).values()
+    assert (summary.experiences, summary.version, summary.gates) == (1, library.state.version, ())
+    assert len(opened) == 1
+
+
+def test_of_a_library_that_has_grown_only_the_new_lines_are_read(tmp_path, library, opened):
+    store = Store([tmp_path])
+    store.library_index.summaries(store.libraries)
+    learn(library, 1)
+    library.record_gate(GateEvent(version=library.state.version, **GATE))
+    before = store.stamp()
+    [summary] = store.library_index.summaries(store.libraries).values()
+    assert (summary.experiences, summary.version) == (2, library.state.version)
+    assert [gate.verdict for gate in summary.gates] == ["adopted"]
+    assert store.library_index.open(store.libraries[0]).history()[-1].event.event == "gate"
+    assert len(opened) == 1
+    assert store.stamp() != before  # so that an open page is sent again
+
+
+def test_a_file_edited_by_hand_is_read_as_it_is(tmp_path, library, opened):
+    store = Store([tmp_path])
+    index, [one] = store.library_index, store.libraries
+    index.open(one)
+    edited = json.loads(one.path.read_text(encoding="utf-8"))
+    edited[0]["content"] = "Another text."
+    one.path.write_text(json.dumps(edited), encoding="utf-8")
+    assert any("edited manually" in notice for notice in index.open(one).notices)
+    learn(library, 1)  # imports the edit first
+    again = index.open(one)
+    assert [text.content for text in again.state.texts][:1] == ["Another text."]
+    assert again.notices == []
+    assert len(opened) == 3
+
+
+def test_a_log_in_the_place_of_another_is_read_from_its_first_line(tmp_path, library, opened):
+    store = Store([tmp_path])
+    index, [one] = store.library_index, store.libraries
+    index.open(one)
+    log = one.path.with_suffix(".ops.jsonl")
+    other = ExperienceLibrary(tmp_path / "b/generator_1_experiences.json", "G1")
+    for number in range(3):
+        learn(other, number)
+    os.replace(other.log_path, log)
+    os.replace(other.json_path, one.path)
+    assert index.summary(one).experiences == 3
+    assert len(opened) == 2
+
+
+def test_a_damaged_library_says_why_and_is_not_read_again(tmp_path, library, opened):
+    library.log_path.write_bytes(library.log_path.read_bytes() + b"no event\n")
+    store = Store([tmp_path])
+    index, [one] = store.library_index, store.libraries
+    for _ in range(2):
+        assert "line 3" in index.summary(one).error
+    assert len(opened) == 1
+    with pytest.raises(InputError):
+        index.open(one)
+
+
+def test_the_first_page_does_not_wait_for_all_libraries(tmp_path):
+    for name in "abc":
+        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json", "G1")
+        learn(made, 0)
+    store = Store([tmp_path])
+    read = [len(store.library_index.summaries(store.libraries, 0.0)) for _ in range(3)]
+    assert read == [1, 2, 3]
+
+
+def test_few_libraries_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(libraries, "_OPEN", 2)
+    for name in "abcd":
+        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json", "G1")
+        learn(made, 0)
+    store, index = Store([tmp_path]), LibraryIndex()
+    assert len(index.summaries(store.libraries)) == 4
+    assert len(index._open) == 2

@@ -429,3 +429,34 @@ def test_a_flat_yaml_means_the_same_to_trl(tmp_path):
     ours = from_text(tmp_path, "\n".join([*lines, "model_name_or_path: a", "dataset_path: b"]))
     assert {key: getattr(ours, key) for key in shared} == {key: getattr(theirs, key) for key in shared}
     assert ours.learning_rate == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("changes", "weight"),
+    [
+        ({}, 0.2),
+        ({"mode": "online", "reward": "rewards.py:f"}, 0.0),
+        ({"reward_settings": {"format_weight": 1.0}}, 0.0),
+        ({"reward_settings": {"format_weight": 1.0}, "self_sft_weight": 0.2}, 0.2),
+    ],
+)
+def test_own_replies_are_imitated_by_default_only_where_the_tasks_own_reward_pays(changes, weight):
+    read = config(**changes)
+    assert read.self_sft_weight == weight
+    again = GRPOTrainingConfig(**read.to_dict())
+    assert again.self_sft_weight == weight
+
+
+def test_other_spellings_are_arguments_and_properties():
+    read = GRPOTrainingConfig(model_path="m", batch_size=3, kl_coeff=0.2, lora_rank=4, max_new_tokens=9)
+    assert (read.model_path, read.batch_size, read.kl_coeff) == ("m", 3, 0.2)
+    assert (read.lora_rank, read.lora_r, read.lora_alpha, read.max_completion_length) == (4, 4, 8, 9)
+    assert GRPOTrainingConfig(**{**read.to_dict(), "learning_rate": 5e-6}).learning_rate == 5e-6
+    assert "batch_size" not in read.to_dict()
+    with pytest.raises(ValueError, match="batch_size and another spelling set per_device_train_batch_size"):
+        config(per_device_train_batch_size=2, batch_size=3)
+
+
+def test_unsloth_is_refused_where_it_is_chosen(tmp_path):
+    with pytest.raises(InputError, match=r"unsloth 2026.10.9 needs trl <= 1.15.0.*this project trl >= 1.16"):
+        parse("--model-path", "m", "--backend", "unsloth")

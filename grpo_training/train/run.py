@@ -29,7 +29,7 @@ from grpo_training.train.models.export_record import MERGED, read_choice, read_h
 from grpo_training.train.models.upload import check_token, upload_model
 from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
-from grpo_training.train.online.reward_settings import check_rewards
+from grpo_training.train.online.reward_settings import check_rewards, task_with_settings
 from grpo_training.train.processes import (
     check_same,
     exit_code_of_the_first,
@@ -154,7 +154,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
     """The problems of an online training, and the prompts of those that are used as they stand."""
     reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
-    task = None if config.task is None else load_task(config.task)
+    task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
     place = _problems_place(config)
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from engine.tasks.registry import load_task
-from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
+from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.train.config_keys import ALIASES, FIRST_OF_GROUP, OF_OTHER_STAGES, REFUSED, SECTIONS
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
@@ -57,9 +57,11 @@ class GRPOTrainingConfig(ResumableSettings):
 
     aliases: ClassVar[dict[str, str]] = ALIASES
     sections: ClassVar[frozenset[str]] = SECTIONS
+    sections_of_others: ClassVar[frozenset[str]] = PHASES - SECTIONS
     refused: ClassVar[dict[str, str]] = REFUSED
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
-        "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")}
+        "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")},
+        "torch_dtype": {name: ("bf16", name == "bfloat16") for name in ("bfloat16", "float32")},
     }
 
     @classmethod

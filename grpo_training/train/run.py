@@ -123,6 +123,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
 
 def _train_online(config: GRPOTrainingConfig) -> int:
+    from grpo_training.train.data.teacher_samples import load_teacher_samples
     from grpo_training.train.data.tokenising import check_prompts
     from grpo_training.train.models.tokenizer import load_tokenizer
     from grpo_training.train.online.rewards import messages_of
@@ -135,8 +136,12 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         reward = None if config.reward is None else load_reward(config.reward)
         if isinstance(reward, BatchReward):
             reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
-        check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
-        print_plan(online_plan(config, problems))
+        tokenizer = load_tokenizer(config)
+        check_prompts(tokenizer, (messages_of(problem, config.prompts, prompts) for problem in problems))
+        traces = None
+        if config.teacher_traces is not None and config.teacher_sft_weight > 0:
+            traces = len(load_teacher_samples(config.teacher_traces, tokenizer, config))
+        print_plan(online_plan(config, problems, traces))
         if config.dry_run:
             return 0
         facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}

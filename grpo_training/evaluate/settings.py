@@ -8,7 +8,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, PHASES, POCKET_DATASET, WORKING_DIR, Positive
+from grpo_training.cli.settings import (
+    COMPARE_HELP,
+    DATASET_HELP,
+    FIELDS_HELP,
+    PHASES,
+    POCKET_DATASET,
+    WORKING_DIR,
+    Positive,
+)
 from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
 
 _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}

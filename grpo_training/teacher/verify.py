@@ -38,7 +38,9 @@ def run(settings: VerifySettings) -> int:
         say(f"skipped {line}")
     if not contents.records:
         raise InputError(f"{settings.traces} has no traces")
-    problems = {problem.id: problem for problem in load_problems(str(settings.train_data))} if settings.train_data else {}
+    problems = (
+        {problem.id: problem for problem in load_problems(str(settings.train_data))} if settings.train_data else {}
+    )
     with (
         ThreadPoolExecutor(os.cpu_count() or 1) as pool,
         tqdm(total=len(contents.records), desc="running tests", unit=" traces", mininterval=0.5) as bar,

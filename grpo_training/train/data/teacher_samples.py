@@ -49,7 +49,9 @@ def load_teacher_samples(
     hashes = prompt_hashes(config)
     chat = ChatTokens(tokenizer)
     samples = [
-        sample for trace in contents.records if (sample := trace_sample(trace, hashes, chat, config, counts)) is not None
+        sample
+        for trace in contents.records
+        if (sample := trace_sample(trace, hashes, chat, config, counts)) is not None
     ]
     if not samples:
         raise InputError(

@@ -24,7 +24,6 @@ from grpo_training.train.models.tokenizer import (
     first_line,
     from_hub,
     load_tokenizer,
-    merge_system_role,
     supports_bf16,
 )
 

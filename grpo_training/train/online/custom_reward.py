@@ -19,7 +19,6 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from engine.tasks.simple import RewardTask
 
-
 _COMPLETIONS = ("completions", "outputs")
 _OF_TRL = frozenset({"prompts", "completion_ids", *_COMPLETIONS})
 _EXPECTED = (

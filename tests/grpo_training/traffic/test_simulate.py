@@ -27,7 +27,14 @@ KEYS = (
 def plain(scenarios, tmp_path_factory):
     """A dataset with the limits of the network: no offsets, which a row tells of its current phase only."""
     output = tmp_path_factory.mktemp("plain")
-    words = ["--scenarios-dir", str(scenarios), "--output-dir", str(output), "--scenario", min(scenarios.iterdir()).name]
+    words = [
+        "--scenarios-dir",
+        str(scenarios),
+        "--output-dir",
+        str(output),
+        "--scenario",
+        min(scenarios.iterdir()).name,
+    ]
     words += ["--min-green-offset", "0", "--max-green-offset", "0", "--max-decisions", "12", "--keep-states"]
     assert main(["generate", *words]) == 0
     return output

@@ -480,7 +480,12 @@ evaluation: {num_samples: 200}
 """
     )
     student = GRPOTrainingConfig.from_yaml(path)
-    assert (student.model_name, student.bf16, student.lora_r, student.num_generations) == ("Qwen/Qwen3-1.7B", True, 64, 4)
+    assert (student.model_name, student.bf16, student.lora_r, student.num_generations) == (
+        "Qwen/Qwen3-1.7B",
+        True,
+        64,
+        4,
+    )
     assert capsys.readouterr().err == f"{path}: not read here, as they belong to other commands: teacher, evaluation.\n"
     teacher = settings_from_yaml(TeacherSettings, path)
     assert (teacher.base_url, teacher.model) == ("http://localhost:8129/v1", "Qwen/Qwen3-32B-FP8")

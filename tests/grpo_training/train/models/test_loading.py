@@ -1,8 +1,6 @@
 import json
 import shutil
-import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 

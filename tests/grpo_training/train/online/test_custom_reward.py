@@ -112,7 +112,9 @@ def of_trl(tmp_path):
 def score_rows(reward, rows, texts):
     """Score texts as TRL does, each for the row beside it."""
     problems = [Problem(id=row["id"], text="go", answer="", meta=row) for row in rows]
-    columns = dataset_rows(problems, "compact", {problem.id: [Message(role="user", content="go")] for problem in problems})
+    columns = dataset_rows(
+        problems, "compact", {problem.id: [Message(role="user", content="go")] for problem in problems}
+    )
     batch = {f"{name}s" if name == "prompt" else name: [row[name] for row in columns] for name in columns[0]}
     chats = [[{"role": "assistant", "content": text}] for text in texts]
     return reward(completions=chats, completion_ids=[[1]] * len(texts), **batch)

@@ -18,7 +18,15 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
 if TYPE_CHECKING:
     from grpo_training.evaluate.sampling import evaluate_problems
     from grpo_training.improve.improved import Improved
+    from grpo_training.teacher.functions import (
+        SYSTEM_PROMPT_UNIFIED,
+        compute_reward,
+        extract_function_from_code,
+        extract_thinking_and_code_unified,
+        get_unified_prompt,
+    )
     from grpo_training.train.config import GRPOTrainingConfig, load_config
+    from grpo_training.train.data.sft_batch import prepare_teacher_sft_batch
     from grpo_training.train.data.trl_datasets import load_grpo_dataset
     from grpo_training.train.run import train_grpo
 else:
@@ -32,16 +40,25 @@ else:
             "grpo_training.improve.improved": "Improved",
             "grpo_training.train.data.trl_datasets": "load_grpo_dataset",
             "grpo_training.train.run": "train_grpo",
+            "grpo_training.teacher.functions": "SYSTEM_PROMPT_UNIFIED compute_reward extract_function_from_code "
+            "extract_thinking_and_code_unified get_unified_prompt",
+            "grpo_training.train.data.sft_batch": "prepare_teacher_sft_batch",
         },
     )
 
 
 __all__ = [
+    "SYSTEM_PROMPT_UNIFIED",
     "GRPOTrainingConfig",
     "Improved",
     "__version__",
+    "compute_reward",
     "evaluate_problems",
+    "extract_function_from_code",
+    "extract_thinking_and_code_unified",
+    "get_unified_prompt",
     "load_config",
     "load_grpo_dataset",
+    "prepare_teacher_sft_batch",
     "train_grpo",
 ]

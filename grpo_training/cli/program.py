@@ -43,6 +43,7 @@ GROUPS = {
     "data": {
         "prepare_data": "problems for training on Python code",
         "generate_teacher_traces": "solutions of a teacher that pass the tests",
+        "verify_teacher_traces": "run the tests of traces of another program",
         "score_rollouts": "score rollouts of any program",
         "export": "rollouts for TRL, inspect_ai; tasks for verifiers",
         "replay_server": "serve recorded replies, without a model",

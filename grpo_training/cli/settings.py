@@ -43,6 +43,13 @@ COMPARE_HELP = (
 FIELDS_HELP = "fields of the dataset's rows under other names, such as problem=question,answer=final"
 DEFAULT_DATASET = "aime2024"
 """The dataset of a run that names none."""
+PHASES = frozenset(
+    {
+        *("data", "teacher", "student", "model", "lora", "grpo", "rce", "dual_source", "training", "generation"),
+        *("evaluation", "output", "paths", "logging"),
+    }
+)
+"""Sections of a file that configures all phases: problems, teacher traces, training and evaluation."""
 POCKET_DATASET = "quickstart"
 """The dataset that the pocket model was trained on. Its split ``test`` has other wordings and numbers."""
 
@@ -97,6 +104,8 @@ class Settings(BaseModel):
     """YAML keys whose values are mappings of further keys; these are read as if they were at the top level.
 
     ``section.key`` is a section in a section."""
+    sections_of_others: ClassVar[frozenset[str]] = frozenset()
+    """YAML sections that belong to other commands: not read, with one note."""
     refused: ClassVar[Mapping[str, str]] = {}
     """YAML keys (also sections) that are not supported -> why, or what to set instead."""
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {}
@@ -322,8 +331,13 @@ def _translated(path: Path, model: type[Settings], key: str, value: Any) -> tupl
 
 def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     """The pairs of a file; those of a section as ``section.key``."""
+    unread = [str(key) for key, value in loaded.items() if key in model.sections_of_others and isinstance(value, dict)]
+    if unread:
+        print(f"{path}: not read here, as they belong to other commands: {', '.join(unread)}.", file=sys.stderr)
     for written, value in loaded.items():
         key = str(written).replace("-", "_")
+        if key in unread:
+            continue
         if key not in model.sections:
             if isinstance(value, dict) and model.declared_keys().is_section(key):
                 yield from _declared_pairs(model, key, value)

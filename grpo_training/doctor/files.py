@@ -72,7 +72,13 @@ def _traces(path: Path) -> Iterator[CheckResult]:
         "The next run of generate_teacher_traces repairs a truncated last line; other damaged lines are ignored.",
     )
     current = {prompt_hash(task, style) for task in known_tasks() for style in prompt_styles()}
-    outdated = {trace.prompt_hash for trace in traces} - current
+    if any(not trace.prompt_hash for trace in traces):
+        yield warned(
+            f"{path.name}: some traces are of another program and were not executed here",
+            f"Training ignores them. Run their tests: python -m grpo_training.verify_teacher_traces --traces {path} "
+            "--output FILE",
+        )
+    outdated = {trace.prompt_hash for trace in traces if trace.prompt_hash} - current
     if outdated:
         yield warned(
             f"{path.name}: some traces were made with prompts that no longer exist ({', '.join(sorted(outdated))})",

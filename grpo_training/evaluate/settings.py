@@ -8,7 +8,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_DATASET, WORKING_DIR, Positive
+from grpo_training.cli.settings import (
+    COMPARE_HELP,
+    DATASET_HELP,
+    FIELDS_HELP,
+    PHASES,
+    POCKET_DATASET,
+    WORKING_DIR,
+    Positive,
+)
 from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
 
 _NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
@@ -34,6 +42,8 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
         "files": ("output", "resume", "fresh"),
         "server, endpoint and budget": ("engine", *ENDPOINT_FIELDS, *BudgetSettings.model_fields),
     }
+    sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})
+    sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
     aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset"}
 
     model_path: Path | None = Field(

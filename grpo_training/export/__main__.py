@@ -30,14 +30,14 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--to", choices=formats, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
-                        help="trl: .jsonl or .parquet; inspect: .json or a folder; else a folder")  # fmt: skip
+                        help="trl: .jsonl or .parquet; rollouts: .jsonl; inspect: .json or a folder; else a folder")  # fmt: skip
     parser.add_argument("--prompts", default="full", help="style that the prompts were sent in (default: %(default)s)")
     parser.add_argument("--experiences-dir", type=Path, metavar="DIR",
                         help="libraries of the prompts' experiences (default: those of the cache)")  # fmt: skip
     parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
     parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
                         help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--role", choices=GENERATORS, help="hf-dataset, inspect: only this generator")
+    parser.add_argument("--role", choices=GENERATORS, help="hf-dataset, inspect, rollouts: only this generator")
     group = parser.add_argument_group("environments")
     group.add_argument("--dataset", metavar="NAME", help="the problems, as in the generators")
     group.add_argument("--task", metavar="NAME", help="their task, as in the generators: path/to/file.py:TASK")

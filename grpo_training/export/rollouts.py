@@ -49,6 +49,11 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.to == "inspect":
         _check_suffix(output, ".json", "")
         output, count = _write_inspect(arguments)
+    elif arguments.to == "rollouts":
+        _check_suffix(output, ".jsonl")
+        rows = [row for group in _groups(arguments) for row in _sampled_rows(group)]
+        _write_rows(rows, output)
+        count = len(rows)
     elif arguments.to == "hf-dataset":
         rows = [row for group in _groups(arguments) for row in _rollout_rows(group)]
         _save_folder(to_dataset(rows), output)
@@ -111,6 +116,25 @@ def _rollout_rows(group: RolloutGroup) -> Iterator[Row]:
             **rollout.rewards.by_name(),
             "outcome": rollout.outcome.value,
             "experience_ids": rollout.experience_ids,
+        }
+
+
+def _sampled_rows(group: RolloutGroup) -> Iterator[Row]:
+    """The replies of a group as ``score_rollouts`` reads them; a rollout without a completion has none."""
+    sampling = {} if group.policy is None else group.policy.sampling.model_dump(mode="json", exclude_none=True)
+    for place, rollout in enumerate(group.rollouts):
+        completion = rollout.completion
+        if completion is None:
+            continue
+        meta = {"model": completion.model, "generator": group.generator_id, "rollout_id": rollout.rollout_id}
+        yield {
+            "step": group.epoch,
+            "prompt_id": group.problem_id,
+            "group_id": place,
+            "text": completion.text,
+            "meta": meta
+            | {"decode": sampling, "finish_reason": completion.finish_reason}
+            | ({} if completion.reasoning is None else {"reasoning": completion.reasoning}),
         }
 
 

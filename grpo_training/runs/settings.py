@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
 from engine.api_manager import ApiManager
@@ -46,6 +46,11 @@ class EndpointSettings(Settings):
     api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
     price_in: float | None = Field(None, ge=0, description="USD per million prompt tokens, for all roles")
     price_out: float | None = Field(None, ge=0, description="USD per million completion tokens, for all roles")
+
+    @field_validator("base_url")
+    @classmethod
+    def _without_path(cls, value: str | None) -> str | None:
+        return value and value.rstrip("/").removesuffix("/chat/completions")
 
     @model_validator(mode="after")
     def _base_url_with_model(self) -> Self:

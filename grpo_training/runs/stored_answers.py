@@ -10,6 +10,7 @@ from engine.api_manager import GENERATORS
 from engine.errors import MissingInputError
 from engine.records import Fusion, RolloutGroup
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+from grpo_training.runs.scored_groups import SCORED, scored_groups
 
 
 class StoredAnswers(NamedTuple):
@@ -24,9 +25,18 @@ class StoredAnswers(NamedTuple):
 def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredAnswers]:
     """Everything that is stored, by role, in the order of the files; of repeated groups the last one.
 
+    Args:
+        cache_dir: a cache folder, or a file of ``score_rollouts``, whose groups have the role ``scored``.
+        role: only this one.
+
     Raises:
         MissingInputError: no role has stored anything there.
+        InputError: a file that holds something else.
     """
+    if cache_dir.is_file():
+        for group in scored_groups(cache_dir):
+            yield StoredAnswers(SCORED, group.problem_id, group.epoch, (group,))
+        return
     roles = [name for name in (*GENERATORS, "critic") if role in (None, name)]
     files = {name: cache_dir / f"{name}_{'results' if name == 'critic' else 'rollouts'}.jsonl" for name in roles}
     if not any(path.is_file() for path in files.values()):

@@ -6,8 +6,9 @@ import json
 import sys
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, get_args
 
 from tqdm import tqdm
 
@@ -66,7 +67,7 @@ def score(settings: ScoreSettings) -> int:
             manifest.finish()
             print(f"{settings.out} is complete. Pass --fresh to score again.")
             return 0
-        keys = VerdictKeys(task.name, {"verifier": verifier, "options": facts["options"]})
+        keys = VerdictKeys(task.name, {"verifier": verifier, "options": _without_paths(task)})
         _Verification(settings, task, problems, found, log, VerdictCache(settings.cache), keys).run()
         report = _write(settings, task, problems, found, log, facts)
         print(f"{found.rows} rows -> {settings.out}\nreport: {settings.report_path}")
@@ -77,6 +78,15 @@ def score(settings: ScoreSettings) -> int:
     rate = report.infra_faults / found.rows
     print(f"{report.infra_faults} rows could not be verified; run the same command again to try these again.")
     return TOO_MANY_INFRA_FAULTS if rate > settings.max_infra_rate else 0
+
+
+def _without_paths(task: Task) -> dict[str, Any] | None:
+    """The options that decide on a verdict. A path is only a spelling; the verifier names what the file holds."""
+    if not isinstance(task, HasCheckOptions):
+        return None
+    fields = type(task.check_options).model_fields.items()
+    paths = {name for name, field in fields if Path in (field.annotation, *get_args(field.annotation))}
+    return task.check_options.model_dump(mode="json", exclude=paths)
 
 
 def _problems(settings: ScoreSettings) -> dict[str, Problem]:

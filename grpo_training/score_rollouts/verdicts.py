@@ -14,7 +14,7 @@ from engine.records import Completion, Fault, Outcome, Problem, Record
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import Measurement, ScoredFields, Task
 
-FORMAT = 2
+FORMAT = 3
 """Version of the stored verdict; part of every key."""
 
 _ATTEMPTS = 2
@@ -96,13 +96,13 @@ def verify(task: Task, problem: Problem, completion: Completion) -> Verdict:
 
 def _verdict(task: Task, scored: Scored) -> Verdict:
     measurement, total = scored.measurement, scored.rewards.r_total
-    if not scored.outcome.carries_reward:
-        return _without_reward(measurement, "")
-    if total is None:
-        return _without_reward(measurement, "no component was measured")
     fields = ScoredFields()
     if isinstance(task, ScoresForeignRows):
         fields = task.scored_fields(scored.candidate, measurement)
+    if not scored.outcome.carries_reward:
+        return _without_reward(measurement, fields, "")
+    if total is None:
+        return _without_reward(measurement, fields, "no component was measured")
     validation: dict[str, Any] = {
         "outcome": str(scored.outcome),
         "answer": measurement.answer,
@@ -124,11 +124,23 @@ def _verdict(task: Task, scored: Scored) -> Verdict:
     )
 
 
-def _without_reward(measurement: Measurement, why: str) -> Verdict:
+def _without_reward(measurement: Measurement, fields: ScoredFields, why: str) -> Verdict:
+    """The verdict on a reply that could not be verified, with the keys of the others."""
     detail = _plain(dict(measurement.detail))
     fault = measurement.fault or Fault(kind="not_verified", message=why or str(detail.get("why", "")))
-    validation = {"outcome": str(Outcome.INFRA_FAULT), "detail": detail, "fault": fault.model_dump()}
-    return Verdict(outcome=Outcome.INFRA_FAULT, validation=validation, fault=fault)
+    validation = {
+        **({"answer": None, "answer_source": None} if fields.validation is None else fields.validation),
+        "outcome": str(Outcome.INFRA_FAULT),
+        "detail": detail,
+        "fault": fault.model_dump(),
+    }
+    return Verdict(
+        outcome=Outcome.INFRA_FAULT,
+        validation=_plain(validation),
+        reward=_plain(dict(fields.reward)),
+        row=_plain(dict(fields.row)),
+        fault=fault,
+    )
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "reply, and the critic's fusions. Without a problem, list the problems.",
     )
     parser.add_argument("place", nargs="*", metavar="CACHE PROBLEM_ID",
-                        help="cache folder (default: that of the run); id of the problem, or a part of it")  # fmt: skip
+                        help="cache folder, or a file of score_rollouts (default: that of the run); id of the problem, or a part of it")  # fmt: skip
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--role", choices=LEARNERS, help="only this generator, or the critic")
     parser.add_argument("--epoch", type=int, help="only this epoch")
@@ -26,7 +26,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print the stored records, one JSON object a line")
     arguments = parser.parse_args(argv)
     place = list(arguments.place)
-    is_cache = bool(place) and (len(place) > 1 or Path(place[0]).is_dir() or "/" in place[0])
+    is_cache = bool(place) and (len(place) > 1 or Path(place[0]).exists() or "/" in place[0])
     if len(place) > 2 or (is_cache and arguments.run is not None):
         parser.error(f"unrecognized arguments: {place[-1]}")
     arguments.cache = Path(place.pop(0)) if is_cache else None

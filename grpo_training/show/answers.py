@@ -48,6 +48,8 @@ def show(arguments: argparse.Namespace) -> int:
 
 def _truth(record: RolloutGroup | Fusion) -> str:
     """The right answer as the task shows it; as it is stored, if the task is not known."""
+    if not record.ground_truth:
+        return "(not stored)"
     problem = Problem(
         id=record.problem_id, text=record.problem_text, answer=record.ground_truth, task=record.task or DEFAULT_TASK
     )

@@ -50,11 +50,16 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     if model is None:
         endpoints = manager.endpoints(ROLE)
         share = max(1, settings.concurrency // len(endpoints))
-        yield manager.with_entries({ROLE: {"max_concurrency": min(endpoints[0].max_concurrency or share, share)}})
+        fields = {"max_concurrency": min(endpoints[0].max_concurrency or share, share)}
+        body = settings.extra_body(endpoints[0].extra_body)
+        manager = manager.with_fields(fields | ({"extra_body": body} if body else {}))
+        yield manager
         return
     with shared_server(Path(model), settings.temperature) as server:
         share = max(1, settings.concurrency // len(server.base_urls))
-        yield manager.with_entries({ROLE: {**server.endpoint(), "max_concurrency": share}})
+        body = settings.extra_body({})
+        entry = {**server.endpoint(), "max_concurrency": share, **({"extra_body": body} if body else {})}
+        yield manager.with_entries({ROLE: entry})
 
 
 def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:

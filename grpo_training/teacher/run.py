@@ -167,8 +167,8 @@ class TeacherRun:
             messages=messages,
             prompt_hash=self.agent.prompt_hash,
             config_hash=self.config_hash,
-            status=_status(candidate, measured),
-            verdict=_verdict(measured, len(tests)),
+            status=status_of(candidate, measured),
+            verdict=verdict_of(measured, len(tests)),
         )
 
     def _commit(self, _place: int, problem: Problem, result: list[TeacherTrace] | Fault) -> bool:
@@ -190,7 +190,8 @@ class TeacherRun:
         tqdm.write(harmless(text), file=self.stream)
 
 
-def _status(candidate: Candidate, measured: Measurement) -> str:
+def status_of(candidate: Candidate, measured: Measurement) -> str:
+    """How a reply was read: the ``status`` of its trace."""
     if candidate.content is not None:
         return str(measured.detail.get("status", candidate.outcome))
     return candidate.fault.kind if candidate.fault else "no_reply"
@@ -207,7 +208,7 @@ def _metadata(completion: Completion | None) -> TeacherMetadata:
     )
 
 
-def _verdict(measured: Measurement, total: int) -> TestVerdict:
+def verdict_of(measured: Measurement, total: int) -> TestVerdict:
     """The result of the tests. ``tests`` counts statuses in the order of their first occurrence."""
     tests = measured.detail.get("tests", {})
     if not tests:

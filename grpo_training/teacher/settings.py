@@ -10,12 +10,14 @@ from pydantic import Field, create_model, model_validator
 
 from engine.contract.datasets import DataPreparation
 from engine.records import Sampling
-from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings
 from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, ResumableSettings
 
 
 class PrepareSettings(Settings):
     """Settings of ``python -m grpo_training.prepare_data`` that concern every task."""
+
+    sections_of_others: ClassVar[frozenset[str]] = PHASES
 
     output_dir: Path = Field(WORKING_DIR / "data", description="folder of train.jsonl, val.jsonl and data_report.json")
     seed: int = Field(42, description="seed of the split")
@@ -35,12 +37,38 @@ def with_task_options(preparations: Sequence[DataPreparation[Any]]) -> type[Prep
     return create_model("PrepareSettings", __base__=PrepareSettings, **fields)
 
 
+class VerifySettings(Settings):
+    """Settings of ``python -m grpo_training.verify_teacher_traces``."""
+
+    sections_of_others: ClassVar[frozenset[str]] = PHASES
+
+    traces: Path = Field(description="JSONL file of traces: task_id, prompt, full_response (or code), test_list")
+    train_data: Path | None = Field(
+        None, description="file of the problems, whose tests then count instead of those of the traces"
+    )
+    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="file of the verified traces")
+    prompts: str = Field("full", description="prompt style that the student is trained with")
+    accept_per_task: Positive = Field(2, description="maximum accepted traces per problem; the shortest are accepted")
+    max_chars: Positive = Field(24_000, description="maximum characters of an accepted reply, with its thinking")
+
+
 class TeacherSettings(ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
 
+    sections: ClassVar[frozenset[str]] = frozenset({"teacher"})
+    sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
+    aliases: ClassVar[Mapping[str, str]] = {
+        "num_samples_per_problem": "num_samples",
+        "max_concurrent_requests": "concurrency",
+        "teacher.api_url": "base_url",
+        "teacher.model_name": "model",
+        "teacher.max_new_tokens": "max_tokens",
+    }
+
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "max_tokens", "seed"),
+            *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "presence_penalty"),
+            *("enable_thinking", "max_tokens", "seed"),
             "prompts",
         ),
         "acceptance": ("accept_per_task", "max_chars"),
@@ -69,6 +97,12 @@ class TeacherSettings(ClientSettings, ResumableSettings):
     concurrency: Positive = Field(32, description="maximum number of requests in flight")
     temperature: float = Field(0.7, ge=0, le=2, description="sampling temperature")
     top_p: float | None = Field(0.8, gt=0, le=1, description="nucleus sampling")
+    presence_penalty: float | None = Field(
+        None, ge=-2, le=2, description="added to the extra_body of the endpoint; makes a model avoid names it has used"
+    )
+    enable_thinking: bool | None = Field(
+        None, description="added to the extra_body of the endpoint: thinking of models whose template has a switch"
+    )
     max_tokens: Positive = Field(8192, description="maximum tokens of a reply, with its thinking")
     seed: int = Field(0, description="seed of the sampling")
     prompts: str = Field("full", description="prompt style; use the one that the student is trained with")
@@ -95,6 +129,16 @@ class TeacherSettings(ClientSettings, ResumableSettings):
     def sampling(self) -> Sampling:
         """How replies are sampled."""
         return Sampling(temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens, seed=self.seed)
+
+    def extra_body(self, configured: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``extra_body`` of the endpoint with the settings that are sent there."""
+        body = dict(configured)
+        if self.presence_penalty is not None:
+            body["presence_penalty"] = self.presence_penalty
+        if self.enable_thinking is not None:
+            template = body.get("chat_template_kwargs") or {}
+            body["chat_template_kwargs"] = {**template, "enable_thinking": self.enable_thinking}
+        return body
 
     @property
     def manifest(self) -> Path:

@@ -79,6 +79,19 @@ class GenerateSettings(Chosen):
     time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
 
 
+class SimulateSettings(StepSettings):
+    """Settings of ``traffic simulate``."""
+
+    summary: ClassVar[str] = "simulate both decisions of rows of another program, from the state files that they name"
+
+    dataset: Path = Field(description="a grpo_dataset.json, or the folder of several scenarios")
+    scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
+    output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
+    horizon: Positive = Field(20, description="seconds that both branches are simulated")
+    seed: int = Field(3407, description="of SUMO")
+    time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
+
+
 class ValidateSettings(StepSettings):
     """Settings of ``traffic validate``."""
 
@@ -201,6 +214,7 @@ class EvaluateSettings(Chosen, BudgetSettings):
 STEPS: Mapping[str, type[StepSettings]] = {
     "scenarios": ScenarioSettings,
     "generate": GenerateSettings,
+    "simulate": SimulateSettings,
     "validate": ValidateSettings,
     "sft-data": SftSettings,
     "rollouts": RolloutsSettings,

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, write_scenario
+from engine.tasks.traffic.simulation.foreign import simulate_dataset
 from engine.tasks.traffic.simulation.generation import (
     RECORD,
     Generated,
@@ -33,6 +34,7 @@ from grpo_training.traffic.settings import (
     RolloutsSettings,
     ScenarioSettings,
     SftSettings,
+    SimulateSettings,
     SmallModelSettings,
     StepSettings,
     ValidateSettings,
@@ -47,6 +49,8 @@ def run_step(settings: StepSettings) -> int:
             return make_scenarios(settings)
         case GenerateSettings():
             return generate(settings)
+        case SimulateSettings():
+            return simulate(settings)
         case ValidateSettings():
             return validate(settings)
         case SftSettings():
@@ -106,9 +110,7 @@ def generate(settings: GenerateSettings) -> int:
             except ScaffoldError as error:
                 failures.append((running[each].name, error))
     for result in sorted(done, key=lambda result: result.scenario):
-        dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
-        state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
-        say(f"{result.scenario}: {result.rows} decisions ({state})")
+        _say(result)
     if done:
         _write_summary(settings.output_dir, shape)
     if failures:
@@ -116,6 +118,34 @@ def generate(settings: GenerateSettings) -> int:
             say(f"✗ {name}: {failure.what} {failure.why}")
         raise failures[0][1]
     return 0
+
+
+def simulate(settings: SimulateSettings) -> int:
+    """Complete the datasets of another program; those that are there already are refused."""
+    require_sumo()
+    with tqdm(desc="decisions", unit="") as bar:
+
+        def count(rows: int) -> None:
+            bar.update()
+
+        for path in dataset_files(settings.dataset):
+            result = simulate_dataset(
+                path,
+                settings.scenarios_dir,
+                settings.output_dir,
+                horizon=settings.horizon,
+                seed=settings.seed,
+                limit_s=settings.time_limit,
+                progress=count,
+            )
+            _say(result)
+    return 0
+
+
+def _say(result: Generated) -> None:
+    dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
+    state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
+    say(f"{result.scenario}: {result.rows} decisions ({state})")
 
 
 def validate(settings: ValidateSettings) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from engine.tasks.registry import load_task
-from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
+from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.train.config_keys import ALIASES, FIRST_OF_GROUP, OF_OTHER_STAGES, REFUSED, SECTIONS
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
@@ -18,6 +19,10 @@ Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 ALL_LINEAR = "all-linear"
+NO_UNSLOTH = (
+    "backend unsloth cannot be installed beside this project: unsloth 2026.10.9 needs trl <= 1.15.0 and "
+    "transformers <= 5.17.0, this project trl >= 1.16 and transformers >= 5.23; use backend hf"
+)
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
@@ -42,15 +47,21 @@ _ADDED_LATER = frozenset(
 class GRPOTrainingConfig(ResumableSettings):
     """Settings of ``python -m grpo_training.train``.
 
+    Other spellings of a field, such as ``model_path`` and ``batch_size``, are accepted by the constructor and can be
+    read as properties. A configuration is not changed in place; another one is made:
+    ``GRPOTrainingConfig(**{**config.to_dict(), "learning_rate": 5e-6})``.
+
     A row is one completion. ``lora_alpha``, ``epsilon_high`` and ``rce_learning_rate`` are derived from other fields
     if they are not given; a configuration always holds their values.
     """
 
     aliases: ClassVar[dict[str, str]] = ALIASES
     sections: ClassVar[frozenset[str]] = SECTIONS
+    sections_of_others: ClassVar[frozenset[str]] = PHASES - SECTIONS
     refused: ClassVar[dict[str, str]] = REFUSED
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
-        "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")}
+        "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")},
+        "torch_dtype": {name: ("bf16", name == "bfloat16") for name in ("bfloat16", "float32")},
     }
 
     @classmethod
@@ -117,7 +128,9 @@ class GRPOTrainingConfig(ResumableSettings):
     stored_logprobs: Literal["raw", "processed"] = Field(
         "raw", description="stored log-probs are at temperature 1 (raw) or at the sampling temperature (processed)"
     )
-    backend: Literal["hf", "unsloth"] = Field("hf", description="library that loads the model")
+    backend: Literal["hf", "unsloth"] = Field(
+        "hf", description="library that loads the model; unsloth is refused, as its releases need older trl versions"
+    )
     dry_run: bool = Field(False, description="check everything, print the plan and exit")
 
     # training steps
@@ -203,9 +216,15 @@ class GRPOTrainingConfig(ResumableSettings):
     grpo_weight: Weight = Field(1.0, description="weight of the policy loss")
     teacher_traces: Path | None = Field(None, description="file of teacher traces; without it teacher-SFT is off")
     teacher_sft_weight: Weight = Field(0.3, description="weight of the teacher-SFT term")
-    self_sft_weight: Weight = Field(0.2, description="weight of the self-SFT term: imitation of the best own replies")
+    self_sft_weight: Weight = Field(
+        0.2,
+        description="weight of the self-SFT term: imitation of the best correct own replies (default: 0.2; 0 where "
+        "reward or reward_settings pays)",
+    )
     self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
-    self_sft_min_reward: float = Field(0.8, description="minimum reward of an imitated reply")
+    self_sft_min_reward: float = Field(
+        0.8, description="minimum reward of an imitated reply whose correctness is not known"
+    )
     sft_schedule: Literal["constant", "linear", "chord"] = Field(
         "constant", description="schedule of the imitation weights"
     )
@@ -262,6 +281,19 @@ class GRPOTrainingConfig(ResumableSettings):
     project: str = Field("scaffold-grpo", description="project name in the tracker")
     run_name: str | None = Field(None, description="run name in the tracker")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _other_spellings(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        named: dict[str, Any] = {}
+        for key, value in values.items():
+            name = ALIASES.get(key, key)
+            if name in named:
+                raise ValueError(f"{key} and another spelling set {name}")
+            named[name] = value
+        return named
+
     @field_validator("reward_settings", mode="before")
     @classmethod
     def _settings_of_a_task(cls, value: Any, info: ValidationInfo) -> Any:
@@ -280,6 +312,9 @@ class GRPOTrainingConfig(ResumableSettings):
     def _consistent(self) -> Self:
         if self.reward_settings is not None and "mode" not in self.model_fields_set:
             object.__setattr__(self, "mode", "online")
+        if (self.reward or self.reward_settings) is not None and "self_sft_weight" not in self.model_fields_set:
+            # Such a reward has a scale of its own, and may say nothing of which reply is right.
+            object.__setattr__(self, "self_sft_weight", 0.0)
         for problem in self._contradictions():
             raise ValueError(problem)
         derived = {
@@ -357,7 +392,7 @@ class GRPOTrainingConfig(ResumableSettings):
             ),
             (self.load_in_4bit and self.load_in_8bit, "load_in_4bit and load_in_8bit exclude each other"),
             (rounded and not self.use_peft, f"{rounded} needs use_peft: rounded weights cannot be trained"),
-            (rounded and self.backend == "unsloth", f"{rounded} is used by the backend hf only"),
+            (self.backend == "unsloth", NO_UNSLOTH),
             (rounded and self.mode == "online", f"{rounded} is used by offline and supervised training only"),
         ]
         return [message for wrong, message in checks if wrong]
@@ -426,6 +461,9 @@ def _groups() -> dict[str, list[str]]:
 
 
 GRPOTrainingConfig.groups = _groups()
+for _name, _field in ALIASES.items():
+    if "." not in _name:
+        setattr(GRPOTrainingConfig, _name, property(attrgetter(_field), doc=f"``{_field}``."))
 
 
 def load_config(path: Path | str) -> GRPOTrainingConfig:

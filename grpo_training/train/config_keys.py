@@ -58,13 +58,9 @@ SECTIONS = frozenset(
 )
 """Sections that a file may have."""
 
-_TEACHER = "it belongs to generate_teacher_traces; the fine-tune reads the traces from teacher_traces"
-
 REFUSED = {
-    "torch_dtype": "use bf16: true or bf16: false",
     "top_k": "training samples from all tokens; top-k sampling would bias the ratio of new to old policy",
-    "teacher": _TEACHER,
-    "use_teacher_thinking": _TEACHER,
+    "use_teacher_thinking": "the thinking of a trace is imitated with its reply",
 }
 """Keys of other programs that would have no effect here -> why."""
 

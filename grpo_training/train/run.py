@@ -6,9 +6,7 @@ first step. So a missing package, a wrong path or a dry run is answered without 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import importlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterable
@@ -19,7 +17,7 @@ from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
 from engine.records import Problem
 from engine.storage.installation import install_command
-from engine.tasks.registry import check_verifiers, load_task
+from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.manifest import RunManifest
@@ -29,9 +27,9 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
 from grpo_training.train.models.export_record import MERGED, read_choice, read_helped
 from grpo_training.train.models.upload import check_token, upload_model
-from grpo_training.train.online.custom_reward import load_reward, reward_digest
+from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
-from grpo_training.train.online.reward_settings import check_rewards
+from grpo_training.train.online.reward_settings import check_rewards, task_with_settings
 from grpo_training.train.processes import (
     check_same,
     exit_code_of_the_first,
@@ -71,10 +69,6 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     if config.push_to_hub is not None and not config.dry_run:
         check_token(config.push_to_hub)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    if config.backend == "unsloth":
-        # It patches transformers and TRL, and so has to be imported first. Loading the model reports its errors.
-        with contextlib.suppress(ImportError, NotImplementedError, RuntimeError):
-            importlib.import_module("unsloth")
     join_processes()
     return _train_online(config) if config.mode == "online" else _train_on_stored(config)
 
@@ -97,7 +91,7 @@ def check_packages(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             f"{needs_it} needs bitsandbytes",
             why="It is not installed.",
-            fix=f"Install it (pip install bitsandbytes), or leave {needs_it} out.",
+            fix=f"{install_command('8bit')}, or leave {needs_it} out.",
         )
 
 
@@ -129,6 +123,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
 
 def _train_online(config: GRPOTrainingConfig) -> int:
+    from grpo_training.train.data.teacher_samples import load_teacher_samples
     from grpo_training.train.data.tokenising import check_prompts
     from grpo_training.train.models.tokenizer import load_tokenizer
     from grpo_training.train.online.rewards import messages_of
@@ -138,8 +133,15 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         check_verifiers(problems)
         if config.reward_settings is not None:
             check_rewards(problems, config.reward_settings)
-        check_prompts(load_tokenizer(config), (messages_of(problem, config.prompts, prompts) for problem in problems))
-        print_plan(online_plan(config, problems))
+        reward = None if config.reward is None else load_reward(config.reward)
+        if isinstance(reward, BatchReward):
+            reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
+        tokenizer = load_tokenizer(config)
+        check_prompts(tokenizer, (messages_of(problem, config.prompts, prompts) for problem in problems))
+        traces = None
+        if config.teacher_traces is not None and config.teacher_sft_weight > 0:
+            traces = len(load_teacher_samples(config.teacher_traces, tokenizer, config))
+        print_plan(online_plan(config, problems, traces))
         if config.dry_run:
             return 0
         facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}
@@ -157,11 +159,11 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
     """The problems of an online training, and the prompts of those that are used as they stand."""
     reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
-    task = None if config.task is None else load_task(config.task)
+    task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
     place = _problems_place(config)
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:
-        scored_by = None if reward is None or isinstance(reward, RewardTask) else reward
+        scored_by = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
         found = load_prompts(place, scored_by=scored_by, max_problems=config.max_problems)
         if found is not None and reward is None:
             raise InputError(

@@ -40,7 +40,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         nargs="*",
         type=lambda text: Path(text).expanduser(),
         metavar="FOLDER",
-        help="folder with runs, libraries or trainings, searched with its subfolders "
+        help="folder with runs, libraries or trainings, searched with its subfolders, or a file of score_rollouts "
         "(default: runs, grpo_training/cache, data/grpo_experiences and outputs)",
     )
     parser.add_argument("--run", metavar="NAME", help="only the run of this name")

@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import socket
 import sys
+import tempfile
 import threading
 from argparse import Namespace
 from pathlib import Path
@@ -15,6 +16,7 @@ import uvicorn
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
 from grpo_training.runs.named import found_run
+from grpo_training.runs.scored_groups import write_groups
 from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
@@ -39,7 +41,20 @@ def view(arguments: Namespace) -> int:
     if arguments.run is not None and arguments.folders:
         raise InputError("--run and folders exclude each other")
     given = arguments.folders if arguments.run is None else [found_run(arguments.run).folder]
-    store = Store(_folders(given))
+    with contextlib.ExitStack() as stack:
+        return _show(Store([_as_folder(path, stack) for path in _folders(given)]), arguments)
+
+
+def _as_folder(path: Path, stack: contextlib.ExitStack) -> Path:
+    """A folder as it is; a file of ``score_rollouts`` as the folder of a run, for the length of the block."""
+    if not path.is_file():
+        return path
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / path.stem
+    write_groups(path, folder)
+    return folder
+
+
+def _show(store: Store, arguments: Namespace) -> int:
     if arguments.export is not None:
         done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
         print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")

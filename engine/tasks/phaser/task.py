@@ -21,10 +21,10 @@ from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt
 from engine.tasks.phaser.reply import GameReply, read_reply
 from engine.tasks.phaser.rewards import v0, v1
-from engine.tasks.phaser.rewards.parts import GameReward
+from engine.tasks.phaser.rewards.parts import GameReward, unmeasured
 from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
-from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation, Validator
+from engine.tasks.phaser.validation.verdict import STAGES, Gate, RuntimeOutcome, Validation, Validator
 
 _COMPONENTS = ("plan", "code")
 _WEIGHTS = {"v0": v0.PLAN_WEIGHT, "v1": v1.PLAN_WEIGHT}
@@ -180,12 +180,25 @@ class PhaserTask(Task[GameReply]):
         reply, facts = candidate.content, facts_of(problem.answer)
         if reply is None or not reply.code.strip():
             return GameMeasurement(
-                dict.fromkeys(_COMPONENTS, 0.0), False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault
+                dict.fromkeys(_COMPONENTS, 0.0),
+                False,
+                outcome=Outcome.MODEL_FAULT,
+                fault=candidate.fault,
+                validation=_NO_CODE,
+                reward=_REWARDS[self._options.reward_version](_NO_CODE, reply or GameReply(), facts),
             )
         validation = self._open_validator().validate(self._options.request(reply.code, facts))
         if validation.outcome is Outcome.INFRA_FAULT:
             why = validation.fault.message if validation.fault is not None else ""
-            return GameMeasurement({}, None, outcome=Outcome.INFRA_FAULT, fault=validation.fault, detail={"why": why})
+            return GameMeasurement(
+                {},
+                None,
+                outcome=Outcome.INFRA_FAULT,
+                fault=validation.fault,
+                detail={"why": why},
+                validation=validation,
+                reward=_REWARDS[self._options.reward_version](validation, reply, facts),
+            )
         if validation.screenshot is not None and self._options.screenshots is not None:
             write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png", validation.screenshot)
         reward = _REWARDS[self._options.reward_version](validation, reply, facts)
@@ -202,7 +215,11 @@ class PhaserTask(Task[GameReply]):
         )
 
     def scored_fields(self, candidate: Candidate[GameReply], measurement: Measurement) -> ScoredFields:
-        """Plan, code, validation and reward, with the keys of seed 000; ``failed_gates`` name the failed stages."""
+        """Plan, code, validation and reward, with the same keys in all rows; ``failed_gates`` name the failed stages.
+
+        A reply without code has the gates of an empty program; one that could not be validated has null for what was
+        not measured.
+        """
         reply = candidate.content or GameReply()
         row = {
             "plan_raw": reply.plan_raw,
@@ -214,10 +231,16 @@ class PhaserTask(Task[GameReply]):
             },
         }
         if not isinstance(measurement, GameMeasurement) or measurement.validation is None or not measurement.reward:
-            return ScoredFields(row, failed_gates=("no_code",) if not reply.code.strip() else ())
-        validation = measurement.validation
+            return ScoredFields(row)
+        validation, paid = measurement.validation, measurement.reward.as_row()
+        if measurement.outcome is Outcome.INFRA_FAULT:
+            return ScoredFields(row, validation.rows(), unmeasured(paid))
+        if not reply.code.strip():
+            return ScoredFields(row, validation.rows(), paid, ("no_code",))
         failed = [code for stage, code in _FAILED_GATES.items() if validation.gates[stage].ok is False]
-        return ScoredFields(row, validation.rows(), measurement.reward.as_row(), failed, copy_hash(reply.code))
+        # Without a run, a program that crashes is paid like one that works; only the copies of the latter would lose.
+        compared = "" if self._options.skip_runtime else copy_hash(reply.code)
+        return ScoredFields(row, validation.rows(), paid, failed, compared)
 
     def copy_factor(self, copies: int) -> float:
         """1 for a program without near copies, falling to ``1 - copy_penalty`` with their number."""
@@ -242,6 +265,10 @@ class PhaserTask(Task[GameReply]):
 
     def _open_validator(self) -> Validator:
         return self._validator or shared_validator(self._options.api_index, self._options.runtime)
+
+
+_NO_CODE = Validation(gates={stage: Gate(ok=False if stage == "parse" else None) for stage in STAGES})
+"""Of a reply without code, which is not validated."""
 
 
 def _is_correct(validation: Validation, facts: GameFacts) -> bool | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from engine.errors import InputError
 from engine.tasks.traffic.signals import Observation
 
 _DAY_S = 24 * 3600
@@ -153,3 +155,18 @@ def state_text(seen: Observation, extend_seconds: int) -> str:
 def crossing_id(junction: str) -> int:
     """A number from 0 to 9999 for a light, the same in every process (``hash`` is not)."""
     return int.from_bytes(hashlib.sha256(junction.encode()).digest()[:4], "big") % 10_000
+
+
+def read_array(path: Path) -> list[Any]:
+    """The JSON array of a dataset file.
+
+    Raises:
+        InputError: it cannot be read, or is no array.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    if not isinstance(values, list):
+        raise InputError(f"{path}: expected a JSON array, got {type(values).__name__}")
+    return values

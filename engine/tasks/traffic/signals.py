@@ -173,7 +173,9 @@ class SignalController:
 
     @classmethod
     def from_json(cls, program: SignalProgram, values: Mapping[str, Any]) -> Self:
-        """The controller that :meth:`to_json` described."""
+        """The controller that :meth:`to_json` described; ``limits`` replaces limits of the programme, by phase."""
+        limits = {int(phase): (low, high) for phase, (low, high) in values.get("limits", {}).items()}
+        program = replace(program, limits={**program.limits, **limits})
         pending = [list(step) for step in values["pending"]]
         return cls(program, values["phase"], values["elapsed"], pending, values["target"])
 

@@ -78,6 +78,13 @@ class TrafficTask(Task[TrafficReply]):
             checked = TrafficRow.model_validate(row)
         except ValidationError as error:
             first = error.errors()[0]
+            if "branches" not in row:
+                raise InputError(
+                    f"{where}: the row has no outcomes (branches)",
+                    why="Decisions are scored by what SUMO measured after both of them.",
+                    fix="Simulate the rows from their state files: python -m grpo_training.traffic simulate --dataset "
+                    "FOLDER --scenarios-dir FOLDER --output-dir FOLDER",
+                ) from None
             raise InputError(
                 f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}",
                 fix="Check the file: python -m grpo_training.traffic validate",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.traffic.rewards import observation_of
-from engine.tasks.traffic.rows import TrafficRow, state_text
+from engine.tasks.traffic.rows import TrafficRow, read_array, state_text
 from engine.tasks.traffic.simulation.generation import DATASET
 
 MIN_ROWS = 10
@@ -56,7 +54,7 @@ def read_rows(path: Path) -> list[TrafficRow]:
         InputError: the file is no JSON array, or a row does not fit its schema; it names the row.
     """
     rows = []
-    for number, value in enumerate(_array(path), 1):
+    for number, value in enumerate(read_array(path), 1):
         try:
             rows.append(TrafficRow.model_validate(value))
         except ValidationError as error:
@@ -71,7 +69,7 @@ def errors_of(path: Path, horizon: int | None = None) -> Iterator[DatasetError]:
         horizon: that every row must have; None: that of the first row.
     """
     try:
-        values = _array(path)
+        values = read_array(path)
     except InputError as error:
         yield DatasetError(path, 0, str(error.what))
         return
@@ -118,16 +116,6 @@ def _wrong_with_state(path: Path) -> Iterator[str]:
         return
     if root != "snapshot":
         yield f"state file {path.name} is no SUMO state: its root is <{root}>"
-
-
-def _array(path: Path) -> list[Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    if not isinstance(values, list):
-        raise InputError(f"{path}: expected a JSON array, got {type(values).__name__}")
-    return values
 
 
 def _first(error: ValidationError) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from engine.errors import InputError, MissingInputError
 from engine.llm.wire.protocol import clean
 from engine.records import Message
+from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import drawn
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.scored_files import RowError, json_rows, prompt_messages, report_broken
+from grpo_training.train.data.teacher_samples import prompt_hashes, trace_sample
 from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.tokenizer import load_tokenizer
@@ -20,8 +24,8 @@ from grpo_training.train.models.tokenizer import load_tokenizer
 def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     """The chats of ``config.dataset_path``, tokenised; each is a group of one sample with reward 1.
 
-    A row has ``messages`` that end with the assistant's, or ``prompt`` and ``completion``. Only the last message is
-    trained on, with the token that ends it. All chats of a random share of the prompts are held out.
+    A row has ``messages`` that end with the assistant's, or ``prompt`` and ``completion``, or is an accepted trace of a
+    teacher. Only the last message is trained on, with the token that ends it. All chats of a random share of the prompts are held out.
 
     Raises:
         MissingInputError: there is no such file, or no such model.
@@ -33,14 +37,21 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
             f"No file of chats: {path}", fix="Give a .jsonl or .json file whose rows have `messages`."
         )
     report, chat = DropReport(), ChatTokens(load_tokenizer(config))
+    hashes = prompt_hashes(config)
     samples: list[Sample] = []
     broken = []
     for number, row in enumerate(json_rows(path, report), 1):
         try:
-            sample = _sample(row, f"{path.stem}:{number}", chat)
+            if "full_response" in row:
+                found = trace_sample(_trace(row), hashes, chat, config, report)
+            else:
+                found = _sample(row, f"{path.stem}:{number}", chat)
         except RowError as error:
             broken.append(f"{path}, row {number}: {error}")
             continue
+        if found is None:
+            continue
+        sample = found
         if sample.length > config.max_seq_length:
             report.drop(TOO_LONG)
         else:
@@ -52,7 +63,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
         raise InputError(
             f"No chats to train on in {path}",
             why=str(report) or "It is empty.",
-            fix="A row needs `messages` that end with one of the assistant.",
+            fix="A row needs `messages` that end with one of the assistant, or is an accepted trace of a teacher.",
         )
     held_out = drawn(list(dict.fromkeys(one.prompt_ids for one in samples)), config.validation_share, config.seed)
     return TrainingData(
@@ -61,6 +72,14 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
         teacher=[],
         report=report,
     )
+
+
+def _trace(row: Mapping[str, Any]) -> TeacherTrace:
+    try:
+        return TeacherTrace.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RowError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:

@@ -25,21 +25,27 @@ def best_of(group: Sequence[Sample], top_k: int | None) -> list[Sample]:
 def own_successes(group: Sequence[Sample], rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[int]:
     """Indices into ``rows`` of the responses that self-SFT imitates, the best first.
 
-    These are the best ``self_sft_top_k`` distinct responses with a reward of at least ``self_sft_min_reward`` that
-    were not truncated. None are taken from a group in which every response succeeds, as there is nothing to learn.
+    These are the best ``self_sft_top_k`` distinct responses that are correct, or have a reward of at least
+    ``self_sft_min_reward`` where that is not known, and were not truncated. None are taken from a group in which every
+    response succeeds, as there is nothing to learn.
 
     Args:
         group: all responses to the prompt.
         rows: those that the step trains on.
         config: the training configuration.
     """
-    if all(sample.reward >= config.self_sft_min_reward for sample in group):
+    if all(_succeeds(sample, config) for sample in group):
         return []
     chosen: dict[tuple[int, ...], int] = {}
     for index in sorted(range(len(rows)), key=lambda index: -rows[index].reward):
-        if rows[index].reward >= config.self_sft_min_reward and not rows[index].truncated:
+        if _succeeds(rows[index], config) and not rows[index].truncated:
             chosen.setdefault(rows[index].completion_ids, index)
     return list(chosen.values())[: config.self_sft_top_k]
+
+
+def _succeeds(sample: Sample, config: GRPOTrainingConfig) -> bool:
+    """Whether a response is correct. A fixed reward would not say so: its scale differs between rewards."""
+    return sample.reward >= config.self_sft_min_reward if sample.is_correct is None else sample.is_correct
 
 
 def teacher_rows(teacher: Sequence[Sample], step: int, count: int, seed: int) -> list[Sample]:

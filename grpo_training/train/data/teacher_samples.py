@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 NOT_ACCEPTED = "traces: not accepted by the tests"
+NOT_EXECUTED = "traces: of another program, and never executed here"
 OTHER_PROMPT = "traces: made with another prompt than the student's"
 NO_REPLY = "traces: accepted, but without prompt or reply"
 
@@ -44,25 +46,42 @@ def load_teacher_samples(
     counts = DropReport()
     contents = read(path, TeacherTrace)
     report_broken(counts, [str(line) for line in contents.broken])
-    hashes = {prompt_hash(task, config.prompts) for task in known_tasks()}
+    hashes = prompt_hashes(config)
     chat = ChatTokens(tokenizer)
     samples = [
-        sample for trace in contents.records if (sample := _sample(trace, hashes, chat, config, counts)) is not None
+        sample
+        for trace in contents.records
+        if (sample := trace_sample(trace, hashes, chat, config, counts)) is not None
     ]
     if not samples:
         raise InputError(
             f"No trace of {path} can be imitated",
             why=str(counts) or "The file is empty.",
-            fix="Generate traces with python -m grpo_training.generate_teacher_traces in the same prompt style.",
+            fix="Generate traces with python -m grpo_training.generate_teacher_traces in the same prompt style, or "
+            "execute those of another program with python -m grpo_training.verify_teacher_traces.",
         )
     if report is not None:
         report.add(counts)
     return samples
 
 
-def _sample(
-    trace: TeacherTrace, hashes: set[str], chat: ChatTokens, config: GRPOTrainingConfig, counts: DropReport
+def prompt_hashes(config: GRPOTrainingConfig) -> set[str]:
+    """The hashes of the prompts of all tasks in the style of the training."""
+    return {prompt_hash(task, config.prompts) for task in known_tasks()}
+
+
+def trace_sample(
+    trace: TeacherTrace, hashes: Collection[str], chat: ChatTokens, config: GRPOTrainingConfig, counts: DropReport
 ) -> Sample | None:
+    """A trace as a sample; None, and counted, if it is not imitated.
+
+    Args:
+        trace: the trace.
+        hashes: of the prompts that the student is trained with, see :func:`prompt_hashes`.
+        chat: of the trained model.
+        config: its ``max_seq_length`` is used.
+        counts: receives the reason.
+    """
     reason = _refusal(trace, hashes)
     if reason:
         counts.drop(reason)
@@ -81,8 +100,10 @@ def _sample(
     )
 
 
-def _refusal(trace: TeacherTrace, hashes: set[str]) -> str:
+def _refusal(trace: TeacherTrace, hashes: Collection[str]) -> str:
     """Why a trace is not imitated; empty if it is."""
+    if not trace.status and not trace.accepted:
+        return NOT_EXECUTED
     if not trace.accepted or trace.teacher_metadata.finish_reason == "length":
         return NOT_ACCEPTED
     if trace.prompt_hash not in hashes:

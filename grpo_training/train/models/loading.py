@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from grpo_training.train.models.tokenizer import (
     first_line,
     from_hub,
     load_tokenizer,
-    merge_system_role,
     supports_bf16,
 )
 
@@ -46,12 +44,9 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
     Raises:
         MissingInputError: there is no such model.
         InputError: the folder holds no usable model: an adapter, or no weights or tokenizer.
-        ConfigurationError: this machine or model does not support the backend, bf16 or the LoRA's target modules.
+        ConfigurationError: this machine or model does not support bf16 or the LoRA's target modules.
     """
     check_model(config)
-    if config.backend == "unsloth":
-        loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase] = _load_with_unsloth(config)
-        return loaded
     tokenizer, model = load_tokenizer(config), load_base_model(config)
     if config.quantised is not None:
         prepare_quantised(model)
@@ -253,38 +248,3 @@ def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
             model.enable_input_require_grads()  # else no checkpointed layer would get a gradient
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     return model.train()
-
-
-def _load_with_unsloth(config: GRPOTrainingConfig) -> Any:
-    """Load by unsloth. Importing it patches transformers and TRL in this process, so it is never the default."""
-    fix = (
-        "Train with --backend hf, or install unsloth in an environment of its own on a machine with a CUDA GPU "
-        "(it needs older transformers and trl than this project)."
-    )
-    if not torch.cuda.is_available():
-        raise ConfigurationError("--backend unsloth needs a CUDA GPU", why="torch finds none.", fix=fix)
-    try:
-        loader: Any = importlib.import_module("unsloth").FastLanguageModel
-        model, tokenizer = loader.from_pretrained(
-            str(config.model_name_or_path),
-            max_seq_length=config.max_seq_length,
-            dtype=torch.bfloat16 if uses_bf16(config) else torch.float32,
-            load_in_4bit=False,
-        )
-        if config.use_peft:
-            model = loader.get_peft_model(
-                model,
-                r=config.lora_r,
-                lora_alpha=config.lora_alpha,
-                lora_dropout=config.lora_dropout,
-                target_modules=_target_modules(config),
-                use_gradient_checkpointing="unsloth" if config.gradient_checkpointing else False,
-                random_state=config.seed,
-            )
-    except (ImportError, NotImplementedError, RuntimeError) as error:
-        raise ConfigurationError("The backend unsloth cannot be used here", why=first_line(error), fix=fix) from error
-    if config.disable_dropout:
-        disable_dropout(model)
-    if config.system_role == "merge":
-        merge_system_role(tokenizer)
-    return model.train(), tokenizer

@@ -1,10 +1,16 @@
-"""A reward for online training in place of the task's: ``--reward file.py:function``, or the name of a task."""
+"""A reward for online training in place of the task's: ``--reward file.py:function``, or the name of a task.
+
+A function scores one answer, ``f(answer, row)``, or a batch of completions as a reward function of TRL does,
+``f(completions, **columns)`` or ``f(prompts, completions, **columns)``. Which of the two it is, its parameters say.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
 import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.errors import InputError
@@ -13,32 +19,121 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from engine.tasks.simple import RewardTask
 
+_COMPLETIONS = ("completions", "outputs")
+_OF_TRL = frozenset({"prompts", "completion_ids", *_COMPLETIONS})
+_EXPECTED = (
+    "Define it as: def reward(answer: str, row: dict) -> float, or as a reward function of TRL: "
+    "def reward(prompts, completions, **columns) -> list[float]"
+)
 
-def load_reward(place: str) -> Task[Any]:
-    """A task that scores completions.
+
+class BatchReward:
+    """A reward function of TRL.
+
+    Where the rows have a text as ``prompt``, it gets prompts and completions as texts, else as chat messages. Columns of
+    the rows are passed by name, each a list; a value that a row lacks is None.
+
+    Args:
+        function: returns one number per completion; None where it has no reward. Any finite number is a reward.
+        place: names it in messages.
+    """
+
+    def __init__(self, function: Callable[..., Any], place: str) -> None:
+        self._function, self._place = function, place
+        parameters = inspect.signature(function).parameters.values()
+        self._names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        self._takes_all = len(self._names) < len(parameters)
+        self._required = {
+            one.name for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+        } - _OF_TRL
+
+    def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Check that the rows have the columns that the function needs.
+
+        Raises:
+            InputError: names a column that no row has.
+        """
+        missing = sorted(self._required - {name for row in rows for name in row})
+        if missing:
+            raise InputError(
+                f"--reward {self._place} needs {', '.join(missing)}, which no row has",
+                why="Parameters other than prompts, completions and completion_ids are columns of the dataset.",
+                fix=_EXPECTED + ".",
+            )
+
+    def score(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]],
+        rows: Sequence[Mapping[str, Any]],
+    ) -> list[float | None]:
+        """The rewards of a batch.
+
+        Args:
+            prompts, completions: chat messages.
+            completion_ids: the sampled ids.
+            rows: the row of each completion.
+
+        Raises:
+            ValueError: it raised, or did not return a number or None for each completion.
+        """
+        as_text = all(isinstance(row.get("prompt"), str) for row in rows)
+        said = [one if isinstance(one, str) else one[-1].get("content") or "" for one in completions]
+        given: dict[str, Any] = {name: [row.get(name) for row in rows] for row in rows for name in row}
+        given |= {
+            "prompts": [row["prompt"] for row in rows] if as_text else list(prompts),
+            "completion_ids": [list(ids) for ids in completion_ids],
+            **dict.fromkeys(_COMPLETIONS, said if as_text else list(completions)),
+        }
+        given.pop("prompt", None)
+        unasked = {name for name in _COMPLETIONS if name not in self._names}  # the other word for the same
+        chosen = {
+            name: value
+            for name, value in given.items()
+            if name in self._names or (self._takes_all and name not in unasked)
+        }
+        try:
+            rewards = [None if one is None else float(one) for one in self._function(**chosen)]
+        except Exception as error:  # noqa: BLE001 - the reward function is the user's own code
+            raise ValueError(f"the reward function raised {type(error).__name__}: {error}") from None
+        if len(rewards) != len(completions):
+            raise ValueError(f"the reward function returned {len(rewards)} rewards for {len(completions)} completions")
+        bad = next((one for one in rewards if one is not None and not math.isfinite(one)), None)
+        if bad is not None:
+            raise ValueError(f"the reward function returned {bad}; expected finite numbers")
+        return rewards
+
+
+def load_reward(place: str) -> Task[Any] | BatchReward:
+    """A task that scores completions, or a reward function of TRL.
 
     Args:
         place: the name of a task, for its reward; or ``path/to/file.py:function`` or ``package.module:function``. The
-            function is called with the answer of a completion and the row of its problem; see
-            :data:`engine.tasks.simple.Reward`.
+            function is called with the answer of a completion and the row of its problem (see
+            :data:`engine.tasks.simple.Reward`), or, where it has a parameter ``completions`` or ``outputs``, as a
+            reward function of TRL.
 
     Raises:
         MissingInputError: there is no such file.
-        InputError: there is no such task, module or function, or it does not take an answer and a row.
+        InputError: there is no such task, module or function, or it takes neither an answer and a row nor
+            completions.
     """
     if ":" not in place:
         return task_named(place)
     function = load_object(place)
+    if inspect.iscoroutinefunction(function):
+        raise InputError(f"--reward {place} is async", fix="Use a normal function; it is called from threads.")
     try:
+        if not inspect.signature(function).parameters.keys().isdisjoint(_COMPLETIONS):
+            return BatchReward(function, place)
         inspect.signature(function).bind("answer", {})
     except (TypeError, ValueError) as error:  # not a function, or one with other arguments
         raise InputError(
             f"--reward {place} cannot be called with an answer and a row",
             why=str(error),
-            fix="Define it as: def reward(answer: str, row: dict) -> float",
+            fix=_EXPECTED,
         ) from None
-    if inspect.iscoroutinefunction(function):
-        raise InputError(f"--reward {place} is async", fix="Use a normal function; it is called from threads.")
     return RewardTask(function)
 
 

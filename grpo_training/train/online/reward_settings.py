@@ -14,12 +14,23 @@ from engine.abilities import TrainsOnline
 from engine.contract.training_reward import Payer, TrainingReward
 from engine.errors import InputError
 from engine.records import Problem
+from engine.task import Task
 from engine.tasks.registry import DEFAULT_TASK, known_tasks, task_named
 
 
 def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:
     """The training rewards of the known tasks, by the name of the task."""
     return {task.name: task.training_reward for task in known_tasks() if isinstance(task, TrainsOnline)}
+
+
+def task_with_settings(given: Mapping[str, Any] | None) -> Task[Any] | None:
+    """The only known task whose training reward has these settings; None if there is no such task, or several."""
+    fitting = [
+        name
+        for name, reward in declared_rewards().items()
+        if given and given.keys() <= reward.settings.model_fields.keys()
+    ]
+    return task_named(fitting[0]) if len(fitting) == 1 else None
 
 
 def checked_settings(given: Any) -> dict[str, Any]:

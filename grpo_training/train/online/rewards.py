@@ -22,6 +22,7 @@ from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.train.online.custom_reward import BatchReward
 
 PATIENCE = 3
 WORKERS = 8
@@ -58,6 +59,14 @@ class ScoredCompletion:
     outcome: Outcome
     error: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The reward of a completion by a reward function of TRL; without one, the error if there was any."""
+
+    reward: float | None
+    error: str = ""
 
 
 def dataset_rows(
@@ -102,7 +111,7 @@ class TrlReward:
 
     Args:
         evaluator: weights the components.
-        custom: scores completions by a custom reward function, from several threads.
+        custom: scores completions by a custom reward function, from several threads, or whole batches.
         custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
             has the rest.
         payers: the training reward of each task, by its name; None: ``r_total`` is paid.
@@ -116,7 +125,7 @@ class TrlReward:
         self,
         evaluator: RewardEvaluator,
         *,
-        custom: Task[Any] | None = None,
+        custom: Task[Any] | BatchReward | None = None,
         custom_weight: float = 1.0,
         payers: Mapping[str, Payer] | None = None,
         workers: int = WORKERS,
@@ -146,6 +155,7 @@ class TrlReward:
         answer: Sequence[str],
         task: Sequence[str],
         meta: Sequence[str],
+        prompts: Sequence[Any] = (),
         log_metric: Callable[[str, float], None] | None = None,
         **_: Any,
     ) -> list[float | None]:
@@ -155,12 +165,19 @@ class TrlReward:
             completions: texts, or conversations whose last message is the reply.
             completion_ids: the sampled ids.
             problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`, row by row.
+            prompts: the prompts as chat messages.
             log_metric: receives the name of a metric and its value for this batch.
 
         Raises:
             NothingScoredError: nothing could be scored in ``patience`` consecutive batches.
         """
-        rows = zip(completions, completion_ids, problem_id, problem_text, answer, task, meta, strict=True)
+        columns = zip(problem_id, problem_text, answer, task, meta, strict=True)
+        problems = [
+            Problem(id=name, text=text, answer=truth, task=kind, meta=json.loads(more))
+            for name, text, truth, kind, more in columns
+        ]
+        given = self._score_batch(problems, prompts, completions, completion_ids)
+        rows = zip(problems, completions, completion_ids, given, strict=True)
         self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
         self.faults.update(one.outcome for one in self.latest if one.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((one.error for one in self.latest if one.error), "")
@@ -170,27 +187,47 @@ class TrlReward:
         self._check_any_scored()
         return [one.reward for one in self.latest]
 
+    def _score_batch(
+        self,
+        problems: Sequence[Problem],
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        token_ids: Sequence[Sequence[int]],
+    ) -> list[_Given | None]:
+        """What a reward function of TRL says of each completion; None where another reward pays."""
+        if not isinstance(self._custom, BatchReward):
+            return [None] * len(problems)
+        rows = [task_named(problem.task).reward_row(problem) for problem in problems]
+        try:
+            return [_Given(reward) for reward in self._custom.score(prompts, completions, token_ids, rows)]
+        except ValueError as error:
+            return [_Given(None, str(error)[:300])] * len(problems)
+
     def _score(
-        self, completion: Any, token_ids: Sequence[int], name: str, question: str, truth: str, kind: str, meta: str
+        self, problem: Problem, completion: Any, token_ids: Sequence[int], given: _Given | None
     ) -> ScoredCompletion:
-        problem = Problem(id=name, text=question, answer=truth, task=kind, meta=json.loads(meta))
         text, reasoning = _text_of(completion)
         if self._payers is not None:
-            return self._pay(problem, text, reasoning, tuple(token_ids), self._payers[kind])
-        scored = self._score_by(self._custom or task_named(kind), problem, text, reasoning)
-        components, reward = _components(scored), _reward(scored)
+            return self._pay(problem, text, reasoning, tuple(token_ids), self._payers[problem.task])
+        if given is not None:
+            reward, error, is_correct = given.reward, given.error, None
+            components = {} if reward is None else {"r_ans": reward}
+            outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
+        else:
+            assert not isinstance(self._custom, BatchReward)
+            scored = self._score_by(self._custom or task_named(problem.task), problem, text, reasoning)
+            components, reward, outcome = _components(scored), _reward(scored), scored.outcome
+            error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
+            is_correct = scored.is_correct
         if self._custom is not None and self._custom_weight < 1:
-            of_task = self._score_by(task_named(kind), problem, text, reasoning)
+            of_task = self._score_by(task_named(problem.task), problem, text, reasoning)
             components = _components(of_task) | ({} if reward is None else {"custom": reward})
             total = _reward(of_task)
             if reward is not None and total is not None:
                 reward = self._custom_weight * reward + (1 - self._custom_weight) * total
             else:
                 reward = None
-        error = str(scored.detail.get("why", "")) if scored.outcome is Outcome.INFRA_FAULT else ""
-        return ScoredCompletion(
-            problem, text, tuple(token_ids), reward, components, scored.is_correct, scored.outcome, error
-        )
+        return ScoredCompletion(problem, text, tuple(token_ids), reward, components, is_correct, outcome, error)
 
     def _pay(
         self, problem: Problem, text: str, reasoning: str | None, token_ids: tuple[int, ...], pay: Payer

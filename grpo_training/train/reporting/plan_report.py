@@ -62,7 +62,7 @@ def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     ]
 
 
-def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan:
+def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem], traces: int | None = None) -> Plan:
     """The plan of an online training."""
     kinds = ", ".join(
         f"{name} {count}" for name, count in Counter(problem.task or "prompts" for problem in problems).items()
@@ -72,7 +72,7 @@ def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem]) -> Plan
         ("problems", f"{len(problems)} of {config.dataset or config.dataset_path} ({kinds})"),
         ("reward", _reward(config)),
         ("sampling", f"{config.num_generations} per problem, temperature {config.temperature}, top_p {config.top_p}"),
-        ("loss", _loss_terms(config, None)),
+        ("loss", _loss_terms(config, traces)),
         ("length", f"{config.max_steps} steps" if config.max_steps > 0 else f"{config.num_train_epochs} epochs"),
         ("run directory", str(config.output_dir)),
     ]

@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import shlex
-import shutil
-from collections import Counter
 
 import pytest
 from pydantic import ValidationError
@@ -26,57 +23,6 @@ def seeds(tmp_path):
     path = tmp_path / "stage0/data/prompt_seeds/prompt_seeds.jsonl"
     assert main(["prompt-seeds", "--count", "200", "--lang", "zh", "--out", str(path)]) == 0
     return path
-
-
-README = """
-python3 stage2/scripts/build_grpo_sets.py \\
-  --prompt-seeds stage0/data/prompt_seeds/prompt_seeds.jsonl \\
-  --out-train stage2/data/grpo/prompts_train.jsonl --out-eval stage2/data/grpo/prompts_eval.jsonl \\
-  --train-count 50 --eval-count 20 --seed 42
-python3 stage2/scripts/generate_mock_rollouts.py \\
-  --prompts stage2/data/grpo/prompts_train.jsonl --out stage2/data/grpo/rollouts/mock_step0001.jsonl \\
-  --step 1 --num-prompts 8 --group-size 8 --seed 2026
-python3 stage2/scripts/score_rollouts.py \\
-  --prompts stage2/data/grpo/prompts_train.jsonl --rollouts stage2/data/grpo/rollouts/mock_step0001.jsonl \\
-  --out stage2/data/grpo/rewards/mock_step0001_scored.jsonl \\
-  --cache stage2/data/grpo/rewards/validator_cache.jsonl \\
-  --api-index stage0/data/api_index/phaser_api.jsonl --validator-cli stage0/validator/src/cli.js --skip-runtime
-"""
-"""The commands of a project with this format. Its interpreter and folder are replaced by the command."""
-
-
-@pytest.mark.node
-def test_the_commands_of_the_format_write_its_files(seeds, api_index, tmp_path, monkeypatch):
-    shutil.copytree(api_index.path.parent, tmp_path / "stage0/data/api_index")
-    monkeypatch.chdir(tmp_path)
-    for line in README.replace("\\\n", " ").strip().splitlines():
-        assert main(shlex.split(line)[1:]) == 0
-    grpo = tmp_path / "stage2/data/grpo"
-    report = json.loads((grpo / "reports/grpo_sets_report.json").read_text())
-    assert report["eval_summary"]["by_ood"] == {"iid": 16, "ood": 4}
-    assert report["overlap"] == {"sources": 0, "texts": 0, "modules_of_combinations": 0}
-    digest = hashlib.sha256((grpo / "prompts_train.jsonl").read_bytes()).hexdigest()
-    assert report["sha256"]["train"] == digest
-    assert [len(rows(grpo / name)) for name in ("prompts_train.jsonl", "prompts_eval.jsonl")] == [50, 20]
-
-    made = rows(grpo / "rollouts/mock_step0001.jsonl")
-    assert len(made) == 64
-    assert set(made[0]) == {"step", "prompt_id", "group_id", "text", "meta"}
-    assert made[0]["meta"]["decode"] == {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 1800}
-    assert {row["prompt_id"] for row in made} <= {row["id"] for row in rows(grpo / "prompts_train.jsonl")}
-
-    scored = rows(grpo / "rewards/mock_step0001_scored.jsonl")
-    assert [row["text"] for row in scored] == [row["text"] for row in made]
-    assert set(scored[0]) >= {"plan_raw", "plan", "code", "validation", "reward", "advantage", "derived"}
-    assert {row["validation"]["runtime"]["outcome"] for row in scored if row["validation"].get("runtime")} == {
-        "skipped"
-    }
-    report = json.loads((grpo / "reports/mock_step0001_report.json").read_text())
-    assert report["counts"]["group_size_hist"] == {"8": 8}
-    kinds = Counter(row["meta"]["quality"] for row in made)
-    assert report["gates"]["parse_failed"] == kinds["parse_fail"]
-    assert report["gates"]["unsafe"] == kinds["unsafe"]
-    assert (grpo / "rewards/validator_cache.jsonl").stat().st_size > 0
 
 
 def test_the_report_of_seeds(seeds):

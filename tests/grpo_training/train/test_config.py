@@ -6,7 +6,9 @@ import yaml
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks import registry
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.settings import parse_settings, settings_from_yaml
+from grpo_training.evaluate.settings import EvaluateSettings
+from grpo_training.teacher.settings import TeacherSettings, with_task_options
 from grpo_training.train.config import GRPOTrainingConfig, load_config
 from tests.conftest import ROOT
 from tests.support.table import table
@@ -73,7 +75,7 @@ def test_the_learning_rate_of_the_warm_up_is_a_share_unless_it_is_given(tmp_path
 @table(
     ("line", "reason"),
     [
-        ("teacher: {temperature: 0.7}", "teacher_traces"),
+        ("use_teacher_thinking: true", "imitated with its reply"),
         ("top_k: 50", "all tokens"),
     ],
 )
@@ -429,3 +431,67 @@ def test_a_flat_yaml_means_the_same_to_trl(tmp_path):
     ours = from_text(tmp_path, "\n".join([*lines, "model_name_or_path: a", "dataset_path: b"]))
     assert {key: getattr(ours, key) for key in shared} == {key: getattr(theirs, key) for key in shared}
     assert ours.learning_rate == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("changes", "weight"),
+    [
+        ({}, 0.2),
+        ({"mode": "online", "reward": "rewards.py:f"}, 0.0),
+        ({"reward_settings": {"format_weight": 1.0}}, 0.0),
+        ({"reward_settings": {"format_weight": 1.0}, "self_sft_weight": 0.2}, 0.2),
+    ],
+)
+def test_own_replies_are_imitated_by_default_only_where_the_tasks_own_reward_pays(changes, weight):
+    read = config(**changes)
+    assert read.self_sft_weight == weight
+    again = GRPOTrainingConfig(**read.to_dict())
+    assert again.self_sft_weight == weight
+
+
+def test_other_spellings_are_arguments_and_properties():
+    read = GRPOTrainingConfig(model_path="m", batch_size=3, kl_coeff=0.2, lora_rank=4, max_new_tokens=9)
+    assert (read.model_path, read.batch_size, read.kl_coeff) == ("m", 3, 0.2)
+    assert (read.lora_rank, read.lora_r, read.lora_alpha, read.max_completion_length) == (4, 4, 8, 9)
+    assert GRPOTrainingConfig(**{**read.to_dict(), "learning_rate": 5e-6}).learning_rate == 5e-6
+    assert "batch_size" not in read.to_dict()
+    with pytest.raises(ValueError, match="batch_size and another spelling set per_device_train_batch_size"):
+        config(per_device_train_batch_size=2, batch_size=3)
+
+
+def test_unsloth_is_refused_where_it_is_chosen(tmp_path):
+    with pytest.raises(InputError, match=r"unsloth 2026.10.9 needs trl <= 1.15.0.*this project trl >= 1.16"):
+        parse("--model-path", "m", "--backend", "unsloth")
+
+
+def test_one_file_configures_all_phases(tmp_path, capsys):
+    """Each command reads its own sections and names those that it leaves out."""
+    path = tmp_path / "all.yaml"
+    path.write_text(
+        """
+teacher: {api_url: "http://localhost:8129/v1/chat/completions", model_name: Qwen/Qwen3-32B-FP8, temperature: 0.6,
+          presence_penalty: 1.5, enable_thinking: true, num_samples_per_problem: 3, max_concurrent_requests: 5}
+student: {model_name: Qwen/Qwen3-1.7B, torch_dtype: bfloat16}
+lora: {r: 64, lora_alpha: 128}
+grpo: {kl_coef: 0.05, clip_range: 0.2, num_samples_per_prompt: 4}
+dual_source: {grpo_weight: 1.0, teacher_sft_weight: 0.3, self_sft_weight: 0.2}
+training: {num_train_epochs: 3, learning_rate: 5e-5}
+evaluation: {num_samples: 200}
+"""
+    )
+    student = GRPOTrainingConfig.from_yaml(path)
+    assert (student.model_name, student.bf16, student.lora_r, student.num_generations) == (
+        "Qwen/Qwen3-1.7B",
+        True,
+        64,
+        4,
+    )
+    assert capsys.readouterr().err == f"{path}: not read here, as they belong to other commands: teacher, evaluation.\n"
+    teacher = settings_from_yaml(TeacherSettings, path)
+    assert (teacher.base_url, teacher.model) == ("http://localhost:8129/v1", "Qwen/Qwen3-32B-FP8")
+    assert (teacher.temperature, teacher.num_samples, teacher.concurrency) == (0.6, 3, 5)
+    body = teacher.extra_body({"chat_template_kwargs": {"a": 1}})
+    assert body == {"presence_penalty": 1.5, "chat_template_kwargs": {"a": 1, "enable_thinking": True}}
+    assert "student, lora, grpo, dual_source, training, evaluation" in capsys.readouterr().err
+    assert settings_from_yaml(EvaluateSettings, path).num_samples == 200
+    assert settings_from_yaml(with_task_options([]), path).seed == 42

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.tasks.phaser.seeds.programs import Program
+from engine.tasks.phaser.seeds.features import draw_values, features_by_name
+from engine.tasks.phaser.seeds.programs import Part, Program
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,19 @@ class Fault:
     fenced: bool = True
 
 
-def _without_first(program: Program) -> Program:
-    return program.without(program.parts[0].feature.name)
+_ONLY_THEMSELVES = ("star", "triangle", "ellipse", "line", "polygon", "grid", "text", "rectangle")
+"""Features whose code uses no symbol of another feature."""
+
+
+def _something_else(program: Program) -> Program:
+    """A program that runs and uses no symbol that a prompt of these features may demand.
+
+    Leaving out the feature of a symbol is not enough: many features use a rectangle, or graphics for a texture.
+    """
+    asked = {part.feature.name for part in program.parts}
+    name = next(name for name in _ONLY_THEMSELVES if name not in asked)
+    part = Part(features_by_name()[name], draw_values(random.Random(name)))  # noqa: S311
+    return replace(program, parts=(part,), has_texture=False)
 
 
 GOOD = Fault("good", 0.36)
@@ -74,7 +87,7 @@ FAULTS: tuple[Fault, ...] = (
             program, create=program.create + "if (typeof highScore !== 'undefined') {\n  highScore = 1;\n}\n"
         ),
     ),
-    Fault("must_use_miss", 0.08, ("must_use_failed",), ("ok",), _without_first),
+    Fault("must_use_miss", 0.08, ("must_use_failed",), ("ok",), _something_else),
     Fault(
         "api_miss",
         0.08,
@@ -100,4 +113,5 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault("no_code", 0.03, ("no_code",), ("skipped",), fenced=False),
 )
-"""All faults; their weights and that of :data:`GOOD` sum to 1."""
+"""All faults. Their weights and that of :data:`GOOD` sum to 1. ``must_use_miss`` is for prompts with a symbol that
+:func:`engine.tasks.phaser.seeds.programs.feature_of` knows; any program uses the others (``Phaser.Scene``)."""

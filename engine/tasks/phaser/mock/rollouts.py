@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.tasks.phaser.mock.faults import FAULTS, GOOD, Fault
 from engine.tasks.phaser.problems import PromptRow, read_prompt
-from engine.tasks.phaser.seeds.programs import program_for
+from engine.tasks.phaser.seeds.programs import feature_of, program_for
 
 DECODE: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.9, "max_new_tokens": 1800}
 """Sampling parameters that every row names."""
@@ -44,7 +44,7 @@ def make_rollouts(
     for prompt in rows[:num_prompts]:
         forced = rng.randrange(group_size) if rng.random() < _FORCED_GOOD else None
         for place in range(group_size):
-            fault = GOOD if place == forced else _draw(rng)
+            fault = GOOD if place == forced else _draw(rng, prompt)
             yield {
                 "step": step,
                 "prompt_id": prompt.id,
@@ -75,6 +75,7 @@ def reply_text(prompt: PromptRow, fault: Fault, rng: random.Random) -> str:
     return f"{plan}```javascript\n{code}```\n"
 
 
-def _draw(rng: random.Random) -> Fault:
-    faults = (*FAULTS, GOOD)
+def _draw(rng: random.Random, prompt: PromptRow) -> Fault:
+    demands = any(feature_of(symbol) is not None for symbol in prompt.must_use_apis)
+    faults = [fault for fault in (*FAULTS, GOOD) if demands or "must_use_failed" not in fault.failed_gates]
     return rng.choices(faults, weights=[fault.weight for fault in faults])[0]

@@ -86,6 +86,17 @@ class GameReward:
         }
 
 
+def unmeasured(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A reward as a row with null in place of every figure and gate; names and weights stay."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if key in ("version", "weights", "evaluated", "present"):
+            found[key] = value
+        else:
+            found[key] = unmeasured(value) if isinstance(value, Mapping) else None
+    return found
+
+
 def gates_of(validation: Validation) -> dict[str, bool | None]:
     """The gates as a scored row has them."""
     return {

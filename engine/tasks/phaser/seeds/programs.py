@@ -62,10 +62,10 @@ class Program:
         width, height: of the game in pixels.
         background: its colour, as CSS.
         scene: name of the scene's class; empty for a scene as an object literal.
-        missing: features whose code is left out.
         preload, create, update: further code at the end of the methods.
         has_game: whether the game is made.
         has_scene: whether the configuration has the scene.
+        has_texture: whether ``preload`` makes a texture.
         tail: code after the program.
     """
 
@@ -74,22 +74,18 @@ class Program:
     height: int = 600
     background: str = "#202830"
     scene: str = "MainScene"
-    missing: frozenset[str] = frozenset()
     preload: str = ""
     create: str = ""
     update: str = ""
     has_game: bool = True
     has_scene: bool = True
+    has_texture: bool = True
     tail: str = ""
-
-    def without(self, name: str) -> Program:
-        """The program without the code of a feature."""
-        return replace(self, missing=self.missing | {name})
 
     def source(self) -> str:
         """The program as JavaScript."""
         methods = {
-            "preload()": _TEXTURE + self._code("preload") + self.preload,
+            "preload()": (_TEXTURE if self.has_texture else "") + self._code("preload") + self.preload,
             "create()": "window.__signals__ = { frames: 0 };\n" + self._code("create") + self.create,
             "update(time, delta)": "window.__signals__.frames += 1;\n" + self._code("update") + self.update,
         }
@@ -114,9 +110,7 @@ class Program:
 
     def _code(self, method: str) -> str:
         return "".join(
-            part.values.source(getattr(part.feature, method), place)
-            for place, part in enumerate(self.parts)
-            if part.feature.name not in self.missing
+            part.values.source(getattr(part.feature, method), place) for place, part in enumerate(self.parts)
         )
 
 
@@ -135,7 +129,7 @@ def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[s
             unknown.append(symbol)
         elif feature not in features:
             features.append(feature)
-    features.sort(key=lambda feature: feature.symbol not in prompt.must_use_apis)  # faults leave out the first one
+    features.sort(key=lambda feature: feature.symbol not in prompt.must_use_apis)
     parts = [
         Part(
             feature,

@@ -92,7 +92,7 @@ def generate_scenario(
     record: dict[str, Any] = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
     if (kept := _kept(target, record)) is not None:
         return kept
-    with _locked(output / f".{name}.partial") as partial:
+    with locked(output / f".{name}.partial") as partial:
         if (kept := _kept(target, record)) is not None:  # finished by another process in the meantime
             return kept
         states = partial / "states"
@@ -109,7 +109,7 @@ def generate_scenario(
                     progress(rows)
                 elif "dropped" in message:
                     dropped[message["dropped"]] += 1
-                    _check_failures(name, rows, dropped, message)
+                    check_failures(name, rows, dropped, message)
             file.write("\n]\n")
         if rows == 0:
             raise SimulationFailedError(
@@ -123,7 +123,7 @@ def generate_scenario(
     return Generated(name, rows, dict(dropped))
 
 
-def _check_failures(name: str, rows: int, dropped: Counter[str], message: Mapping[str, str]) -> None:
+def check_failures(name: str, rows: int, dropped: Counter[str], message: Mapping[str, str]) -> None:
     """Stop where most branches fail: the cause is no single decision."""
     failed = dropped[BRANCH_FAILED]
     if message["dropped"] == BRANCH_FAILED and failed > max(_FAILURES_ALLOWED, rows):
@@ -143,7 +143,7 @@ def dataset_record(folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[Path]:
+def locked(folder: Path) -> Iterator[Path]:
     """Make a new folder that only this process fills, and remove it at the end unless it was renamed.
 
     The lock is one of the folder itself, so that nothing is left behind and a killed process holds none.

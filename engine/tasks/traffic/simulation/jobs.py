@@ -24,6 +24,7 @@ from engine.tasks.traffic.simulation.forks import BRANCH_FAILED, SimulationError
 from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions, outcome_json
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life
+_SAME_QUEUE = 1.01  # halting vehicles a lane: SUMO rounds speeds in a state, so one may be counted otherwise
 _QUEUE_EVERY_S = 10  # simulated seconds between two points of the queue's curve
 
 Emit = Callable[[Mapping[str, Any]], None]
@@ -34,6 +35,8 @@ def run_job(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> bool:
     try:
         if job["kind"] == "generate":
             generate(job, emit)
+        elif job["kind"] == "simulate":
+            simulate(job, emit, requests)
         elif job["kind"] == "branches":
             branches(job, emit, requests)
         else:
@@ -211,6 +214,57 @@ def branches(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
             emit({"outcome": outcome_json(outcome)})
         except (OSError, ValueError, SimulationError) as error:
             emit({"failed": str(error)})
+
+
+def simulate(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
+    """Simulate both decisions of rows of another program: one request a line, one answer a line.
+
+    A request has ``row`` (see :class:`engine.tasks.traffic.simulation.foreign.ForeignRow`), ``state`` and ``number``.
+
+    Emits: ``{"row": ..., "controllers": ...}``, or ``{"dropped": reason, "why": ...}``.
+    """
+    simulation = Simulation(SimulationOptions(**job["options"]))
+    network = network_digest(Path(simulation.options.sumocfg))
+    for line in requests:
+        request = json.loads(line)
+        state, given = Path(request["state"]), request["row"]
+        try:
+            seen, queue, controllers = forked(
+                lambda state=state, given=given: simulation.adopt(  # type: ignore[misc]
+                    state,
+                    given["junction_id"],
+                    given["simulation_time"],
+                    given["current_phase_id"],
+                    round(given["current_green_elapsed"]),
+                    (round(given["min_green"]), round(given["max_green"])),
+                ),
+                job["branch_limit_s"],
+            )
+        except SimulationError as error:
+            emit({"dropped": BRANCH_FAILED, "why": str(error)})
+            continue
+        queues = {str(index): each.queue for index, each in seen.phases.items()}
+        if queues.keys() != given["phase_metrics"].keys() or any(
+            abs(queues[index] - value) > _SAME_QUEUE for index, value in given["phase_metrics"].items()
+        ):
+            emit({"dropped": "the state has other queues than the row", "why": str(queues)})
+            continue
+        outcomes = _branches(simulation, job, state, controllers, seen, emit)
+        if outcomes is None:
+            continue
+        row = row_of(
+            seen,
+            scenario=job["scenario"],
+            number=request["number"],
+            queue=queue,
+            branches=outcomes,
+            seed=simulation.options.seed,
+            network=network,
+            extend_seconds=simulation.options.extend_seconds,
+            horizon=job["horizon"],
+            state_file="",
+        )
+        emit({"row": row.model_dump(mode="json"), "controllers": controllers})
 
 
 def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:

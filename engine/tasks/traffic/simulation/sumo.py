@@ -225,16 +225,10 @@ class Simulation:
             horizon: seconds to simulate.
             after: takes every later decision, also of the other lights.
         """
-        self._time_all_phases()  # the state names the programmes that were running
-        try:
-            libsumo.simulation.loadState(str(state))
-        except libsumo.TraCIException as error:
-            raise SimulationError(f"SUMO cannot load {state}: {error}") from error
+        self._load(state)
         if controllers.keys() != self.programs.keys():
             raise SimulationError(f"{state} is of another network than {self.options.sumocfg}")
-        for name, values in controllers.items():
-            self.controllers[name] = SignalController.from_json(self.programs[name], values)
-            self._show(name)
+        self._control(controllers)
         program = self.programs[junction]
         lanes = program.incoming_lanes
         due = self.due()
@@ -264,6 +258,44 @@ class Simulation:
             throughput=gone,
         )
 
+    def adopt(
+        self, state: Path, junction: str, time: float, phase: int, elapsed: int, limits: tuple[int, int]
+    ) -> tuple[Observation, int, dict[str, Any]]:
+        """Load a state that another program saved, as if the lights had been under our control.
+
+        The other lights keep the phase that they show and the time that they have shown it. For a process that never
+        stepped.
+
+        Args:
+            state: SUMO's state file.
+            junction: whose decision is due.
+            time: when it was due, in seconds.
+            phase, elapsed, limits: its green phase, how long that has lasted, its shortest and longest green.
+
+        Returns:
+            what is seen of the light, the halting vehicles there, and the controllers for :meth:`run_branch`.
+
+        Raises:
+            SimulationError: the state is of another network, time or phase.
+        """
+        self._load(state)
+        if junction not in self.programs or phase not in self.programs[junction].lanes:
+            raise SimulationError(f"{self.options.sumocfg} has no light {junction!r} with the green phase {phase}")
+        shown = int(libsumo.trafficlight.getPhase(junction))
+        if abs(self.now - time) >= 1 or shown != phase:
+            raise SimulationError(
+                f"{state} is of {self.now:g} s and phase {shown}, the row of {time:g} s and phase {phase}"
+            )
+        found: dict[str, Any] = {}
+        for name, program in self.programs.items():
+            controller = first_controller(program, int(libsumo.trafficlight.getPhase(name)))
+            if not controller.pending:
+                controller.elapsed = round(libsumo.trafficlight.getSpentDuration(name))
+            found[name] = controller.to_json()
+        found[junction] |= {"phase": phase, "elapsed": elapsed, "limits": {str(phase): list(limits)}}
+        self._control(found)
+        return self.observe(junction), self.junction_queue(junction), found
+
     def junction_queue(self, junction: str) -> int:
         """Halting vehicles on all incoming lanes of one light."""
         return sum(map(_halting, self.programs[junction].incoming_lanes))
@@ -281,6 +313,19 @@ class Simulation:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _load(self, state: Path) -> None:
+        self._time_all_phases()  # the state names the programmes that were running
+        try:
+            libsumo.simulation.loadState(str(state))
+        except libsumo.TraCIException as error:
+            raise SimulationError(f"SUMO cannot load {state}: {error}") from error
+        self._time_all_phases()  # that of another program may name an actuated one
+
+    def _control(self, controllers: Mapping[str, Mapping[str, Any]]) -> None:
+        for name, values in controllers.items():
+            self.controllers[name] = SignalController.from_json(self.programs[name], values)
+            self._show(name)
 
     def _show(self, junction: str) -> None:
         libsumo.trafficlight.setPhase(junction, self.controllers[junction].phase)

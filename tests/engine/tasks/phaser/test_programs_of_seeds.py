@@ -7,6 +7,7 @@ import pytest
 from engine.records import Completion
 from engine.reward_evaluator import task_total
 from engine.tasks.phaser.hints import holds
+from engine.tasks.phaser.mock.faults import FAULTS
 from engine.tasks.phaser.mock.rollouts import make_rollouts
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts
@@ -109,3 +110,29 @@ def test_every_mock_rollout_ends_as_it_expects(validator):
         good = totals.get((prompt, "good"))
         if good and quality != "good":
             assert min(good) > max(values), (prompt, quality)
+
+
+def test_must_use_miss_uses_none_of_the_symbols_that_a_prompt_may_demand(validator):
+    """Whatever one feature a prompt asks for; the programs differ in the feature that they show instead."""
+    [miss] = [fault for fault in FAULTS if fault.name == "must_use_miss"]
+    symbols = [feature.symbol for feature in all_features()]
+    shown = {}
+    for feature in all_features():
+        asked = Program((Part(feature, draw_values(random.Random(feature.name))),))
+        changed = miss.change(asked)
+        assert [part.feature.name for part in changed.parts] != [feature.name]
+        shown.setdefault(changed.source(), []).append(feature.symbol)
+    assert sorted(symbol for each in shown.values() for symbol in each) == sorted(symbols)
+    for source, demanded in shown.items():
+        for start in range(0, len(demanded), 60):
+            facts = GameFacts(must_use_apis=tuple(demanded[start : start + 60]))
+            found = validator.validate(GameOptions(skip_eslint=True).request(source, facts))
+            assert found.api_usage.must_use_hits == ()
+            assert found.runtime.outcome == "ok"
+
+
+def test_a_prompt_without_symbols_gets_no_must_use_miss():
+    prompt = {"id": "a", "task": "Show something.", "must_use_apis": ["Phaser.Scene"], "eval_hints": []}
+    rows = make_rollouts([prompt], step=1, num_prompts=1, group_size=300, seed=1, created_at="")
+    kinds = {row["meta"]["quality"] for row in rows}
+    assert kinds == {"good", *(fault.name for fault in FAULTS)} - {"must_use_miss"}

@@ -15,6 +15,7 @@ from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.task import PhaserTask
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome
 from engine.tasks.registry import task_named
+from grpo_training.score_rollouts.verdicts import verify
 from tests.support.phaser import ScriptedValidator, seen, unavailable, validation
 
 SYMBOL = "Phaser.GameObjects.Text"
@@ -121,6 +122,35 @@ def test_scored_fields_have_the_keys_of_the_format():
     assert {"present", "score", "components", "weights"} == set(fields.reward["plan"])
     assert fields.failed_gates == []
     json.dumps(dict(fields.row))
+
+
+def shape(value):
+    """The keys of an object and of the objects in it."""
+    return {key: shape(inner) for key, inner in value.items()} if isinstance(value, dict) else None
+
+
+@pytest.mark.parametrize("version", ["v0", "v1"])
+def test_reward_and_validation_have_the_same_keys_whatever_happened(version):
+    verdicts = []
+    for found, text in ((RIGHT, REPLY), (RIGHT, "no program here"), (unavailable(), REPLY)):
+        task = task_with(found, reward_version=version)
+        problem = task.problem_from_row(ROW, "row 1")
+        verdicts.append(verify(task, problem, Completion(text=text)))
+    right, no_code, failed = verdicts
+    assert shape(no_code.reward) == shape(failed.reward) == shape(right.reward)
+    assert no_code.validation.keys() == right.validation.keys() <= failed.validation.keys()
+    assert no_code.reward["gates"] == {"parse_ok": False, "unsafe": False, "lint_ok": None, "runtime_ok": None}
+    assert (no_code.total, no_code.reward["total"], no_code.failed_gates) == (0.0, 0.0, ["no_code"])
+    assert failed.reward["gates"] == dict.fromkeys(right.reward["gates"])
+    assert (failed.total, failed.reward["total"], failed.validation["outcome"]) == (None, None, "infra_fault")
+
+
+def test_near_copies_are_compared_only_where_programs_are_run():
+    skipped = validation(must_hits=(SYMBOL,), skipped=("runtime",))
+    for found, options, compared in ((RIGHT, {}, True), (skipped, {"skip_runtime": True}, False)):
+        task, problem, measurement = measured(found, **options)
+        fields = task.scored_fields(task.parse(Completion(text=REPLY), problem), measurement)
+        assert bool(fields.copy_hash) is compared
 
 
 def test_rows_with_a_plan_and_code_instead_of_a_text():

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -27,14 +28,23 @@ def test_own_successes_are_distinct_complete_and_of_groups_with_failures():
         sample((5, END), 1.0, 1.0),
         sample((5, END), 1.0, 1.0),
         sample((6,), 1.0, 1.0, truncated=True),
-        sample((7, END), 0.8, 1.0),
-        sample((8, END), 0.8, 1.0),
+        replace(sample((7, END), 0.8, 1.0), is_correct=None),
+        replace(sample((8, END), 0.8, 1.0), is_correct=None),
     )
     group = [failure, good, best, again, cut_off, third]
     assert [group[index] for index in own_successes(group, group, config)] == [best, good]
     assert own_successes(group, [failure, third], config) == [1]  # only from the rows of the step
     assert own_successes(group[1:], group[1:], config) == []  # it always succeeds
     assert own_successes([failure], [failure], config) == []
+
+
+def test_own_successes_are_the_correct_responses_whatever_they_earn():
+    config = settings("m", self_sft_top_k=2, self_sft_min_reward=0.8)
+    paid_for_its_form = replace(sample((5, END), 1.3, 1.0), is_correct=False)
+    poor_but_right = replace(sample((6, END), 0.2, -1.0), is_correct=True)
+    group = [paid_for_its_form, poor_but_right]
+    assert [group[index] for index in own_successes(group, group, config)] == [poor_but_right]
+    assert own_successes([poor_but_right], [poor_but_right], config) == []  # it always succeeds
 
 
 def test_teacher_rows_come_in_turn():

@@ -1,8 +1,6 @@
 import json
 import shutil
-import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -222,47 +220,3 @@ def test_weights_of_a_damaged_checkpoint_are_reported_with_its_folder(folder, tm
     with pytest.raises(InputError, match=f"The weights in {tmp_path} cannot be read") as raised:
         load_weights(model, tmp_path)
     assert "Remove that folder" in raised.value.fix
-
-
-def test_unsloth_without_a_gpu(folder, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigurationError, match="unsloth needs a CUDA GPU") as raised:
-        load_model(settings(folder, backend="unsloth"))
-    assert "--backend hf" in raised.value.fix
-
-
-@pytest.mark.parametrize("error", [NotImplementedError("no GPU"), RuntimeError("broken\nlong trace"), None])
-def test_unsloth_that_fails_or_is_not_installed(folder, monkeypatch, error):
-    class Loader:
-        @staticmethod
-        def from_pretrained(*_, **__):
-            raise error
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setitem(sys.modules, "unsloth", SimpleNamespace(FastLanguageModel=Loader) if error else None)
-    with pytest.raises(ConfigurationError, match="The backend unsloth cannot be used here") as raised:
-        load_model(settings(folder, backend="unsloth"))
-    assert raised.value.why.splitlines() == [raised.value.why]
-    assert raised.value.__cause__ is not None
-
-
-def test_unsloth_gets_the_same_lora_and_is_never_imported_by_itself(folder, monkeypatch):
-    asked = {}
-    model = torch.nn.Linear(1, 1)
-
-    class Loader:
-        @staticmethod
-        def from_pretrained(name, **settings):
-            return model, "tokenizer"
-
-        @staticmethod
-        def get_peft_model(model, **settings):
-            asked.update(settings)
-            return model
-
-    monkeypatch.setitem(sys.modules, "unsloth", None)  # an import would fail
-    load_model(settings(folder))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setitem(sys.modules, "unsloth", SimpleNamespace(FastLanguageModel=Loader))
-    assert load_model(settings(folder, backend="unsloth")) == (model, "tokenizer")
-    assert (asked["r"], asked["lora_alpha"], asked["target_modules"]) == (4, 8, "all-linear")

@@ -34,7 +34,6 @@ BITS = pytest.mark.parametrize("bits", ["load_in_4bit", "load_in_8bit"])
     [
         ({"use_peft": False}, "needs use_peft: rounded weights cannot be trained"),
         ({"mode": "online", "dataset": "quickstart"}, "is used by offline and supervised training only"),
-        ({"backend": "unsloth"}, "is used by the backend hf only"),
     ],
 )
 def test_contradictions_are_refused(folder, bits, changes, message):

@@ -1,7 +1,7 @@
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Problem
+from engine.records import Message, Problem
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.train.online.custom_reward import load_reward, reward_digest
 from grpo_training.train.online.rewards import NothingScoredError, TrlReward, dataset_rows
@@ -84,3 +84,63 @@ def test_a_completion_that_it_cannot_score_has_no_reward(file):
         with pytest.raises(NothingScoredError, match="First error: .*ValueError") as stopped:
             score(reward, ["large"])
     assert stopped.value.exit_code == 3
+
+
+OF_TRL = """
+def by_columns(prompts, completions, queue, **columns):
+    assert {"id", "completion_ids"} <= columns.keys() and "outputs" not in columns, columns
+    return [len(text) - queue + 0.5 * (prompt == "go") for prompt, text, queue in zip(prompts, completions, queue)]
+
+def placeholder(prompts, outputs, **kwargs):
+    return [0.0 if output else None for output in outputs]
+
+def of_chats(completions, **kwargs):
+    return [-2.5 if chat[0]["role"] == "assistant" and chat[0]["content"] == "7" else 0.0 for chat in completions]
+
+def too_few(completions, **kwargs):
+    return [1.0]
+"""
+
+
+@pytest.fixture
+def of_trl(tmp_path):
+    path = tmp_path / "trl_rewards.py"
+    path.write_text(OF_TRL)
+    return path
+
+
+def score_rows(reward, rows, texts):
+    """Score texts as TRL does, each for the row beside it."""
+    problems = [Problem(id=row["id"], text="go", answer="", meta=row) for row in rows]
+    columns = dataset_rows(
+        problems, "compact", {problem.id: [Message(role="user", content="go")] for problem in problems}
+    )
+    batch = {f"{name}s" if name == "prompt" else name: [row[name] for row in columns] for name in columns[0]}
+    chats = [[{"role": "assistant", "content": text}] for text in texts]
+    return reward(completions=chats, completion_ids=[[1]] * len(texts), **batch)
+
+
+def test_a_reward_function_of_trl_is_known_by_its_parameters_and_gets_the_columns_of_the_rows(of_trl):
+    rows = [{"id": "a", "prompt": "go", "queue": 1}, {"id": "b", "prompt": "stop", "queue": 2}]
+    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:by_columns")) as reward:
+        assert score_rows(reward, rows, ["four", ""]) == [3.5, -2.0]
+    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:placeholder")) as reward:
+        assert score_rows(reward, rows, ["x", ""]) == [0.0, None]
+
+
+def test_prompts_that_are_chats_give_it_completions_that_are_chats(of_trl):
+    rows = [{"id": "a", "prompt": [{"role": "user", "content": "go"}]}] * 2
+    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:of_chats")) as reward:
+        assert score_rows(reward, rows, ["7", "8"]) == [-2.5, 0.0]
+
+
+def test_what_it_returns_must_be_one_reward_per_completion(of_trl):
+    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:too_few")) as reward:
+        assert score(reward, ["1", "2"])[0] == [None, None]
+        assert reward.first_error == "the reward function returned 1 rewards for 2 completions"
+
+
+def test_a_column_that_no_row_has_is_named_before_the_training(of_trl):
+    load_reward(f"{of_trl}:by_columns").check([{"id": "a", "queue": 1}])
+    with pytest.raises(InputError, match="by_columns needs queue, which no row has"):
+        load_reward(f"{of_trl}:by_columns").check([{"id": "a"}])

@@ -1,0 +1,167 @@
+"""Datasets of other programs: rows with a state file and without outcomes get the outcomes of both decisions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.errors import InputError
+from engine.storage.append_log import replace_file
+from engine.tasks.traffic.rows import read_array
+from engine.tasks.traffic.scenarios import find_config, network_digest
+from engine.tasks.traffic.simulation.generation import (
+    DATASET,
+    RECORD,
+    Generated,
+    GenerationSettings,
+    check_failures,
+    locked,
+)
+from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
+
+NO_STATE = "no state file"
+
+
+class ForeignRow(BaseModel):
+    """What is needed of a row of another program.
+
+    Args:
+        state_file: SUMO's state, relative to the folder of the dataset or of the scenario.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    id: str
+    scenario: str = Field(pattern=r"^[^/\\]*[^/\\.][^/\\]*$")
+    junction_id: str
+    simulation_time: float
+    current_phase_id: int
+    current_green_elapsed: float
+    min_green: float
+    max_green: float
+    extend_seconds: int = Field(gt=0)
+    phase_metrics: dict[str, float]
+    state_file: str = ""
+    expert_decision: str | None = None
+
+
+def simulate_dataset(
+    path: Path,
+    scenarios_dir: Path,
+    output: Path,
+    *,
+    horizon: int,
+    seed: int,
+    limit_s: float = 60.0,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Generated:
+    """Simulate both decisions of each row and write ``output/<scenario>/`` with dataset, states and record.
+
+    Args:
+        path: the ``grpo_dataset.json`` of one scenario.
+        scenarios_dir: the folder with the folder of the scenario.
+        horizon: seconds that both branches are simulated.
+        seed: of SUMO.
+        limit_s: longest silence of the simulation before it is stopped.
+        progress: called with the number of rows so far.
+
+    Raises:
+        InputError: a row is not of this kind, the rows are of several scenarios, or the dataset is there already.
+        MissingInputError: there is no such scenario.
+        SimulationFailedError: SUMO failed, or no row could be simulated.
+    """
+    rows = _rows(path)
+    name, extend_seconds = rows[0].scenario, rows[0].extend_seconds
+    config, target = find_config(scenarios_dir / name), output / name
+    if target.exists():
+        raise InputError(f"{target} is there already", fix="Remove it, or choose another --output-dir.")
+    settings = GenerationSettings(
+        extend_seconds=extend_seconds,
+        horizon=horizon,
+        warmup_steps=0,
+        min_green_offset=0.0,
+        max_green_offset=0.0,
+        seed=seed,
+        keep_states=True,
+    )
+    options = {name: getattr(settings, name) for name in ("extend_seconds", "min_green_offset", "max_green_offset")}
+    job = {
+        "kind": "simulate",
+        "scenario": name,
+        "options": {**options, "sumocfg": str(config.resolve()), "seed": seed},
+        "horizon": horizon,
+        "branch_limit_s": limit_s / 2,
+    }
+    dropped, done = Counter[str](), 0
+    found: list[dict[str, Any]] = []
+    with locked(output / f".{name}.partial") as partial:
+        states = partial / "states"
+        states.mkdir()
+        with SimulationProcess(job, limit_s) as process:
+            messages = process.messages()
+            for number, row in enumerate(rows, 1):
+                done += 1
+                state = _state(row, path.parent, config.parent)
+                if state is None:
+                    dropped[NO_STATE] += 1
+                    continue
+                process.send({"row": row.model_dump(), "state": str(state.resolve()), "number": number})
+                message = next(messages, None)
+                if message is None:
+                    raise SimulationFailedError(f"The simulation of {name} has ended")
+                if "dropped" in message:
+                    dropped[message["dropped"]] += 1
+                    check_failures(name, len(found), dropped, message)
+                    continue
+                copy = states / f"state_{number}.xml"
+                shutil.copyfile(state, copy)
+                copy.with_suffix(".json").write_text(json.dumps(message["controllers"]), encoding="utf-8")
+                kept = {"id": row.id, "expert_decision": row.expert_decision, "state_file": f"states/{copy.name}"}
+                found.append(message["row"] | kept)
+                progress(len(found))
+        if not found:
+            raise SimulationFailedError(
+                f"No row of {path} could be simulated",
+                why="; ".join(f"{reason}: {count}" for reason, count in dropped.items()),
+                fix="The state files must be those that SUMO saved when the decisions of the rows were due.",
+            )
+        replace_file(partial / DATASET, json.dumps(found, indent=2, ensure_ascii=False).encode() + b"\n")
+        record = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+        record |= {"rows": len(found), "dropped": dict(dropped)}
+        replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
+        os.replace(partial, target)
+    return Generated(name, len(found), dict(dropped))
+
+
+def _rows(path: Path) -> list[ForeignRow]:
+    rows: list[ForeignRow] = []
+    for number, value in enumerate(read_array(path), 1):
+        try:
+            rows.append(ForeignRow.model_validate(value))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InputError(f"{path}, row {number}: {place}: {first['msg']}") from None
+    if not rows:
+        raise InputError(f"{path} has no rows")
+    for what in ("scenario", "extend_seconds"):
+        if len({getattr(row, what) for row in rows}) > 1:
+            raise InputError(f"The rows of {path} differ in {what}", fix="Split the file: one file per scenario.")
+    return rows
+
+
+def _state(row: ForeignRow, *folders: Path) -> Path | None:
+    """The state file of a row; None if there is none. A path that leaves the folder is none."""
+    for folder in folders:
+        place = (folder / row.state_file).resolve()
+        if row.state_file and place.is_relative_to(folder.resolve()) and place.is_file():
+            return place
+    return None

@@ -1,0 +1,118 @@
+"""Files of ``score_rollouts`` as groups of rollouts, so that what reads a cache reads them too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.errors import InputError, MissingInputError
+from engine.records import FORMAT, Completion, Outcome, Policy, Rollout, RolloutGroup, Sampling
+from engine.statistics.groups import group_stats
+from engine.storage.lines import LineReader
+
+SCORED = "scored"
+"""The role of groups that another program sampled."""
+
+_NAMED = ("r_ans", "r_logic", "r_graph")
+
+
+def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
+    """The groups of a scored file, one for each step and prompt, in the order of their first rows.
+
+    Args:
+        path: written by ``python -m grpo_training.score_rollouts``.
+        tau: threshold of the statistics.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: a row was not scored; names file and line.
+    """
+    if not path.is_file():
+        raise MissingInputError(f"File not found: {path}")
+    groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
+    for line in LineReader(path).read(to_the_end=True):
+        try:
+            row = json.loads(line.text)
+            key = (json.dumps(row["step"] if "step" in row else None), str(row["prompt_id"]))
+            row["reward"]["total"], row["text"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f"{path}:{line.number}: no scored row",
+                why="It has no prompt_id, text and reward.total.",
+                fix="Give a cache folder, or an --out file of python -m grpo_training.score_rollouts.",
+            ) from None
+        groups.setdefault(key, []).append((line.number, row))
+    return [_group([row for _, row in rows], tau) for rows in groups.values()]
+
+
+def write_groups(path: Path, folder: Path) -> None:
+    """Write a scored file as the rollouts of generator 1 into a folder."""
+    folder.mkdir(parents=True)
+    lines = "".join(group.model_dump_json() + "\n" for group in scored_groups(path))
+    (folder / "generator_1_rollouts.jsonl").write_text(lines, encoding="utf-8")
+
+
+def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
+    first = rows[0]
+    rollouts = [_rollout(number, row) for number, row in enumerate(rows, 1)]
+    totals = [one.r_total for one in rollouts if one.r_total is not None]
+    meta = first.get("meta") if isinstance(first.get("meta"), Mapping) else {}
+    decode = meta.get("decode", meta) if isinstance(meta, Mapping) else {}
+    temperature = decode.get("temperature") if isinstance(decode, Mapping) else None
+    sampling = Sampling(temperature=temperature) if isinstance(temperature, int | float) else Sampling()
+    step = first.get("step")
+    return RolloutGroup(
+        problem_id=str(first["prompt_id"]),
+        problem_text=_text(first),
+        ground_truth="",
+        rollouts=rollouts,
+        timestamp=str(meta.get("created_at", "")) if isinstance(meta, Mapping) else "",
+        format=FORMAT,
+        generator_id=SCORED,
+        task=str(first.get("task") or ""),
+        epoch=step if isinstance(step, int) and step >= 0 else 0,
+        policy=Policy(sampling=sampling),
+        stats=group_stats(totals, tau=tau) if len(totals) == len(rollouts) else None,
+    )
+
+
+def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
+    reward = row["reward"]
+    components = {
+        str(name): value
+        for name, value in (reward.get("components") or {}).items()
+        if isinstance(value, int | float | None)
+    }
+    derived = row.get("derived") if isinstance(row.get("derived"), Mapping) else {}
+    outcome = derived.get("outcome") if isinstance(derived, Mapping) else None
+    return Rollout(
+        rollout_id=number,
+        scaffold=row.get("code") or row["text"],
+        answer=_answer(row),
+        is_correct=row.get("is_correct"),
+        **{name: components.pop(name, None) for name in _NAMED},
+        r_total=reward["total"],
+        components=components,
+        outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.OK,
+        completion=Completion(text=str(row["text"])),
+        reward_detail={"reward": reward, "validation": row.get("validation")},
+    )
+
+
+def _answer(row: Mapping[str, Any]) -> str | None:
+    validation = row.get("validation")
+    answer = validation.get("answer") if isinstance(validation, Mapping) else None
+    return None if answer is None else str(answer)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    """The last message of the prompt; the id where the row has none."""
+    messages = row.get("prompt") or row.get("messages")
+    if isinstance(messages, str):
+        return messages
+    last: Iterator[str] = (
+        str(one.get("content") or "") for one in reversed(messages or ()) if isinstance(one, Mapping)
+    )
+    return next(last, "") or str(row["prompt_id"])

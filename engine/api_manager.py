@@ -58,7 +58,8 @@ class Endpoint(BaseModel):
         price_in: USD per million prompt tokens; None: unknown.
         price_out: USD per million completion tokens; None: unknown.
         extra_body: further fields of the request body, sent unchanged.
-        timeout_s: timeout of one attempt in seconds.
+        timeout_s: timeout of one attempt in seconds. It is counted anew while the server's metrics page shows progress.
+        queues_requests: whether the server works through a queue, so that a reply to any request is progress for all.
         never_send: optional parameters that the endpoint handles wrongly without an error: ``n``, ``seed``,
             ``response_format``, ``logprobs``, ``return_token_ids``, ``max_tokens``.
     """
@@ -77,6 +78,7 @@ class Endpoint(BaseModel):
     price_out: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=600.0, gt=0, le=_LARGEST)
+    queues_requests: bool = False
     never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
 
     @field_validator("base_url")

@@ -30,6 +30,8 @@ START_TIMEOUT_S = 600.0
 START_POLL_S = 0.1
 _FIRST_REQUEST_S = 120.0
 _TERMINATE_TIMEOUT_S = 10.0
+_SILENT_S = 3600.0
+"""A server of our own is not slow by fault. If it hangs, its requests are given up after this time without a reply."""
 _CPU_CONCURRENCY = 16
 """transformers' attention reads the cache of all requests for each one (16 in flight: 5.7 requests/s, 64: 2.6)."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -84,6 +86,8 @@ class LocalServer:
             "base_url": list(self.base_urls),
             "model": self.model,
             "never_send": list(self.never_send),
+            "queues_requests": True,
+            "timeout_s": _SILENT_S,
             **limits,
         }
 

@@ -386,3 +386,18 @@ def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
 
 def test_the_shipped_files_are_named_as_they_are():
     assert (ROOT / "data/models/pocket/chat_template.jinja").exists()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "style", "level", "text"),
+    [
+        (5e8, "full", CheckLevel.WARN, "0.5 billion parameters: small models leave the format of --prompts full"),
+        (5e8, "compact", CheckLevel.PASS, "0.5 billion parameters: --prompts compact fits"),
+        (8e9, "full", CheckLevel.PASS, "8 billion parameters: --prompts full fits"),
+        (0, "full", CheckLevel.SKIP, "the size of the model is not known"),
+    ],
+)
+def test_the_doctor_says_which_prompt_style_fits_the_size_of_a_model(parameters, style, level, text):
+    result = endpoints.prompt_style(int(parameters), style)
+    assert result.level is level
+    assert text in result.text

@@ -9,6 +9,7 @@ from engine.errors import FatalEndpointError
 from engine.llm.client import Counters
 from grpo_training import generator1
 from grpo_training.cli import progress
+from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 from tests.support.llm_client import refusing_url
 
 
@@ -43,3 +44,22 @@ def test_a_learner_says_what_it_waits_for_and_gives_up(tmp_path, capsys, monkeyp
     shown = "".join(panels) if live else capsys.readouterr().out
     assert line in shown
     assert not (tmp_path / "cache/generator_1_rollouts.jsonl").exists()
+
+
+def test_a_learner_says_that_many_replies_are_cut_off(tmp_path, capsys):
+    faults = FaultPlan(seed=1, rate=1.0, kinds=["length"], max_consecutive_per_request=99)
+    with serve_in_thread(chat_app(faults=faults)) as url:
+        assert (
+            generator1.main(
+                [
+                    *("--base-url", url, "--model", "m", "--dataset", "quickstart", "--max-problems", "8"),
+                    *("--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")),
+                    *("--max-tokens", "50", "--rollouts", "3"),
+                ]
+            )
+            == 0
+        )
+    shown = capsys.readouterr().out
+    assert shown.count("replies cannot be used whole") == 1
+    assert "20 of 20 replies cannot be used whole: 20 were cut off at --max-tokens 50, 20 could not be read" in shown
+    assert "try --prompts compact or a larger --max-tokens" in shown

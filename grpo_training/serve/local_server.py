@@ -125,6 +125,7 @@ def local_server(
     check_model(model, adapter)
     engine = engine or choose_engine()
     with contextlib.ExitStack() as stack:
+        names = _names_of(model if adapter is None else adapter)
         model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
         log = log or _temporary_log(stack)
@@ -133,7 +134,8 @@ def local_server(
         environment = (vllm.variables if vllm else {}) | os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
         for own_port in ports:
-            process = start_guarded(engine.command(model, adapter, own_port), output=output, environment=environment)
+            command = engine.command(model, adapter, own_port, names)
+            process = start_guarded(command, output=output, environment=environment)
             stack.callback(_stop, process)
             running.append(process)
         server = LocalServer(
@@ -203,6 +205,11 @@ def _named_by_content(
         _link_named_by_content(model, model.name, [model]),
         _link_named_by_content(adapter, adapter.name, [model, adapter]),
     )
+
+
+def _names_of(folder: Path) -> list[str]:
+    """How a client may name a model that is served from a folder: the folder as it was given, its path, its name."""
+    return list(dict.fromkeys((str(folder), str(folder.resolve()), folder.resolve().name)))
 
 
 def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from functools import cached_property
@@ -40,6 +41,12 @@ JUDGE_ROLE = "reward_evaluator"
 """Needs an entry of its own, which may be empty: a judge costs one more request for each rollout."""
 ROLES = (*LEARNERS, "analyst", JUDGE_ROLE, "teacher", DEFAULT_ROLE)
 """The roles of the project. A file may have others, for ``evaluate --role``."""
+_PLACEHOLDER = re.compile(
+    r"<.*>|\.{3}|\*+|(sk-)?x{3,}|(sk-)?\.{3}|todo|change[-_ ]?me|replace[-_ ]?me|(api[-_ ]?)?key"
+    r"|(.*[-_ ])?your[-_ ]([a-z]+[-_ ])*(key|token)([-_ ]here)?|(.*[-_ ])?key[-_ ]?(goes[-_ ])?here",
+    re.IGNORECASE,
+)
+"""Texts that examples have in the place of a key."""
 COMMAND_LINE = "the command line (--base-url, --model, --api-key-env)"
 
 
@@ -311,6 +318,7 @@ class ApiManager:
                     '("EMPTY" for a local server without keys).',
                 )
             entry["api_key"] = self._environ[variable].strip()
+        self._refuse_placeholder(role, entry["api_key"], variable)
         addresses = entry.get("base_url")
         several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
         try:
@@ -343,6 +351,17 @@ class ApiManager:
             why=why,
             fix=f'Add "api_key" to {places} in {self.path} ("EMPTY" for a local server without keys), '
             'or "api_key_env" with the name of an environment variable that contains the key.',
+        )
+
+    def _refuse_placeholder(self, role: str, key: Any, variable: Any) -> None:
+        if not isinstance(key, str) or not _PLACEHOLDER.fullmatch(key.strip()):
+            return
+        is_own = bool(self._entry(role).get("api_key"))
+        place = f"api_key in {self.path}" if is_own else f"The value of the environment variable {shown_name(variable)}"
+        raise ConfigurationError(
+            f"The API key of {role} is still a placeholder",
+            why=f"{place} is the text of an example.",
+            fix='Write the key itself there ("EMPTY" for a local server without keys), or remove the entry.',
         )
 
     def _check_names(self, role: str, entry: Mapping[str, Any]) -> None:

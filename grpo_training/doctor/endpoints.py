@@ -25,7 +25,6 @@ _OPTIONAL_ROLES = {
     "reward_evaluator": "; rewards are then computed without a judge",
     "teacher": "; teacher traces cannot be generated",
 }
-_PLACEHOLDER = "write-your-key-here"  # of the shipped example
 _TIMEOUT_S = 90
 _COMPACT_BELOW = 3e9
 """Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
@@ -70,10 +69,6 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
         endpoint, *others = manager.endpoints(role)
     except ScaffoldError as error:
         return failure_of(error)
-    if endpoint.api_key.get_secret_value() == _PLACEHOLDER:
-        return failed(
-            f"{role}: the key is still the placeholder of the example", f"Write the key of {endpoint.shown_url}."
-        )
     addresses = ", ".join(each.shown_url for each in (endpoint, *others))
     return passed(f"{role}: {endpoint.model} at {addresses}, key present")
 

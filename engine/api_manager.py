@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from functools import cached_property
@@ -40,6 +41,12 @@ JUDGE_ROLE = "reward_evaluator"
 """Needs an entry of its own, which may be empty: a judge costs one more request for each rollout."""
 ROLES = (*LEARNERS, "analyst", JUDGE_ROLE, "teacher", DEFAULT_ROLE)
 """The roles of the project. A file may have others, for ``evaluate --role``."""
+_PLACEHOLDER = re.compile(
+    r"<.*>|\.{3}|\*+|(sk-)?x{3,}|(sk-)?\.{3}|todo|change[-_ ]?me|replace[-_ ]?me|(api[-_ ]?)?key"
+    r"|(.*[-_ ])?your[-_ ]([a-z]+[-_ ])*(key|token)([-_ ]here)?|(.*[-_ ])?key[-_ ]?(goes[-_ ])?here",
+    re.IGNORECASE,
+)
+"""Texts that examples have in the place of a key."""
 COMMAND_LINE = "the command line (--base-url, --model, --api-key-env)"
 
 
@@ -58,7 +65,8 @@ class Endpoint(BaseModel):
         price_in: USD per million prompt tokens; None: unknown.
         price_out: USD per million completion tokens; None: unknown.
         extra_body: further fields of the request body, sent unchanged.
-        timeout_s: timeout of one attempt in seconds.
+        timeout_s: timeout of one attempt in seconds. It is counted anew while the server's metrics page shows progress.
+        queues_requests: whether the server works through a queue, so that a reply to any request is progress for all.
         never_send: optional parameters that the endpoint handles wrongly without an error: ``n``, ``seed``,
             ``response_format``, ``logprobs``, ``return_token_ids``, ``max_tokens``.
     """
@@ -77,6 +85,7 @@ class Endpoint(BaseModel):
     price_out: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=600.0, gt=0, le=_LARGEST)
+    queues_requests: bool = False
     never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
 
     @field_validator("base_url")
@@ -309,6 +318,7 @@ class ApiManager:
                     '("EMPTY" for a local server without keys).',
                 )
             entry["api_key"] = self._environ[variable].strip()
+        self._refuse_placeholder(role, entry["api_key"], variable)
         addresses = entry.get("base_url")
         several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
         try:
@@ -341,6 +351,17 @@ class ApiManager:
             why=why,
             fix=f'Add "api_key" to {places} in {self.path} ("EMPTY" for a local server without keys), '
             'or "api_key_env" with the name of an environment variable that contains the key.',
+        )
+
+    def _refuse_placeholder(self, role: str, key: Any, variable: Any) -> None:
+        if not isinstance(key, str) or not _PLACEHOLDER.fullmatch(key.strip()):
+            return
+        is_own = bool(self._entry(role).get("api_key"))
+        place = f"api_key in {self.path}" if is_own else f"The value of the environment variable {shown_name(variable)}"
+        raise ConfigurationError(
+            f"The API key of {role} is still a placeholder",
+            why=f"{place} is the text of an example.",
+            fix='Write the key itself there ("EMPTY" for a local server without keys), or remove the entry.',
         )
 
     def _check_names(self, role: str, entry: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -34,13 +34,31 @@ class HubDataset:
 
 
 @dataclass(frozen=True)
+class WebDataset:
+    """A small dataset at a fixed address, which needs no package.
+
+    Args:
+        url: JSON Lines, or the reply of ``/rows`` of the hub's dataset viewer.
+        revision: commit that the rows are of.
+        fault: what is wrong with rows that are not those of this revision; empty if they are.
+    """
+
+    url: str
+    revision: str
+    fault: Callable[[Sequence[Mapping[str, Any]]], str]
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """Where the problems of a dataset name come from: a generator, a file, or the hub; the first that is given.
+    """Where the problems of a dataset name come from: the first that is given and that has them.
+
+    The order is a generator, a file, the web, the hub.
 
     Args:
         generate: makes the problems; the argument is their number, None for the dataset's own choice.
         files: names of the file in the data folders.
-        hub: used if there is no such file.
+        web: used if there is no such file.
+        hub: used if there is neither, through the package ``datasets``.
         read_row: reads a row, as :meth:`Task.problem_from_row` (the default). None for a row of another part.
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
@@ -50,6 +68,7 @@ class Dataset:
 
     generate: Callable[[int | None], list[Problem]] | None = None
     files: tuple[str, ...] = ()
+    web: WebDataset | None = None
     hub: HubDataset | None = None
     read_row: Callable[[Mapping[str, Any], str], Problem | None] | None = None
     described: str = ""

@@ -107,7 +107,7 @@ class LLMClient:
         self._clock, self._sleep = clock, sleep
         self._drain_s = drain_s if journal is not None else 0.0
         self._salt = os.urandom(16)
-        self._connections: dict[tuple[str, Limits, float, tuple[str, ...]], EndpointConnection] = {}
+        self._connections: dict[tuple[object, ...], EndpointConnection] = {}
         self._pools: dict[str, ServerPool] = {}
         self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
         self._cancel_scope = CancelScope()
@@ -249,7 +249,7 @@ class LLMClient:
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
-        name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.never_send)
+        name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.queues_requests, endpoint.never_send)
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 

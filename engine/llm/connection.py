@@ -15,6 +15,7 @@ from engine.llm.limits.rate_lease import Permit, RateLease
 from engine.llm.limits.rate_limits import Limits
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.server_health import ServerHealth
+from engine.llm.server_progress import ServerProgress
 from engine.llm.wire.protocol import Capabilities
 from engine.llm.wire.transport import Transport, classify_exception
 
@@ -55,6 +56,9 @@ class EndpointConnection:
         self.reached = False
         self.first_sent_at = 0.0
         self.health = ServerHealth()
+        self.progress = ServerProgress(
+            endpoint, lambda running, waiting: self.controller.server_queues(self.in_flight, running, waiting)
+        )
         self.in_flight = 0
         self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
@@ -214,6 +218,7 @@ class EndpointConnection:
 
     async def close(self) -> None:
         """Return the lease, record the usage in the ledger and close the HTTP connections."""
+        await self.progress.close()
         if self._lease is not None:
             await self._lease.close()
         if self._ledger is not None and self._unrecorded != (0, 0.0):

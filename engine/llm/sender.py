@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -316,7 +317,7 @@ class RequestSender:
         connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:
-            async with running_timeout(endpoint.timeout_s), self._trouble.waiting(endpoint):
+            async with self._patience(call):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = read_reply(content, count)
@@ -337,11 +338,27 @@ class RequestSender:
         call.latency_s = max(0.0, self._clock() - sent_at)
         if isinstance(result, ChatResponse) or result.code not in ("connection", "timeout"):
             connection.reached = True
+            connection.progress.replied()
             self._trouble.answered(endpoint)
         if isinstance(result, RetryDecision):
             return await self._record_failure(call, result, sent_at)
         self._record_success(call, names, result)
         return result
+
+    @asynccontextmanager
+    async def _patience(self, call: PendingCall) -> AsyncIterator[None]:
+        """End a request after ``timeout_s``, counted anew as long as its server makes progress; say what it does."""
+        connection, endpoint = call.connection, call.endpoint
+
+        def work() -> str:
+            return connection.progress.describe(connection.expected_completion_tokens(call.request.sampling.max_tokens))
+
+        with connection.progress.watching():
+            async with (
+                running_timeout(endpoint.timeout_s, connection.progress.left_s),
+                self._trouble.waiting(endpoint, work),
+            ):
+                yield
 
     def _record_success(self, call: PendingCall, names: frozenset[str], response: ChatResponse) -> None:
         """Update concurrency, capabilities and length statistics after a reply."""

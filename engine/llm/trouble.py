@@ -35,15 +35,20 @@ class TroubleReporter:
         self._unreachable: set[str] = set()
 
     @contextlib.asynccontextmanager
-    async def waiting(self, endpoint: Endpoint) -> AsyncIterator[None]:
-        """While a request waits for its reply, report that nothing arrives from the endpoint. The request goes on."""
+    async def waiting(self, endpoint: Endpoint, work: Callable[[], str] = lambda: "") -> AsyncIterator[None]:
+        """While a request waits for its reply, report that nothing arrives from the endpoint. The request goes on.
+
+        Args:
+            endpoint: where it was sent.
+            work: a line about the work of a server that makes progress, which is reported instead; empty: it is silent.
+        """
         loop = asyncio.get_running_loop()
         since, url = loop.time(), endpoint.shown_url
 
         def look(limit: float) -> None:
             silent = loop.time() - max(since, self._heard_at.get(url, since))
             if silent + _CLOCK_STEP_S >= limit:
-                self._silent(endpoint, silent)
+                self._silent(endpoint, silent, work())
                 limit *= 3
             timers.append(loop.call_later(limit - silent, look, limit))
 
@@ -53,12 +58,12 @@ class TroubleReporter:
         finally:
             timers[-1].cancel()
 
-    def _silent(self, endpoint: Endpoint, seconds: float) -> None:
+    def _silent(self, endpoint: Endpoint, seconds: float, work: str) -> None:
         now, url = self._clock(), endpoint.shown_url
         if abs(now - self._told_at.get(url, -_REPEAT_S)) >= _REPEAT_S:
             self._told_at[url] = now
             limit = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
-            self.tell(f"no reply from {url} for {seconds:.0f} s; {limit}")
+            self.tell(work or f"no reply from {url} for {seconds:.0f} s; {limit}")
 
     def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
         """Report that a request failed for the ``failures``-th time and is sent again. The first time is not displayed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -33,6 +34,11 @@ def hub_name(name: str) -> HubName | None:
     if found is None or name.partition("?")[0].endswith(SUFFIXES) or Path(name).exists():
         return None
     return HubName(found["repository"], found["split"], found["config"])
+
+
+def is_offline() -> bool:
+    """Whether the environment forbids the hub (``HF_HUB_OFFLINE``)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def load_from_hub(arguments: Iterable[str], options: Mapping[str, Any], what: str, fix: str = "") -> Iterable[Any]:

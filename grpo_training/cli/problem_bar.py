@@ -9,6 +9,8 @@ from typing import Protocol
 
 from tqdm import tqdm
 
+from grpo_training.cli.terminal_text import LastingStream, harmless
+
 _LINES = 10
 
 
@@ -17,6 +19,11 @@ class ProblemDone(Protocol):
 
     def __call__(self, right: int = 0, samples: int = 0) -> None:
         """Count a problem with ``right`` correct of ``samples`` samples. Without samples no share is shown."""
+
+
+def note(text: str) -> None:
+    """Print a line on stderr. A bar that is shown stays below it."""
+    tqdm.write(harmless(text), file=LastingStream(sys.stderr))
 
 
 @contextmanager

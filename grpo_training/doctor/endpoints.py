@@ -16,6 +16,7 @@ from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Message, Sampling
 from grpo_training.doctor.settings import DoctorSettings
+from grpo_training.serve.model_folder import parameter_count
 from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
 
@@ -24,8 +25,9 @@ _OPTIONAL_ROLES = {
     "reward_evaluator": "; rewards are then computed without a judge",
     "teacher": "; teacher traces cannot be generated",
 }
-_PLACEHOLDER = "write-your-key-here"  # of the shipped example
 _TIMEOUT_S = 90
+_COMPACT_BELOW = 3e9
+"""Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
 
 
 def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:
@@ -67,10 +69,6 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
         endpoint, *others = manager.endpoints(role)
     except ScaffoldError as error:
         return failure_of(error)
-    if endpoint.api_key.get_secret_value() == _PLACEHOLDER:
-        return failed(
-            f"{role}: the key is still the placeholder of the example", f"Write the key of {endpoint.shown_url}."
-        )
     addresses = ", ".join(each.shown_url for each in (endpoint, *others))
     return passed(f"{role}: {endpoint.model} at {addresses}, key present")
 
@@ -124,7 +122,18 @@ def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
 
 
 def ask_model(folder: Path, settings: DoctorSettings) -> Iterable[CheckResult]:
-    """Serve a model and send it the same problem."""
+    """Serve a model and send it the same problem; say which prompt style fits its size."""
+    yield prompt_style(parameter_count(folder), settings.prompts)
     with shared_server(folder) as server:
         manager = ApiManager(folder, {"student": server.endpoint()})
-        return asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))
+        yield from asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))
+
+
+def prompt_style(parameters: int, style: str) -> CheckResult:
+    """Whether a prompt style fits the size of a model, as far as that is known."""
+    if parameters <= 0:
+        return skipped("the size of the model is not known: below three billion parameters use --prompts compact")
+    size = f"{parameters / 1e9:.2g} billion parameters"
+    if parameters < _COMPACT_BELOW and style != "compact":
+        return warned(f"{size}: small models leave the format of --prompts {style}", "Use --prompts compact.")
+    return passed(f"{size}: --prompts {style} fits")

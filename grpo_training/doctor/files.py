@@ -17,6 +17,7 @@ from engine.experience.file import parse_library
 from engine.storage.lines import Line, LineReader
 from engine.storage.shipped_files import shipped_file
 from engine.tasks.registry import known_tasks
+from grpo_training.cli.settings import DEFAULT_DATASET
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import prompt_styles
 
@@ -34,6 +35,16 @@ def prompts() -> Iterator[CheckResult]:
             yield failure_of(error, f"prompt style {style}")
         else:
             yield passed(f"prompt style {style}: {len(set(hashes))} prompts for {len(tasks)} kinds of task")
+
+
+def default_dataset() -> Iterator[CheckResult]:
+    """The dataset of commands that are given none can be read. It is fetched if it is not on this machine."""
+    try:
+        problems = load_problems(DEFAULT_DATASET)
+    except ScaffoldError as error:
+        yield warned(": ".join(filter(None, (error.what, error.why))), error.fix)
+    else:
+        yield passed(f"{DEFAULT_DATASET}: {len(problems)} problems")
 
 
 def data_files(folder: Path) -> Iterator[CheckResult]:

@@ -42,6 +42,7 @@ def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
         ("Examples of the tasks", tasks.execution),
         *(check for task in known_tasks() if isinstance(task, ChecksItself) for check in task.checks()),
         ("Training labels", models.labels),
+        ("Default dataset", files.default_dataset),
         ("Data", lambda: files.data_files(settings.data_dir)),
         ("Disk", lambda: environment.disk((settings.cache_dir, settings.data_dir))),
         ("Shipped model", models.shipped_model),

@@ -22,7 +22,7 @@ from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Problem, Sampling, timestamp
 from engine.tasks.registry import task_named
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.problem_bar import note, problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.cli.tables import View
 from grpo_training.cli.terminal_text import say
@@ -46,6 +46,7 @@ from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
 from grpo_training.runs.problems import read_problems
+from grpo_training.runs.reply_watch import ReplyWatch
 
 
 @dataclass
@@ -144,6 +145,7 @@ class _Evaluation:
             retry=endpoint.retry,
             budget=endpoint.budget,
         ) as client:
+            client.report_trouble_to(note)
             for draw, sampling in samplings.items():
                 result.draws[draw] = Arm(f"{name}, {draw}", await self._arm(client, endpoint, name, draw, sampling))
             result.from_journal += client.counters.journal_hits
@@ -151,10 +153,14 @@ class _Evaluation:
     async def _arm(
         self, client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
     ) -> list[ProblemResult]:
+        watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, note)
         with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
                 self.samples.write(name, draw, result, samples)
+                for sample in samples:
+                    if sample.completion is not None:
+                        watch.add(is_cut_off=sample.is_truncated, is_unreadable=not sample.is_readable)
                 count, right = result.counts
                 advance(right, count)
                 endpoint.check()

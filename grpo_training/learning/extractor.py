@@ -11,7 +11,7 @@ from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
 from engine.experience.proposals import families
-from engine.experience.state import BeginEvent, ChoiceRecord, GroupTrial, LibraryState
+from engine.experience.state import EMPTY, BeginEvent, ChoiceRecord, GroupTrial, LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
 from engine.tasks.registry import task_named
@@ -81,6 +81,8 @@ class ExperienceExtractor:
         choice: which experiences go into a prompt, for the library.
         tasks: names of those of the run, where they are known.
     """
+
+    learns = True
 
     def __init__(
         self,
@@ -191,3 +193,29 @@ class ExperienceExtractor:
             asked=self._on_trial and proposal is not None,
         )
         return self.library.commit_step(outcome, proposal.operations if proposal else [])
+
+
+class NoExtractor(ExperienceExtractor):
+    """Extracts nothing: no prompt has experiences, the analyst is not asked, and the library is not written."""
+
+    learns = False
+
+    def begin(self) -> LibraryState:
+        """No experiences."""
+        return EMPTY
+
+    def notes(self) -> list[str]:
+        """What this means for the run."""
+        return ["Only rollouts are collected: no library, no analyst (--learn none)"]
+
+    def is_recorded(self, step: Step) -> bool:
+        """Nothing is recorded."""
+        return False
+
+    async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
+        """No proposal."""
+        return None
+
+    def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
+        """The same empty library."""
+        return StepResult(step.problem.id, step.epoch, EMPTY, (), ())

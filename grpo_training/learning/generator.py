@@ -16,7 +16,7 @@ from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
-from engine.records import Fault, Half, Problem, Rollout, RolloutGroup
+from engine.records import Fault, Half, Outcome, Problem, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
@@ -43,6 +43,7 @@ from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems
+from grpo_training.runs.reply_watch import ReplyWatch
 
 
 def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool = True) -> int:
@@ -176,6 +177,7 @@ class RolloutProducer:
         self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
         self._done, self._progress, self._role = done, progress, role
         self._has_warned = False
+        self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
 
     def keep(self, record: RolloutGroup) -> None:
         """Append the group to the cache."""
@@ -197,6 +199,12 @@ class RolloutProducer:
             return group
         if self._settings.logprobs:
             self._warn_of_missing_logprobs(group.rollouts)
+        for rollout in group.rollouts:
+            if rollout.completion is not None:
+                self._watch.add(
+                    is_cut_off=rollout.completion.finish_reason == "length",
+                    is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
+                )
         return scored_rollouts(group, self._settings.tau, is_kept=False)
 
     def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:

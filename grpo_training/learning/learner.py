@@ -18,7 +18,7 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, print_next
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import choice_facts, choice_record
-from grpo_training.learning.extractor import ExperienceExtractor, Step
+from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
 from grpo_training.learning.groups.remote import RemoteGroups, open_remote_groups
 from grpo_training.learning.loop import GroupProducer, LearningLoop
 from grpo_training.learning.session import Session, fingerprint_facts, open_session, with_window
@@ -139,11 +139,13 @@ async def _run(
             manifest.finish()
             return bool(report["has_learned"])
         broken = learner.read_stored()
-        library = ExperienceLibrary(json_path, library_prefix(role), settings.library_capacity)
+        learns = settings.learn != "none"
+        library = ExperienceLibrary(json_path, library_prefix(role), settings.library_capacity, read_only=not learns)
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters)
             session.report_trouble_to(progress.note)
-            extractor = ExperienceExtractor(
+            make_extractor = ExperienceExtractor if learns else NoExtractor
+            extractor = make_extractor(
                 manifest.run,
                 session.analyst,
                 library,
@@ -161,7 +163,7 @@ async def _run(
                 await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped])
             await learner.after(session, library)
         manifest.finish()
-        has_learned = bool(library.state.experiences)
+        has_learned = learns and bool(library.state.experiences)
         if marker is not None and not library.notices:
             rows = [(name, str(value), isinstance(value, Path)) for name, value in _rows(loop, learner)]
             notes = [*skipped, *learner.notes()]

@@ -96,9 +96,9 @@ class LearningLoop(Generic[RecordT]):
     def summary_rows(self) -> list[tuple[str, str]]:
         """Rows of the final table: library, repairs, ranges of the reward components, open steps."""
         state = self.extractor.library.state
+        library = [("library", f"version {state.version}, {len(state.experiences)} experiences"), *_trial_rows(state)]
         rows = [
-            ("library", f"version {state.version}, {len(state.experiences)} experiences"),
-            *_trial_rows(state),
+            *(library if self.extractor.learns else []),
             ("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}"),
         ]
         for item in self._watch.summary():
@@ -156,14 +156,14 @@ class LearningLoop(Generic[RecordT]):
             problem_id=step.problem.id,
             mean=group.stats.mean,
             std=group.stats.std,
-            triggered=group.stats.triggered,
+            triggered=group.stats.triggered and self.extractor.learns,
             correct=group.correct,
             size=len(group.attempts),
             saved=[operation.content or f"deleted {operation.id}" for operation in result.applied],
             refused=[
                 f"{refusal.reason}: {refusal.operation.content or refusal.operation.id}" for refusal in result.refused
             ],
-            why_none=_why_none(group.stats.triggered, proposal, result),
+            why_none=_why_none(group.stats.triggered, proposal, result) if self.extractor.learns else "",
         )
         if group.is_kept:
             self.progress.restored_one(line)

@@ -59,10 +59,11 @@ class LearnerSettings(ExtractionSettings):
     weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
     weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
     weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
-    learn: Literal["trial", "add"] = Field(
+    learn: Literal["trial", "add", "none"] = Field(
         "trial",
         description="trial: each matching experience stands in one of a group's two prompts, by lot, so that its "
-        "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured",
+        "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured; none: "
+        "rollouts are collected, without a library and without an analyst",
     )
     select: Literal["all", "text", "random"] | None = Field(
         None,
@@ -111,7 +112,7 @@ class LearnerSettings(ExtractionSettings):
     def fingerprint(self) -> dict[str, Any]:
         """With the choice of experiences where it is not all of them, and with trials where there are any."""
         chosen: dict[str, Any] = {"capacity": self.library_capacity}
-        if self.learn == "trial":
+        if self.learn != "add":
             chosen["learn"] = self.learn
         if self.selector is not None or self.selected_by != "all":
             selector = None if self.selector is None else str(self.selector)
@@ -175,6 +176,12 @@ class GeneratorSettings(LearnerSettings):
     hold_out: bool = Field(
         False, description="from 100 problems on, keep a quarter for a later test: nothing is learned from them"
     )
+
+    @model_validator(mode="after")
+    def _gate_has_a_library(self) -> Self:
+        if self.gate and self.learn == "none":
+            raise ValueError("--gate tests a library, and with --learn none there is none")
+        return self
 
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, 
 from pathlib import Path
 from typing import Any
 
-from engine.api_manager import LEARNERS, ApiManager
+from engine.api_manager import JUDGE_ROLE, LEARNERS, ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.llm.client import LLMClient
 from engine.llm.interfaces import Purse
@@ -24,9 +24,12 @@ from grpo_training.runs.settings import ClientSettings, RoleSettings
 from grpo_training.serve.model_folder import check_model
 from grpo_training.serve.shared_server import shared_server
 
+_HELPERS = ("analyst", JUDGE_ROLE)
+"""Roles that are asked about the replies of another one."""
+
 
 def check_endpoint(settings: RoleSettings, role: str) -> None:
-    """Check the endpoint of a role as far as this needs no server, so that a wrong one is reported first of all.
+    """Check the endpoints of a role, the analyst and the judge as far as this needs no server, before all else.
 
     Raises:
         MissingInputError: there is no API config, or no model in the folder of a local one.
@@ -36,11 +39,12 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         check_model(settings.local_model)
         return
     manager = settings.load_endpoints()
-    model = manager.local_model(role)
-    if model is None:
-        manager.endpoint(role)
-    else:
-        check_model(Path(model))
+    for name in (role, *(helper for helper in _HELPERS if manager.has(helper))):
+        model = manager.local_model(name)
+        if model is None:
+            manager.endpoint(name)
+        else:
+            check_model(Path(model))
 
 
 def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:

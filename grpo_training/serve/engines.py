@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +38,15 @@ class Engine:
     never_send: tuple[str, ...] = ()
     has_one_sampling: bool = False
 
-    def command(self, model: Path, adapter: Path | None, port: int) -> list[str]:
-        """The command line that serves ``model`` on ``port``."""
+    def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str] = ()) -> list[str]:
+        """The command line that serves ``model`` on ``port``, also under further names."""
         if self.name == "vllm":
             vllm = find_vllm() or VllmProgram("vllm", "")
-            lora = _vllm_lora_flags(adapter) if adapter else []
-            return [vllm.path, "serve", str(model), "--host", HOST, "--port", str(port), *vllm.flags, *lora]
-        program = shutil.which("transformers", path=str(Path(sys.executable).parent)) or "transformers"
+            named = _vllm_lora_flags(adapter, names) if adapter else ["--served-model-name", str(model), *names]
+            return [vllm.path, "serve", str(model), "--host", HOST, "--port", str(port), *vllm.flags, *named]
+        program = [sys.executable, "-m", "grpo_training.serve.transformers_program", json.dumps(list(names))]
         flags = ["--continuous-batching", "--log-level", "error", *([] if has_gpu() else _CPU_FLAGS)]
-        return [program, "serve", *flags, "--host", HOST, "--port", str(port), str(model)]
+        return [*program, "serve", *flags, "--host", HOST, "--port", str(port), str(model)]
 
     def model_name(self, model: Path, adapter: Path | None) -> str:
         """The model name of requests."""
@@ -97,8 +98,9 @@ def automatic_engine() -> tuple[Engine, str]:
     return (VLLM if vllm.is_for_cpu != has_gpu() else TRANSFORMERS), build
 
 
-def _vllm_lora_flags(adapter: Path) -> list[str]:
-    """vLLM's flags for an adapter."""
+def _vllm_lora_flags(adapter: Path, names: Sequence[str]) -> list[str]:
+    """vLLM's flags for an adapter. Further names are names of the adapted model, not of its base."""
     rank = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8")).get("r") or 8
     max_rank = next((size for size in _LORA_RANKS if rank <= size), _LORA_RANKS[-1])
-    return ["--enable-lora", "--max-lora-rank", str(max_rank), "--lora-modules", f"{adapter.name}={adapter}"]
+    modules = [f"{name}={adapter}" for name in (adapter.name, *names) if "=" not in name]
+    return ["--enable-lora", "--max-lora-rank", str(max_rank), "--lora-modules", *modules]

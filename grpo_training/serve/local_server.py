@@ -30,6 +30,8 @@ START_TIMEOUT_S = 600.0
 START_POLL_S = 0.1
 _FIRST_REQUEST_S = 120.0
 _TERMINATE_TIMEOUT_S = 10.0
+_SILENT_S = 3600.0
+"""A server of our own is not slow by fault. If it hangs, its requests are given up after this time without a reply."""
 _CPU_CONCURRENCY = 16
 """transformers' attention reads the cache of all requests for each one (16 in flight: 5.7 requests/s, 64: 2.6)."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -84,6 +86,8 @@ class LocalServer:
             "base_url": list(self.base_urls),
             "model": self.model,
             "never_send": list(self.never_send),
+            "queues_requests": True,
+            "timeout_s": _SILENT_S,
             **limits,
         }
 
@@ -121,6 +125,7 @@ def local_server(
     check_model(model, adapter)
     engine = engine or choose_engine()
     with contextlib.ExitStack() as stack:
+        names = _names_of(model if adapter is None else adapter)
         model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
         log = log or _temporary_log(stack)
@@ -129,7 +134,8 @@ def local_server(
         environment = (vllm.variables if vllm else {}) | os.environ | _thread_variables(len(ports)) | _OFFLINE
         running = []
         for own_port in ports:
-            process = start_guarded(engine.command(model, adapter, own_port), output=output, environment=environment)
+            command = engine.command(model, adapter, own_port, names)
+            process = start_guarded(command, output=output, environment=environment)
             stack.callback(_stop, process)
             running.append(process)
         server = LocalServer(
@@ -199,6 +205,11 @@ def _named_by_content(
         _link_named_by_content(model, model.name, [model]),
         _link_named_by_content(adapter, adapter.name, [model, adapter]),
     )
+
+
+def _names_of(folder: Path) -> list[str]:
+    """How a client may name a model that is served from a folder: the folder as it was given, its path, its name."""
+    return list(dict.fromkeys((str(folder), str(folder.resolve()), folder.resolve().name)))
 
 
 def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:

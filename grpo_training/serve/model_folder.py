@@ -6,17 +6,19 @@ import contextlib
 import hashlib
 import importlib.util
 import json
+import math
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from engine.errors import ConfigurationError, MissingInputError
 from engine.storage.installation import install_command
 
 _SAMPLE_BYTES = 4096
 _HEADER_BYTES = 100 << 20  # limit of the format
+_NO_SAFETENSORS = (ValueError, AttributeError, KeyError, TypeError, IndexError)
 
 
 def check_model(model: Path, adapter: Path | None = None) -> None:
@@ -109,6 +111,18 @@ def _mismatch(adapter: Path, model: Path, why: str) -> ConfigurationError:
     )
 
 
+def parameter_count(model: Path) -> int:
+    """The number of weights in a model's safetensors files; 0 if it is not known. Packed ones count as stored."""
+    count = 0
+    for weights in model.glob("*.safetensors"):
+        with weights.open("rb") as file:
+            try:
+                count += sum(math.prod(tensor["shape"]) for tensor in _tensors(file)[1].values())
+            except _NO_SAFETENSORS:
+                return 0
+    return count
+
+
 def content_digest(folders: Sequence[Path]) -> str:
     """Ten hexadecimal digits that change with the configuration and the weights of the folders.
 
@@ -135,12 +149,17 @@ def _tensor_starts(file: BinaryIO) -> list[int]:
     The format: eight bytes, little-endian, are the length of a JSON header; the header has each tensor's offsets,
     relative to the header's end.
     """
+    try:
+        body, tensors = _tensors(file)
+        return [0, *sorted(body + int(tensor["data_offsets"][0]) for tensor in tensors.values())]
+    except _NO_SAFETENSORS:
+        return [0]
+
+
+def _tensors(file: BinaryIO) -> tuple[int, dict[str, Any]]:
+    """Offset of the first tensor, and name -> description of each; raises one of ``_NO_SAFETENSORS``."""
     length = int.from_bytes(file.read(8), "little")
     if length > _HEADER_BYTES:
-        return [0]
-    try:
-        header = json.loads(file.read(length))
-        offsets = [tensor["data_offsets"][0] for name, tensor in header.items() if name != "__metadata__"]
-        return [0, *sorted(8 + length + int(offset) for offset in offsets)]
-    except (ValueError, AttributeError, KeyError, TypeError, IndexError):
-        return [0]
+        raise ValueError("the header is too long")
+    header = json.loads(file.read(length))
+    return 8 + length, {name: tensor for name, tensor in header.items() if name != "__metadata__"}

@@ -178,12 +178,21 @@ def test_words_that_contain_a_part_of_the_key_are_masked(tmp_path):
     assert local.mask.message("EMPTY reply") == "EMPTY reply"
 
 
-def test_the_short_example_serves_every_role_and_the_full_one_names_them():
+def test_the_short_example_has_the_four_learners_and_the_full_one_every_role(tmp_path):
     folder = Path(__file__).resolve().parents[2] / "data/api_keys"
-    short = ApiManager.load(folder / "api_config.json.example", environ={"OPENAI_API_KEY": SECRET})
-    assert short.endpoint("generator_3").model == short.endpoint("critic").model == "gpt-4o-mini"
-    path = folder / "api_config.full.json.example"
-    manager = ApiManager.load(path, environ={"OPENAI_API_KEY": SECRET})
+
+    def with_key(name):
+        path = tmp_path / name
+        path.write_text((folder / name).read_text().replace("YOUR_KEY_HERE", SECRET))
+        return ApiManager.load(path, environ={"OPENAI_API_KEY": SECRET})
+
+    short = with_key("api_config.json.example")
+    assert short.roles() == ["generator_1", "generator_2", "generator_3", "critic"]
+    assert {short.endpoint(role).model for role in short.roles()} == {"gpt-4o-mini"}
+    for name in ("api_config.json.example", "api_config.full.json.example"):
+        with pytest.raises(ConfigurationError, match="The API key of generator_2 is still a placeholder"):
+            ApiManager.load(folder / name).endpoint("generator_2")
+    manager = with_key("api_config.full.json.example")
     roles = ["generator_1", "generator_2", "generator_3", "critic", "analyst", "reward_evaluator", "teacher"]
     assert manager.roles() == roles
     assert {manager.endpoint(role).role for role in roles} == set(roles)
@@ -237,3 +246,27 @@ def test_a_local_default_is_replaced_for_all_roles_by_its_server(tmp_path):
         "models/a",
         "models/b",
     ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("YOUR_KEY_HERE", "your-api-key", "YOUR_OPENAI_API_KEY", "sk-your-key-here", "<your key>", "<KEY>", "xxxx"),
+        *("sk-xxxxxxxx", "...", "sk-...", "API_KEY", "write-your-key-here", "changeme", "TODO", "key_goes_here"),
+    ],
+)
+def test_a_placeholder_in_place_of_a_key_is_refused(tmp_path, key):
+    with pytest.raises(ConfigurationError) as caught:
+        ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "api_key": key}})).endpoint("critic")
+    assert "The API key of critic is still a placeholder" in str(caught.value)
+    entry = {"base_url": "http://a/v1", "model": "m", "api_key_env": "MY_KEY"}
+    with pytest.raises(
+        ConfigurationError, match="The value of the environment variable 'MY_KEY' is the text of an example"
+    ):
+        ApiManager.load(write(tmp_path, {"critic": entry}), environ={"MY_KEY": key}).endpoint("critic")
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "sk-proj-todoxxxxKey1234", "gsk_keyhereafter0", "none", "local", "test-key"])
+def test_other_keys_are_keys(tmp_path, key):
+    manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "api_key": key}}))
+    assert manager.endpoint("critic").api_key.get_secret_value() == key

@@ -19,6 +19,13 @@ from tests.support.table import table
 GOOD = {"id": "a", "problem": "What is 6 * 7?", "answer": "42"}
 
 
+@pytest.fixture(autouse=True)
+def no_web(monkeypatch, tmp_path):
+    """Datasets that earlier commands have fetched are not seen, and none is fetched."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
 def _line(line):
     if isinstance(line, bytes):
         return line

@@ -36,7 +36,7 @@ class StandInEngine:
     behaviour: str = "serves"
     has_one_sampling: bool = True
 
-    def command(self, model, adapter, port):
+    def command(self, model, adapter, port, names=()):
         return [sys.executable, "-c", PROGRAM, str(port), self.behaviour]
 
     def model_name(self, model, adapter):

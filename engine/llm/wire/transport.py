@@ -102,7 +102,7 @@ class Transport:
                 # The limit exceeds the concurrency: a request never waits for a connection.
                 limits=_http.Limits(max_connections=concurrency + 16, keepalive_expiry=_KEEPALIVE_S),
                 timeout=timeout,
-                verify=_certificates(endpoint.base_url),
+                verify=trusted_certificates(endpoint.base_url),
                 event_hooks={"response": [_refuse_errors]},
             ),
         )
@@ -257,7 +257,7 @@ def _check_proxy(url: str) -> None:
         )
 
 
-def _certificates(url: str) -> ssl.SSLContext | bool:
+def trusted_certificates(url: str) -> ssl.SSLContext | bool:
     """The trusted certificates for an address: Python alone does not find those of every system."""
     if urlsplit(url).scheme != "https":
         return False

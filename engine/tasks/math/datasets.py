@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from engine.contract.datasets import Dataset, HubDataset
+from engine.contract.datasets import Dataset, HubDataset, WebDataset
 from engine.errors import InputError
 from engine.records import Problem
 from engine.tasks.math.quickstart import Quickstart, problems
@@ -14,6 +16,17 @@ from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_nam
 
 QUICKSTART_PROBLEMS = 240
 """The number of quickstart problems if none is given."""
+
+
+def _fault(digest: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with the rows of a year; ``digest`` is the SHA-256 of its thirty answers in ascending order."""
+    try:
+        answers = sorted(int(_aime_answer(str(row["answer"]), "answer")) for row in rows)
+    except (KeyError, InputError):
+        return "some of its rows have no AIME answer"
+    found = hashlib.sha256(",".join(map(str, answers)).encode()).hexdigest()
+    return "" if found == digest else f"its {len(rows)} answers are not those of the thirty problems of the year"
+
 
 # Both copies on the hub hold the thirty problems of both papers of the year. A fixed revision keeps the numbers of the
 # problems if the copy is edited.
@@ -32,18 +45,33 @@ AIME: Mapping[str, HubDataset] = {
     ),
 }
 
+WEB: Mapping[str, WebDataset] = {
+    "aime2024": WebDataset(  # the repository has parquet only, which needs pyarrow
+        "https://datasets-server.huggingface.co/rows?dataset=HuggingFaceH4%2Faime_2024&config=default&split=train"
+        "&offset=0&length=100",
+        "2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+        partial(_fault, "742a564fce4a6b58bfe38bccf90063d821fd58862dd482a38433516725030592"),
+    ),
+    "aime2025": WebDataset(
+        "https://huggingface.co/datasets/math-ai/aime25/resolve/563bb8404243c5f09de6ec262f2db674fe5bce9b/test.jsonl",
+        "563bb8404243c5f09de6ec262f2db674fe5bce9b",
+        partial(_fault, "460408c33930d5addc9bb99376164c27aaf2ee3462830bc758950af25ae6b419"),
+    ),
+}
+"""The same copies, at addresses that need no package. Their rows are checked by the answers of the year's papers."""
+
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")
 
 
 def aime_dataset(name: str, problem_from_row: Callable[[Mapping[str, Any], str], Problem]) -> Dataset:
-    """The problems of a year, from a file or the hub. Answers are integers from 0 to 999."""
+    """The problems of a year, from a file, the web or the hub. Answers are integers from 0 to 999."""
 
     def read(row: Mapping[str, Any], where: str) -> Problem:
         problem = problem_from_row(row, where)
         answer = _aime_answer(problem.answer, f"{where}: field '{field_of(row, ANSWER_FIELDS, where)}'")
         return problem.model_copy(update={"answer": answer})
 
-    return Dataset(files=(f"{name}.jsonl",), hub=AIME[name], read_row=read)
+    return Dataset(files=(f"{name}.jsonl",), web=WEB[name], hub=AIME[name], read_row=read)
 
 
 def quickstart_dataset(name: str) -> Dataset:

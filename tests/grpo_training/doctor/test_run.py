@@ -4,6 +4,7 @@ import importlib.metadata
 import io
 import json
 import shutil
+import sys
 import time
 import types
 
@@ -188,7 +189,7 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
     path = config(
         tmp_path,
         generator_1=entry(),
-        generator_2=entry(api_key="write-your-key-here"),
+        generator_2=entry(api_key="YOUR_KEY_HERE"),
         generator_3={"api_key_env": "NO_SUCH_KEY", "base_url": "http://a/v1", "model": "m"},
         critick=entry(),
         analyst={"base_url": "local", "model": str(tmp_path)},
@@ -197,7 +198,12 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
     shown = str(by_text)
     assert SECRET not in shown
     assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is CheckLevel.PASS
-    assert by_text["generator_2: the key is still the placeholder of the example"].level is CheckLevel.FAIL
+    assert (
+        by_text[
+            f"The API key of generator_2 is still a placeholder (api_key in {path} is the text of an example.)"
+        ].level
+        is CheckLevel.FAIL
+    )
     [missing] = [result for text, result in by_text.items() if text.startswith("API key not found for generator_3")]
     assert missing.level is CheckLevel.FAIL
     assert "NO_SUCH_KEY" in missing.text
@@ -386,3 +392,34 @@ def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
 
 def test_the_shipped_files_are_named_as_they_are():
     assert (ROOT / "data/models/pocket/chat_template.jinja").exists()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "style", "level", "text"),
+    [
+        (5e8, "full", CheckLevel.WARN, "0.5 billion parameters: small models leave the format of --prompts full"),
+        (5e8, "compact", CheckLevel.PASS, "0.5 billion parameters: --prompts compact fits"),
+        (8e9, "full", CheckLevel.PASS, "8 billion parameters: --prompts full fits"),
+        (0, "full", CheckLevel.SKIP, "the size of the model is not known"),
+    ],
+)
+def test_the_doctor_says_which_prompt_style_fits_the_size_of_a_model(parameters, style, level, text):
+    result = endpoints.prompt_style(int(parameters), style)
+    assert result.level is level
+    assert text in result.text
+
+
+def test_the_default_dataset_is_checked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("SCAFFOLD_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    [missing] = files.default_dataset()
+    assert missing.level is CheckLevel.WARN
+    assert "Dataset aime2024 is not on this machine" in missing.text
+    assert "data/datasets/aime2024.jsonl" in missing.fix
+    (tmp_path / "data/datasets").mkdir(parents=True)
+    (tmp_path / "data/datasets/aime2024.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    [found] = files.default_dataset()
+    assert (found.level, found.text) == (CheckLevel.PASS, "aime2024: 1 problems")

@@ -18,7 +18,7 @@ from grpo_training.evaluate.run import evaluate
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.serve.engines import Engine
 from grpo_training.serve.local_server import LocalServer
-from tests.support.fault_server import FaultPlan
+from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 from tests.support.main_loop import World
 from tests.support.scaffolds import scaffold_reply
 from tests.support.table import table
@@ -247,3 +247,30 @@ def test_an_adapter_given_as_the_model_finds_its_base_model(servers):
     config.write_text(json.dumps({"base_model_name_or_path": str(folder / "base")}))
     with pytest.raises(ConfigurationError, match="does not fit the model"):
         servers.evaluate("--adapter", str(checkpoint), "--fresh")
+
+
+def test_many_unreadable_replies_are_told_while_it_runs(recorded_world, capsys):
+    """None of 24 replies has a scaffold; after 20 this is told, once."""
+    with serve_in_thread(chat_app(lambda body, index: "I do not know.")) as url:
+        assert (
+            main(
+                [
+                    *(
+                        "--base-url",
+                        url,
+                        "--model",
+                        "m",
+                        "--dataset",
+                        str(recorded_world.dataset),
+                        "--num-samples",
+                        "8",
+                    ),
+                    *("--output", str(recorded_world.output), "--max-tokens", "500"),
+                ]
+            )
+            == 0
+        )
+    told = capsys.readouterr().err
+    assert told.count("replies cannot be used whole") == 1
+    assert "20 of 20 replies cannot be used whole: 0 were cut off at --max-tokens 500, 20 could not be read" in told
+    assert "try --prompts compact" in told

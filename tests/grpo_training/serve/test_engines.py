@@ -74,7 +74,9 @@ def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, t
     assert command[command.index("--max-num-batched-tokens") + 1] == "65536"
     assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == "1"
     install_vllm(tmp_path / ".venv-vllm", "0.32.0")
-    assert VLLM.command(Path("model"), None, 8000)[1:] == ["serve", "model", "--host", "127.0.0.1", "--port", "8000"]
+    place = ["--host", "127.0.0.1", "--port", "8000"]
+    named = ["--served-model-name", "model", "folder"]
+    assert VLLM.command(Path("model"), None, 8000, ["folder"])[1:] == ["serve", "model", *place, *named]
     assert find_vllm().variables == {}
 
 
@@ -86,4 +88,7 @@ def test_vllm_gets_the_rank_and_the_name_of_an_adapter(tmp_path, rank, max_rank)
     command = VLLM.command(Path("model"), adapter, 8000)
     assert command[command.index("--max-lora-rank") + 1] == max_rank
     assert command[-1] == f"lora-0123456789={adapter}"
+    named = VLLM.command(Path("model"), adapter, 8000, ["lora"])
+    assert named[-2:] == [f"lora-0123456789={adapter}", f"lora={adapter}"]
+    assert "--served-model-name" not in named  # the names are those of the adapted model
     assert VLLM.model_name(Path("model"), adapter) == "lora-0123456789"

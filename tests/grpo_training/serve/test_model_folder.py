@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from engine.errors import ConfigurationError, MissingInputError
-from grpo_training.serve.model_folder import check_model, content_digest, merged_with
+from grpo_training.serve.model_folder import check_model, content_digest, merged_with, parameter_count
 
 
 def safetensors(path, **tensors):
@@ -41,6 +41,13 @@ def test_files_that_are_no_safetensors_have_a_digest(tmp_path, content):
     folder = folder_of(tmp_path, "odd")
     (folder / "model.safetensors").write_bytes(content)
     assert len(content_digest([folder])) == 10
+    assert parameter_count(folder) == 0
+
+
+def test_the_number_of_weights_is_that_of_all_tensors(tmp_path):
+    folder = folder_of(tmp_path, "model", first=1, last=2)
+    safetensors(folder / "more.safetensors", middle=3)
+    assert parameter_count(folder) == 30_000
 
 
 def test_an_adapter_that_names_another_model_is_refused(tmp_path):

@@ -1,0 +1,43 @@
+"""Warns while a run goes on when many replies of the model are cut off or cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_SHARE = 0.2
+_FEWEST = 20
+"""Replies from which on the share counts."""
+_COMPACT = "compact"
+
+
+class ReplyWatch:
+    """Counts replies, and warns once when more than a fifth of them is cut off or unreadable.
+
+    Args:
+        style: prompt style of the run.
+        max_tokens: of the run; None: the server's limit.
+        tell: gets the warning.
+    """
+
+    def __init__(self, style: str, max_tokens: int | None, tell: Callable[[str], None]) -> None:
+        self._style, self._max_tokens, self._tell = style, max_tokens, tell
+        self._replies = self._cut_off = self._unreadable = self._bad = 0
+        self._has_told = False
+
+    def add(self, *, is_cut_off: bool, is_unreadable: bool) -> None:
+        """Count one reply."""
+        self._replies += 1
+        self._cut_off += is_cut_off
+        self._unreadable += is_unreadable
+        self._bad += is_cut_off or is_unreadable
+        if self._has_told or self._replies < _FEWEST or self._bad <= _SHARE * self._replies:
+            return
+        self._has_told = True
+        limit = "the server's limit" if self._max_tokens is None else f"--max-tokens {self._max_tokens}"
+        advice = [] if self._style == _COMPACT else ["--prompts compact"]
+        advice += ["a larger --max-tokens"] if self._cut_off else []
+        what = f"{self._cut_off} were cut off at {limit}, {self._unreadable} could not be read"
+        self._tell(
+            f"⚠ {self._bad} of {self._replies} replies cannot be used whole: {what}; "
+            f"try {' or '.join(advice) or 'a larger model'}"
+        )

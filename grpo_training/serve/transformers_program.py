@@ -1,0 +1,31 @@
+"""``transformers serve`` whose model has further names, which are the first argument, a JSON list.
+
+The program of transformers 5.23 refuses a request that names its model in any other way than its command line did.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection
+from typing import Any
+
+from transformers.cli.serving.utils import BaseHandler
+from transformers.cli.transformers import main
+
+
+def answer_to(names: Collection[str]) -> None:
+    """Let requests with one of these names get the served model. Other names are refused as before."""
+    resolve = BaseHandler._resolve_model
+
+    def by_any_name(handler: BaseHandler, body: dict[str, Any]) -> Any:
+        if body.get("model") in names:
+            body["model"] = None  # a request without a name gets the model of the command line
+        return resolve(handler, body)
+
+    BaseHandler._resolve_model = by_any_name
+
+
+if __name__ == "__main__":
+    answer_to(json.loads(sys.argv.pop(1)))
+    main()

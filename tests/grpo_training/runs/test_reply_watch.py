@@ -1,0 +1,47 @@
+"""The warning about replies that are cut off or unreadable."""
+
+import pytest
+
+from grpo_training.runs.reply_watch import ReplyWatch
+
+
+def warnings(replies, style="full", max_tokens=400):
+    """What is told about replies ``c`` (cut off), ``u`` (unreadable), ``b`` (both) and ``.``, and after how many."""
+    told, added = [], []
+    watch = ReplyWatch(style, max_tokens, lambda text: told.append((len(added), text)))
+    for kind in replies:
+        added.append(kind)
+        watch.add(is_cut_off=kind in "cb", is_unreadable=kind in "ub")
+    return told
+
+
+def test_more_than_a_fifth_is_told_once_as_soon_as_twenty_replies_are_there():
+    [(after, text)] = warnings("ccbu" + "." * 16 + "c" + "c" * 30)
+    assert after == 21
+    assert text == (
+        "⚠ 5 of 21 replies cannot be used whole: 4 were cut off at --max-tokens 400, 2 could not be read; "
+        "try --prompts compact or a larger --max-tokens"
+    )
+
+
+def test_a_fifth_or_less_and_a_few_replies_are_not_told():
+    assert warnings(("." * 4 + "c") * 40) == []
+    assert warnings("c" * 19) == []
+
+
+@pytest.mark.parametrize(
+    ("replies", "style", "max_tokens", "end"),
+    [
+        (
+            "c" * 20,
+            "compact",
+            None,
+            "20 were cut off at the server's limit, 0 could not be read; try a larger --max-tokens",
+        ),
+        ("u" * 20, "full", 400, "0 were cut off at --max-tokens 400, 20 could not be read; try --prompts compact"),
+        ("u" * 20, "compact", 400, "20 could not be read; try a larger model"),
+    ],
+)
+def test_the_advice_is_what_the_run_does_not_do_yet(replies, style, max_tokens, end):
+    [(_, text)] = warnings(replies, style, max_tokens)
+    assert text.endswith(end)

@@ -1,0 +1,35 @@
+"""A real server of transformers with the shipped model."""
+
+import importlib.util
+
+import httpx
+import pytest
+
+from engine.errors import InputError
+from grpo_training.serve.__main__ import with_folder
+from grpo_training.serve.engines import TRANSFORMERS
+from grpo_training.serve.local_server import local_server
+from tests.conftest import ROOT
+
+MODEL = ROOT / "data/models/pocket"
+NEEDED = ("torch", "transformers", "fastapi", "uvicorn", "accelerate")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(any(importlib.util.find_spec(name) is None for name in NEEDED), reason="make local")
+def test_the_model_is_served_under_the_name_and_the_path_of_its_folder(tmp_path):
+    def ask(server, name):
+        body = {"model": name, "messages": [{"role": "user", "content": "1"}], "max_tokens": 1}
+        return httpx.post(f"{server.base_urls[0]}/chat/completions", json=body, timeout=60, trust_env=False)
+
+    with local_server(MODEL, engine=TRANSFORMERS, processes=1, log=tmp_path / "log") as server:
+        assert [ask(server, name).status_code for name in (server.model, "pocket", str(MODEL))] == [200] * 3
+        assert ask(server, "another").status_code == 400
+
+
+def test_the_first_word_of_serve_is_the_folder_of_the_model():
+    assert with_folder(["outputs/merged", "--port", "0"]) == ["--model", "outputs/merged", "--port", "0"]
+    assert with_folder(["--model", "outputs/merged"]) == ["--model", "outputs/merged"]
+    assert with_folder([]) == []
+    with pytest.raises(InputError, match="Two models: a and that of --model"):
+        with_folder(["a", "--port", "0", "--model=b"])

@@ -317,7 +317,10 @@ class GroupStats(Record):
 
 
 class RolloutGroup(Record):
-    """A line of ``generator_X_rollouts.jsonl``. ``stats`` is None while a rollout has an infrastructure fault."""
+    """A line of ``generator_X_rollouts.jsonl``. ``stats`` is None while a rollout has an infrastructure fault.
+
+    Lines are in the order in which groups were completed; ``step`` is the place of the group in its run, from 0.
+    """
 
     problem_id: str
     problem_text: str
@@ -329,6 +332,7 @@ class RolloutGroup(Record):
     generator_id: str = ""
     task: str = ""
     epoch: int = 0
+    step: int | None = Field(default=None, exclude_if=lambda step: step is None)
     policy: Policy | None = None
     stats: GroupStats | None = None
 
@@ -345,7 +349,7 @@ class RolloutGroup(Record):
 
 
 class Fusion(Record):
-    """A line of ``critic_results.jsonl``: one generator's candidates fused into one."""
+    """A line of ``critic_results.jsonl``: one generator's candidates fused into one; ``step`` as in a group."""
 
     problem_id: str
     problem_text: str
@@ -360,6 +364,7 @@ class Fusion(Record):
     format: int = 0
     task: str = ""
     epoch: int = 0
+    step: int | None = Field(default=None, exclude_if=lambda step: step is None)
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
     completion: Completion | None = None

@@ -19,6 +19,7 @@ from engine.storage.append_log import AppendLog
 from engine.storage.lines import Line, LineReader, encode_line
 
 RecordT = TypeVar("RecordT", bound=Record)
+ValueT = TypeVar("ValueT")
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
@@ -151,26 +152,39 @@ async def follow(
         await sleep(poll_s)
 
 
+def in_problem_order(values: Iterable[ValueT], step: Callable[[ValueT], int | None]) -> list[ValueT]:
+    """What a file holds in the order of the run's problems, in place of the order in which they were completed.
+
+    Lines without a step, which earlier versions and other programs write, keep their order and come first: they were
+    there before a run added to them.
+
+    Args:
+        values: in the order of the file.
+        step: the step of a value.
+    """
+    return sorted(values, key=lambda value: -1 if (number := step(value)) is None else number)
+
+
 def latest_by_problem(groups: Iterable[RolloutGroup]) -> dict[tuple[str, int], RolloutGroup]:
-    """One group per (problem_id, epoch): the last complete one, else the last, in order of first appearance."""
+    """One group per (problem_id, epoch): the last complete one, else the last, in problem order."""
     latest: dict[tuple[str, int], RolloutGroup] = {}
     for group in groups:
         key = (group.problem_id, group.epoch)
         known = latest.get(key)
         if known is None or group.complete or not known.complete:
             latest[key] = group
-    return latest
+    return dict(in_problem_order(latest.items(), lambda item: item[1].step))
 
 
 def latest_fusions(fusions: Iterable[Fusion]) -> dict[tuple[str, int, str], Fusion]:
-    """One fusion per (problem_id, epoch, generator_id): the last one that carries a reward, else the last."""
+    """One fusion per (problem_id, epoch, generator_id): the last one with a reward, else the last; in problem order."""
     latest: dict[tuple[str, int, str], Fusion] = {}
     for fusion in fusions:
         key = (fusion.problem_id, fusion.epoch, fusion.generator_id)
         known = latest.get(key)
         if known is None or fusion.outcome.carries_reward or not known.outcome.carries_reward:
             latest[key] = fusion
-    return latest
+    return dict(in_problem_order(latest.items(), lambda item: item[1].step))
 
 
 def _encode(record: Record) -> bytes:

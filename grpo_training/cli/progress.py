@@ -1,30 +1,27 @@
-"""Progress of a learner: a live panel on a terminal, plain lines elsewhere, with a bar if stderr is a terminal."""
+"""Progress of a learner: permanent lines, above a footer on a terminal; the same lines in a file or a pipe."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TextIO
 
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.panel import Panel
-from rich.progress_bar import ProgressBar
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tqdm import tqdm
 
-from grpo_training.cli.terminal_text import LastingStream, harmless
+from grpo_training.cli.footer import Footer
+from grpo_training.cli.stragglers import NAME, Stragglers
+from grpo_training.cli.terminal_text import LastingStream, harmless, shortened
 
-_ROWS_SHOWN = 8
-_LISTED = 10
+_BAR, _SHORTEST_NAME = 10, 10
+"""Columns of the bar, and the fewest of the name of a problem in a line."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 """Purpose of a request -> who asks, where that is another word."""
 
@@ -75,9 +72,9 @@ class RequestCounters(SpentTokens, Protocol):
 
 @dataclass(frozen=True)
 class GroupLine:
-    """Outcome of one group. ``mean`` and ``std`` are of ``r_total``; ``saved`` and ``refused`` are experiences.
+    """A scored group. ``mean`` and ``std`` are of ``r_total``.
 
-    ``why_none`` says why a group that triggered has neither.
+    ``executed`` is whether it is right, for each answer that a program gave.
     """
 
     problem_id: str
@@ -86,20 +83,43 @@ class GroupLine:
     triggered: bool
     correct: int
     size: int
+    executed: Sequence[bool] = ()
+
+
+@dataclass(frozen=True)
+class LibraryLine:
+    """What a group has changed in the library: saved and refused experiences, each with its id if it has one.
+
+    ``why_none`` says why a group that triggered has neither.
+    """
+
+    problem_id: str
     saved: Sequence[str] = ()
     refused: Sequence[str] = ()
     why_none: str = ""
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row of the final table. ``is_detail``: shown with ``--verbose`` only."""
+
+    name: str
+    value: str | Path
+    is_detail: bool = False
+
+
 class Progress:
-    """Displays a run. Use as a context manager.
+    """Displays a run: a line for each group and experience, above a footer if the output is a terminal.
+
+    Use as a context manager.
 
     Args:
         label: the learner (``generator_1``).
         total: number of groups; None while it is not known.
         counters: returns the client's counters.
-        stream: where lines are written, stdout by default. The bar is written to stderr, if that is a terminal.
-        live: show a live panel; by default if ``stream`` is a terminal.
+        stream: where lines are written, stdout by default. If it is no terminal and stderr is one, a bar is there.
+        live: show a footer; by default if ``stream`` is a terminal.
+        verbose: the final table has all rows.
         clock: monotonic time in seconds.
     """
 
@@ -111,26 +131,24 @@ class Progress:
         *,
         stream: TextIO | None = None,
         live: bool | None = None,
+        verbose: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._label, self._total, self._counters = label, total, counters
+        self._label, self._total, self._counters, self._verbose = label, total, counters, verbose
         self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_live = self._stream.isatty() if live is None else live
-        self._recent: deque[GroupLine] = deque(maxlen=_ROWS_SHOWN)
-        self._notes: deque[str] = deque(maxlen=3)
-        self._experiences: list[str] = []
-        self._done = self._before = self._restored = self._correct = self._answers = self._triggered = self._saved = 0
+        self._done = self._before = self._restored = self._saved = 0
+        self._totals: Counter[str] = Counter()
         self._clock = clock
         self._started = clock()
+        self._straggler = Stragglers(clock)
         self._waits = ""
-        self._live: Live | None = None
+        self._live: Footer | None = None
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Progress:
         if self._is_live:
-            self._live = Live(
-                console=_console(self._stream), get_renderable=self._panel, refresh_per_second=4, transient=False
-            )
+            self._live = Footer(_console(self._stream), self._footer)
             self._live.__enter__()
         else:
             self._bar = tqdm(
@@ -150,68 +168,67 @@ class Progress:
             self._live.__exit__(kind, error, trace)
         if self._bar is not None:
             self._bar.close()
+        self._live = self._bar = None
 
     @property
     def groups(self) -> int:
         """Number of groups completed in this start."""
         return self._done
 
-    def restored(self, count: int) -> None:
-        """Report how many groups an earlier start has completed."""
-        if count:
-            self._before = count
-            self.note(f"{self._label}: continuing after {count} completed groups")
+    def restored(self, groups: int, experiences: int) -> None:
+        """Report what earlier starts have left: completed groups, and experiences in the library."""
+        if groups:
+            self._before = groups
+            there = f"{groups} groups" if self._total is None else f"{groups} of {self._total} groups"
+            self.note(f"{self._label}: continuing; {there} and {experiences} experiences are there")
 
     @property
     def totals(self) -> dict[str, int]:
-        """Groups, right answers, answers, groups that triggered and experiences saved, of all starts."""
-        return {
-            "groups": self._done + self._before,
-            "correct": self._correct,
-            "answers": self._answers,
-            "triggered": self._triggered,
-            "saved": self._saved,
-        }
+        """Groups, answers, right ones, executed ones, groups that triggered, experiences saved, of all starts."""
+        return {"groups": self._done + self._before, "saved": self._saved, **self._totals}
 
     def restored_all(self, totals: Mapping[str, int]) -> None:
         """Report the :attr:`totals` of a run that earlier starts have completed."""
-        self.restored(totals["groups"])
-        self._correct, self._answers = totals["correct"], totals["answers"]
-        self._triggered, self._saved = totals["triggered"], totals["saved"]
-        if self._bar is not None:
-            self._bar.update(totals["groups"])
+        self._before, self._saved = totals["groups"], totals["saved"]
+        self._totals = Counter({name: number for name, number in totals.items() if name not in ("groups", "saved")})
+        self.note(f"{self._label}: all {totals['groups']} groups are there; nothing is asked")
+        self._advance(totals["groups"])
 
-    def restored_one(self, line: GroupLine) -> None:
-        """Count a group that an earlier start has completed."""
+    def restored_one(self, step: int, line: GroupLine) -> None:
+        """Count a group that an earlier start has scored."""
+        self._straggler.score(step)
         self._restored += 1
         self._before = max(self._before, self._restored)  # a learner that does not know their number beforehand
-        self._correct += line.correct
-        self._answers += line.size
-        self._triggered += line.triggered
-        self._saved += len(line.saved)
-        if self._bar is not None:
-            self._bar.update()
+        self._count(line)
 
-    def group_done(self, line: GroupLine) -> None:
-        """Report a group that was scored and whose experiences were extracted."""
+    def begun(self, step: int, problem_id: str) -> None:
+        """Report that a group is worked on."""
+        self._straggler.begin(step, problem_id)
+
+    def scored(self, step: int, line: GroupLine) -> None:
+        """Report a group that was scored and stored."""
         self._done += 1
-        self._correct += line.correct
-        self._answers += line.size
-        self._triggered += line.triggered
-        self._saved += len(line.saved)
-        self._experiences += line.saved
-        self._recent.append(line)
-        if self._bar is not None:
-            self._bar.update()
+        self._count(line)
+        self._straggler.score(step)
         verdict = "Extract (σ>τ)" if line.triggered else "Skip (σ≤τ)"
-        place = f"{line.problem_id}, {line.correct} of {line.size} right"
-        self._say(f"  {self._label}: μ={line.mean:.3f}, σ={line.std:.3f} → {verdict}  [{place}]")
+        number = f"[{self._done + self._before}/{self._of()}]"
+        begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f} → {verdict} ["
+        end = f", {line.correct} of {line.size} right]"
+        self._say(f"{begin}{shortened(line.problem_id, self._left(begin, end))}{end}")
+
+    def ended(self, step: int, line: LibraryLine, *, is_new: bool = True) -> None:
+        """Report what a group has changed in the library; ``is_new`` is False if an earlier start has reported it."""
+        self._straggler.end(step)
+        self._saved += len(line.saved)
+        if not is_new:
+            return
+        name = shortened(line.problem_id, NAME)
         for text in line.saved:
-            self._say(f"    ✅ Saved: {text}")
+            self._say(f"  ✅ Saved: {text}")
         for text in line.refused:
-            self._say(f"    ✗ Refused: {text}")
+            self._say(f"  ✗ Refused: {text} [{name}]")
         if line.why_none:
-            self._say(f"    – No experience: {line.why_none}")
+            self._say(f"  – No experience: {line.why_none} [{name}]")
 
     def set_total(self, total: int) -> None:
         """Set the number of groups once it is known."""
@@ -221,58 +238,8 @@ class Progress:
             self._bar.refresh()
 
     def note(self, text: str) -> None:
-        """Print a line of its own, such as a warning."""
-        self._notes.append(text)
-        self._say(text)
-
-    def summary(self, rows: Sequence[tuple[str, str | Path]]) -> None:
-        """Print the final table. Call it after the context has ended.
-
-        Args:
-            rows: name and value. A path is printed in one piece below the table, so that it can be copied.
-        """
-        counters = self._counters()
-        table = Table(title=self._label, box=box.SIMPLE, show_header=False)
-        table.add_column(style="bold")
-        table.add_column(overflow="fold")
-        share = f" ({self._correct / self._answers:.1%})" if self._answers else ""
-        shown = [
-            ("groups", f"{self._done}" + (f" + {self._before} completed before" if self._before else "")),
-            ("right answers", f"{self._correct} of {self._answers}{share}"),
-            ("groups with σ>τ", str(self._triggered)),
-            ("experiences saved", str(self._saved)),
-            *((("saved" if number == 0 else ""), text) for number, text in enumerate(self._experience_rows())),
-            *rows,
-            ("tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out"),
-            *((("spent" if number == 0 else ""), text) for number, text in enumerate(_spending(counters))),
-            ("cost", _dollars(counters.cost_usd)),
-            ("retries", str(counters.retries)),
-            *(
-                [("sent twice (--hedge)", f"{counters.hedged}, without the tokens of the slower ones")]
-                if counters.hedged
-                else []
-            ),
-            ("replies from the journal", str(counters.journal_hits)),
-            ("time", f"{self._clock() - self._started:.0f} s"),
-        ]
-        for name, value in shown:
-            if not isinstance(value, Path):
-                table.add_row(Text(name), Text(harmless(value, keep="\n")))
-        _console(self._stream).print(table)
-        _print_unbroken([(name, str(value)) for name, value in shown if isinstance(value, Path)], self._stream)
-
-    def _experience_rows(self) -> list[str]:
-        """The saved experiences, which a live panel showed only while it was open; plain lines have them already."""
-        if not self._is_live:
-            return []
-        more = len(self._experiences) - _LISTED
-        return self._experiences[:_LISTED] + ([f"and {more} more"] if more > 0 else [])
-
-    def _say(self, text: str) -> None:
-        if self._bar is None:
-            return
-        tqdm.write(harmless(text), file=self._stream)
-        self._stream.flush()
+        """Print a line of its own, such as a warning. Only the terminal itself breaks it, as it may hold a path."""
+        self._say(text, is_one_piece=True)
 
     def set_waiting(self, text: str) -> None:
         """Say what the run waits for, until it is called with an empty text."""
@@ -280,46 +247,93 @@ class Progress:
             self._say(text)
         self._waits = text
 
-    def _panel(self) -> RenderableType:
-        counters = self._counters()
-        head = Table.grid(padding=(0, 2))
-        done = self._done + self._before
-        head.add_row(
-            ProgressBar(total=self._total, completed=done, width=16),
-            f"{done}/{'?' if self._total is None else self._total}",
-            f"{self._correct / self._answers:.0%} right" if self._answers else "",
-            f"{self._saved} experiences",
-            self._times(),
-        )
-        flow = Text(
-            f"in flight {counters.in_flight} · waiting {counters.waiting} · retries {counters.retries}"
-            f" · from the journal {counters.journal_hits}"
-        )
-        spent = [Text(text, overflow="ellipsis", no_wrap=True) for text in _spending(counters)]
-        rows = Table(box=None, padding=(0, 2), show_edge=False)
-        for name, justify in (("problem", "left"), ("right", "right"), ("μ", "right"), ("σ", "right"), ("", "left")):
-            rows.add_column(name, justify=justify)  # type: ignore[arg-type]
-        for line in self._recent:
-            rows.add_row(
-                Text(harmless(line.problem_id)),
-                f"{line.correct}/{line.size}",
-                f"{line.mean:.3f}",
-                f"{line.std:.3f}",
-                Text(harmless(_outcome(line)), overflow="ellipsis", no_wrap=True),
-            )
-        newest = [Text(harmless(f"newest: {self._experiences[-1]}"), style="green")] if self._experiences else []
-        waits = [Text(harmless(self._waits), style="yellow")] if self._waits else []
-        notes = [Text(harmless(note), style="yellow") for note in self._notes]
-        return Panel(Group(head, flow, *spent, rows, *newest, *waits, *notes), title=self._label, title_align="left")
+    def tick(self) -> None:
+        """Name a problem for which groups after it wait, also where there is no footer. Call it about every second."""
+        if self._live is None and (text := self._straggler.news()):
+            self._say(text)
 
-    def _times(self) -> str:
-        """Elapsed time, and the remaining time at the pace of this start."""
+    def summary(self, rows: Sequence[Row]) -> None:
+        """Print the final table. Call it after the context has ended. A path is printed in one piece."""
+        counters, totals = self._counters(), self._totals
+        executed = f"; executed {totals['executed right']} of {totals['executed']}" if totals["executed"] else ""
+        before = f" + {self._before} completed before" if self._before else ""
+        shown = [
+            Row("right answers", f"{_share(totals['correct'], totals['answers'])}{executed}"),
+            Row(
+                "groups",
+                f"{self._done}{before}, in {self._clock() - self._started:.0f} s; σ>τ in {totals['triggered']}",
+            ),
+            Row("experiences saved", str(self._saved)),
+            *rows,
+            Row("cost", _cost(counters)),
+            *(Row("" if place else "spent", text, True) for place, text in enumerate(_spending(counters))),
+            Row("retries", str(counters.retries), True),
+            Row("replies from the journal", str(counters.journal_hits), True),
+        ]
+        if counters.hedged:
+            text = f"{counters.hedged}, without the tokens of the slower ones"
+            shown.append(Row("sent twice (--hedge)", text, True))
+        shown = [row for row in shown if self._verbose or not row.is_detail]
+        table = Table(title=self._label, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for row in shown:
+            if not isinstance(row.value, Path):
+                table.add_row(Text(f"  {row.name}"), Text(harmless(row.value, keep="\n")))
+        _console(self._stream).print(table)
+        _print_unbroken([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
+
+    def _count(self, line: GroupLine) -> None:
+        self._totals.update(
+            {
+                "correct": line.correct,
+                "answers": line.size,
+                "triggered": int(line.triggered),
+                "executed": len(line.executed),
+                "executed right": sum(line.executed),
+            }
+        )
+        self._advance(1)
+
+    def _advance(self, groups: int) -> None:
+        if self._bar is not None:
+            self._bar.update(groups)
+
+    def _left(self, *parts: str) -> int:
+        """The columns that a line on a terminal has left for the name of a problem; elsewhere those of any name."""
+        if self._live is None:
+            return NAME
+        return max(_SHORTEST_NAME, min(NAME, self._live.console.width - sum(map(len, parts))))
+
+    def _say(self, text: str, *, is_one_piece: bool = False) -> None:
+        if self._live is not None:
+            self._live.console.print(Text(harmless(text)), soft_wrap=is_one_piece)
+        elif self._bar is not None:
+            tqdm.write(harmless(text), file=self._stream)
+            self._stream.flush()
+
+    def _footer(self) -> list[Text]:
+        counters, done = self._counters(), self._done + self._before
         elapsed = self._clock() - self._started
-        left = None if self._total is None else self._total - self._done - self._before
-        text = _duration(elapsed)
-        if left and self._done:
-            text += f", {_duration(elapsed / self._done * left)} left"
-        return text
+        left = None if self._total is None or not self._done else elapsed / self._done * (self._total - done)
+        filled = 0 if not self._total else round(_BAR * min(done, self._total) / self._total)
+        times = f"[{tqdm.format_interval(elapsed)}<{'?' if left is None else tqdm.format_interval(left)}]"
+        right = f" {self._totals['correct'] / self._totals['answers']:.0%} right" if self._totals["answers"] else ""
+        spent = f"{_tokens(counters)} tokens" if counters.cost_usd is None else _dollars(counters.cost_usd)
+        retries = f" · retries {counters.retries}" if counters.retries else ""
+        return [
+            Text.assemble(
+                f"{self._label} ",
+                ("━" * filled, "green"),
+                ("─" * (_BAR - filled), "dim"),
+                f" {done}/{self._of()} {times}{right}",
+            ),
+            Text(f"in flight {counters.in_flight} · {self._saved} experiences · {spent}{retries}"),
+            *(Text(harmless(text), style="yellow") for text in (self._straggler.text(), self._waits) if text),
+        ]
+
+    def _of(self) -> str:
+        return "?" if self._total is None else str(self._total)
 
 
 def print_next(commands: Sequence[tuple[str, str]], stream: TextIO | None = None) -> None:
@@ -333,8 +347,16 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
         _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
 
-def _duration(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
+def _tokens(counters: SpentTokens) -> str:
+    return f"{counters.prompt_tokens + counters.completion_tokens:,}"
+
+
+def _cost(counters: SpentTokens) -> str:
+    return f"{_dollars(counters.cost_usd)} ({counters.prompt_tokens:,} tokens in, {counters.completion_tokens:,} out)"
+
+
+def _share(part: int, of: int) -> str:
+    return f"{part} of {of}" + (f" ({part / of:.1%})" if of else "")
 
 
 def _spending(counters: RequestCounters) -> list[str]:
@@ -344,15 +366,6 @@ def _spending(counters: RequestCounters) -> list[str]:
         + ("" if one.cost_usd is None else f", {_dollars(one.cost_usd)}")
         for purpose, one in counters.by_purpose.items()
     ]
-
-
-def _outcome(line: GroupLine) -> str:
-    """What a group has changed in the library."""
-    if line.saved:
-        return f"✅ {len(line.saved)} saved"
-    if line.refused:
-        return f"✗ {line.refused[0]}"
-    return f"– {line.why_none}" if line.why_none else ""
 
 
 def _console(stream: TextIO) -> Console:

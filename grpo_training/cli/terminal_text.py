@@ -11,7 +11,8 @@ import unicodedata
 from typing import Any, TextIO
 
 _INVISIBLE = ("Cc", "Cf", "Cs")
-_PLAIN = {"μ": "mean", "σ": "std", "τ": "tau", "≤": "<=", "→": "->", "–": "-", "✅": "+", "✓": "+", "✗": "x", "⚠": "!"}
+_PLAIN = {"μ": "mean", "σ": "std", "τ": "tau", "≤": "<=", "→": "->", "–": "-", "…": "..."}
+_PLAIN |= {"✅": "+", "✓": "+", "✗": "x", "⚠": "!"}
 
 
 def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
@@ -39,6 +40,14 @@ def harmless(text: str, keep: str = "") -> str:
         else character
         for character in text
     )
+
+
+def shortened(name: str, width: int) -> str:
+    """A name of at most ``width`` characters; a longer one is cut in the middle, as its ends tell names apart."""
+    if len(name) <= width:
+        return name
+    begin = (width - 1) // 2
+    return f"{name[:begin]}…{name[len(name) - (width - 1 - begin) :]}"
 
 
 def say(text: str, stream: TextIO | None = None) -> None:

@@ -17,7 +17,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
-from grpo_training.cli.progress import Progress
+from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
@@ -73,6 +73,10 @@ class CriticLearner(Learner[list[Fusion]]):
         self._done = stored
         return stored.broken
 
+    def stored_groups(self) -> int:
+        """How many problems have a fusion."""
+        return len({(problem_id, epoch) for problem_id, epoch, _ in self._done})
+
     def inputs(self) -> tuple[str, list[Path]] | None:
         """The generators' caches; with ``--follow`` they may still grow."""
         if self._settings.follow:
@@ -94,11 +98,12 @@ class CriticLearner(Learner[list[Fusion]]):
         """Problems and lines of the generators' caches that were left out."""
         return [*self._caches.notes(), *(f"skipped {line}" for line in self._caches.broken)]
 
-    def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[tuple[str, str | Path]]:
+    def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[Row]:
         """Where the fusions are, and how many needed no model."""
+        merged = f"{self._counts.structural} of {self._counts.made} fusions"
         return [
-            ("merged without a model", f"{self._counts.structural} of {self._counts.made} fusions"),
-            ("fusions kept in", shown_path(self._store.path)),
+            Row("merged without a model", merged, is_detail=True),
+            Row("fusions kept in", shown_path(self._store.path)),
         ]
 
 
@@ -147,7 +152,7 @@ class FusionProducer:
         for fusion in made:
             if isinstance(fusion, Fault):
                 return fusion
-            new[fusion.generator_id] = fusion
+            new[fusion.generator_id] = fusion.model_copy(update={"step": step.number})
         self._counts.made += len(new)
         self._counts.structural += sum(fusion.merged == "structural" for fusion in new.values())
         fusions = [stored[name] or new[name] for name in groups]
@@ -211,6 +216,7 @@ def scored_fusions(
         trial=group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None,
         is_kept=not new,
         re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
+        executed=[bool(fusion.is_correct) for fusion in fusions if fusion.answer_source == "executed"],
         repaired=sum(bool(fusion.repairs) for fusion in fusions),
     )
 

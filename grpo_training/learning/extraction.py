@@ -16,10 +16,10 @@ from engine.records import Fusion, Problem, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
 from engine.storage.rollout_store import BrokenLine
-from engine.storage.stored_records import StoredFusions, StoredGroups
+from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.progress import Progress
+from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.critic import scored_fusions
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
@@ -61,7 +61,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
         async with open_client(settings, manager) as client:
             analyst = make_analyst(settings, manager, client, role, "critic" if role == "critic" else "generator")
             extractor = ExperienceExtractor(manifest.run, analyst, library)
-            progress = Progress(role, len(groups), lambda: client.counters)
+            progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
             loop = LearningLoop(window, extractor, groups, progress)
             try:
@@ -70,7 +70,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
                         progress.note(f"skipped {line}")
                     await loop.run(groups.steps())
             finally:
-                progress.summary([*loop.summary_rows(), ("library kept in", shown_path(library_path))])
+                progress.summary([*loop.summary_rows(), Row("library kept in", shown_path(library_path))])
         manifest.finish()
     return 0
 
@@ -80,15 +80,16 @@ Key = tuple[str, int]
 
 
 class RecordedGroups(ABC):
-    """Yields stored groups instead of asking for new ones. A group is numbered by its place among the complete ones.
+    """Yields stored groups instead of asking for new ones. A group has the number that it has in its run.
 
     Args:
-        keys: of the complete groups, in order.
+        steps: the complete groups in problem order: key and step.
         broken: the lines of the file that could not be read.
     """
 
-    def __init__(self, keys: Iterable[Key], broken: Sequence[BrokenLine]) -> None:
-        self._keys = list(keys)
+    def __init__(self, steps: Iterable[tuple[Key, int | None]], broken: Sequence[BrokenLine]) -> None:
+        numbers = StepNumbers()
+        self._keys = dict(sorted((numbers.number(step), key) for key, step in steps))
         self.broken = broken
 
     def __len__(self) -> int:
@@ -96,7 +97,7 @@ class RecordedGroups(ABC):
 
     async def steps(self) -> AsyncIterator[Step]:
         """The problems of the groups, in order."""
-        for number, key in enumerate(self._keys):
+        for number, key in self._keys.items():
             first = self._record(key)
             problem = Problem(
                 id=first.problem_id, text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
@@ -125,7 +126,7 @@ class RecordedRollouts(RecordedGroups):
 
     def __init__(self, path: Path, tau: float) -> None:
         self._groups, self._tau = StoredGroups(path), tau
-        super().__init__(self._groups, self._groups.broken)
+        super().__init__([(key, self._groups.step(key)) for key in self._groups], self._groups.broken)
 
     def _record(self, key: Key) -> RolloutGroup:
         return self._groups[key]
@@ -144,7 +145,8 @@ class RecordedFusions(RecordedGroups):
         self._members: dict[Key, list[tuple[str, int, str]]] = {}
         for member in self._fusions:
             self._members.setdefault(member[:2], []).append(member)
-        super().__init__(self._members, self._fusions.broken)
+        steps = [(key, self._fusions.step(members[0])) for key, members in self._members.items()]
+        super().__init__(steps, self._fusions.broken)
 
     def _record(self, key: Key) -> Fusion:
         return self._fusions[self._members[key][0]]

@@ -50,6 +50,7 @@ class ScoredGroup(Generic[RecordT]):
         re_asked: members whose endpoint was asked a second time for a readable reply.
         repaired: members whose reply was repaired while parsing.
         with_logprobs: members stored with sampled token ids and their log-probs.
+        executed: whether it is right, for each member whose answer a program gave.
         trial: what the group measures of the experiences in its two prompts; None: it has one prompt.
     """
 
@@ -62,6 +63,7 @@ class ScoredGroup(Generic[RecordT]):
     re_asked: int = 0
     repaired: int = 0
     with_logprobs: int = 0
+    executed: Sequence[bool] = ()
     trial: GroupTrial | None = None
 
     @property

@@ -21,7 +21,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import task_named
-from grpo_training.cli.progress import Progress
+from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.problems import shuffled, split
 from grpo_training.gate.run import gate
@@ -94,6 +94,10 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self._done = stored
         return stored.broken
 
+    def stored_groups(self) -> int:
+        """How many of the problems have a complete group."""
+        return sum((step.problem.id, step.epoch) in self._done for step in self._steps)
+
     def inputs(self) -> tuple[str, list[Path]] | None:
         """The problems in order. A gate may have been stopped after the run was complete."""
         if self._settings.gate:
@@ -111,7 +115,6 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(f"{self._note} (--task or --compare changes this)")
         if self._settings.rollouts == 1:
             progress.note("With one rollout σ is 0 and a group has no halves: nothing is extracted or measured.")
-        progress.restored(sum((step.problem.id, step.epoch) in self._done for step in self._steps))
         return self._steps
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
@@ -133,11 +136,11 @@ class GeneratorLearner(Learner[RolloutGroup]):
         problems = shuffled(self._tested, settings.seed)
         await gate(settings, session.client, session.manager, library, problems, sys.stdout)
 
-    def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[tuple[str, str | Path]]:
+    def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[Row]:
         """Where the rollouts are, and how many have log-probs."""
-        rows: list[tuple[str, str | Path]] = [("rollouts kept in", shown_path(self._store.path))]
+        rows = [Row("rollouts kept in", shown_path(self._store.path))]
         if self._settings.logprobs:
-            rows.insert(0, ("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
+            rows.insert(0, Row("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows
 
 
@@ -205,7 +208,8 @@ class RolloutProducer:
                     is_cut_off=rollout.completion.finish_reason == "length",
                     is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
                 )
-        return scored_rollouts(group, self._settings.tau, is_kept=False)
+        placed = group.model_copy(update={"step": step.number})
+        return scored_rollouts(placed, self._settings.tau, is_kept=False)
 
     def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:
         """Warn once per run if a reply came without what ``--logprobs`` asks for."""
@@ -236,6 +240,7 @@ def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> Scored
         re_asked=sum("re_asked" in item.repairs for item in rollouts),
         repaired=sum(bool(item.repairs) for item in rollouts),
         with_logprobs=sum(_has_logprobs(item) for item in rollouts),
+        executed=[bool(item.is_correct) for item in rollouts if item.answer_source == "executed"],
     )
 
 

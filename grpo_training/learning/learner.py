@@ -15,7 +15,7 @@ from engine.llm.client import Counters
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.progress import Progress, print_next
+from grpo_training.cli.progress import Progress, Row, print_next
 from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
@@ -56,6 +56,10 @@ class Learner(ABC, Generic[RecordT]):
         """Read the results of earlier starts; the lines that cannot be read."""
 
     @abstractmethod
+    def stored_groups(self) -> int:
+        """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
+
+    @abstractmethod
     def inputs(self) -> tuple[str, list[Path]] | None:
         """What the steps are made of: a digest and files. None: a complete run still has something to do."""
 
@@ -75,7 +79,7 @@ class Learner(ABC, Generic[RecordT]):
         """Called after the last step of a complete run, and after its summary."""
 
     @abstractmethod
-    def summary_rows(self, loop: LearningLoop[RecordT]) -> list[tuple[str, str | Path]]:
+    def summary_rows(self, loop: LearningLoop[RecordT]) -> list[Row]:
         """Rows of the final table."""
 
 
@@ -114,7 +118,10 @@ def run_learner(
     ):
         has_learned = run_async(_run(role, files, settings, manager, learner, remote))
     if names_next:
-        print_next(next_commands(role, settings, has_learned=has_learned))
+        commands = next_commands(role, settings, has_learned=has_learned)
+        print_next(commands if settings.verbose else commands[:1])
+        if not settings.verbose:
+            print("  more: the same command with --verbose")
     return 0
 
 
@@ -134,15 +141,15 @@ async def _run(
     with files.open(settings, facts) as manifest:
         marker = _marker(role, settings, manifest.run, learner, [*files.results, json_path])
         report = marker.report() if marker is not None and manifest.is_finished else None
-        if report is not None:
-            _show_again(role, learner, report)
+        if report is not None and "table" in report:  # markers of earlier versions have none
+            _show_again(role, settings, learner, report)
             manifest.finish()
             return bool(report["has_learned"])
         broken = learner.read_stored()
         learns = settings.learn != "none"
         library = ExperienceLibrary(json_path, library_prefix(role), settings.library_capacity, read_only=not learns)
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
-            progress = Progress(role, learner.total, lambda: session.counters)
+            progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
             make_extractor = ExperienceExtractor if learns else NoExtractor
             extractor = make_extractor(
@@ -160,14 +167,16 @@ async def _run(
             with tracks as tracking:
                 loop = LearningLoop(window, extractor, producer, progress, tracking)
                 skipped = [f"skipped {line}" for line in broken]
-                await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped])
+                restored = (learner.stored_groups(), len(library.state.experiences))
+                await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped], restored)
             await learner.after(session, library)
         manifest.finish()
         has_learned = learns and bool(library.state.experiences)
         if marker is not None and not library.notices:
-            rows = [(name, str(value), isinstance(value, Path)) for name, value in _rows(loop, learner)]
+            rows = _rows(loop, learner)
+            table = [(row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in rows]
             notes = [*skipped, *learner.notes()]
-            marker.write({"totals": progress.totals, "notes": notes, "rows": rows, "has_learned": has_learned})
+            marker.write({"totals": progress.totals, "notes": notes, "table": table, "has_learned": has_learned})
     return has_learned
 
 
@@ -187,14 +196,17 @@ def _marker(
     return CompletionMarker(settings.cache_dir / f"{role}_complete.json", run, digest, [*files, *logs, *read])
 
 
-def _show_again(role: str, learner: Learner[RecordT], report: dict[str, Any]) -> None:
+def _show_again(
+    role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], report: dict[str, Any]
+) -> None:
     """Print the table of a run that an earlier start has completed, from its marker."""
-    progress = Progress(role, learner.total, Counters)
+    progress = Progress(role, learner.total, Counters, verbose=settings.verbose)
     with progress:
         for text in report["notes"]:
             progress.note(text)
         progress.restored_all(report["totals"])
-    progress.summary([(name, Path(value) if is_path else value) for name, value, is_path in report["rows"]])
+    table = report["table"]
+    progress.summary([Row(name, Path(value) if is_path else value, detail) for name, value, is_path, detail in table])
 
 
 def next_commands(
@@ -246,19 +258,25 @@ def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[st
 
 
 async def _run_loop(
-    loop: LearningLoop[RecordT], learner: Learner[RecordT], progress: Progress, notes: Iterable[str]
+    loop: LearningLoop[RecordT],
+    learner: Learner[RecordT],
+    progress: Progress,
+    notes: Iterable[str],
+    restored: tuple[int, int],
 ) -> None:
     """Run the loop with its display, and print the final table, also after an error."""
     try:
         with progress:
             for text in notes:
                 progress.note(text)
-            await loop.run(learner.steps(progress))
+            steps = learner.steps(progress)
+            progress.restored(*restored)
+            await loop.run(steps)
             for text in learner.notes():
                 progress.note(text)
     finally:
         progress.summary(_rows(loop, learner))
 
 
-def _rows(loop: LearningLoop[RecordT], learner: Learner[RecordT]) -> list[tuple[str, str | Path]]:
-    return [*loop.summary_rows(), *learner.summary_rows(loop)]
+def _rows(loop: LearningLoop[RecordT], learner: Learner[RecordT]) -> list[Row]:
+    return [loop.prompts_row(), *loop.summary_rows(), *learner.summary_rows(loop)]

@@ -1,4 +1,4 @@
-"""The learning loop of generators and critic: groups in order, each stored, then shown to the analyst."""
+"""The learning loop: groups are stored when they are scored, and change the library in problem order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from engine.experience.library import StepResult
 from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
-from grpo_training.cli.progress import GroupLine, Progress
+from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
 from grpo_training.learning.tracking import GroupTracking
-from grpo_training.runs.window import SMALLEST_DEFAULT, run_in_window
+from grpo_training.runs.window import run_in_window
 
 if TYPE_CHECKING:
     from agents.analyst import Proposal
+    from engine.records import Operation
 
 RecordT = TypeVar("RecordT")
 P = ParamSpec("P")
@@ -40,7 +41,7 @@ class GroupProducer(Protocol[RecordT]):
 
 @dataclass(frozen=True)
 class _StepResult(Generic[RecordT]):
-    """A group and the analyst's proposal, or the fault that leaves the step open."""
+    """A stored group and the analyst's proposal, or the fault that leaves the step open."""
 
     group: ScoredGroup[RecordT] | None
     proposal: Proposal | None = None
@@ -73,6 +74,9 @@ class LearningLoop(Generic[RecordT]):
     _committed: list[LibraryState] = field(default_factory=list)
     _watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
     _told: set[str] = field(default_factory=set)
+    _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _groups: int = 0
+    _with_experiences: int = 0
 
     async def run(self, steps: Iterable[Step] | AsyncIterator[Step]) -> None:
         """Run all steps.
@@ -83,9 +87,11 @@ class LearningLoop(Generic[RecordT]):
         self._start = self.extractor.begin()
         for notice in self.extractor.library.notices:
             self.progress.note(notice)
-        if self.window > SMALLEST_DEFAULT:
-            self.progress.note(f"{self.window} problems in flight (--window)")
-        await run_in_window(steps, self.window, self._work, self._commit)
+        ticks = asyncio.ensure_future(self._tick())
+        try:
+            await run_in_window(steps, self.window, self._work, self._commit)
+        finally:
+            ticks.cancel()
         if self.open:
             raise IncompleteRunError(
                 f"Stopped: {self.open[0]}",
@@ -93,25 +99,41 @@ class LearningLoop(Generic[RecordT]):
                 fix="Run the same command again to continue from there. Stored replies are reused.",
             )
 
-    def summary_rows(self) -> list[tuple[str, str]]:
-        """Rows of the final table: library, repairs, ranges of the reward components, open steps."""
+    def summary_rows(self) -> list[Row]:
+        """Rows of the final table: library, effect, open steps; as details repairs and ranges of the rewards."""
         state = self.extractor.library.state
-        library = [("library", f"version {state.version}, {len(state.experiences)} experiences"), *_trial_rows(state)]
+        library = [Row("library", f"{len(state.experiences)} experiences (version {state.version})"), *_trial_rows(state)]
         rows = [
             *(library if self.extractor.learns else []),
-            ("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}"),
+            Row("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}", is_detail=True),
         ]
         for item in self._watch.summary():
             alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""
-            rows.append((item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}"))
-        return rows + [("open", text) for text in self.open]
+            rows.append(Row(item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}", is_detail=not alarm))
+        return rows + [Row("open", text) for text in self.open]
+
+    def prompts_row(self) -> Row:
+        """In how many groups the prompts had experiences."""
+        used = f"experiences were in the prompts of {self._with_experiences} of {self._groups} groups"
+        return Row("learning", f"{used} (--window {self.window})")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self.progress.tick()
 
     async def _work(self, k: int, step: Step) -> _StepResult[RecordT]:
         state = self._committed[k - self.window] if k >= self.window else self._start
         self.extractor.is_recorded(step)  # refuses a changed problem before anything is paid for
+        self.progress.begun(step.number, step.problem.id)
         group = await self.producer.produce(step, state)
         if isinstance(group, Fault):
             return _StepResult(None, fault=group)
+        if not group.is_kept:
+            async with self._storing:
+                await _to_the_end(self.producer.keep, group.record)
+        self._count(group)
+        self._show(step, group)
         reason = self.extractor.why_not_asked(step, group, state)
         if reason and reason not in self._told:
             self._told.add(reason)
@@ -122,26 +144,30 @@ class LearningLoop(Generic[RecordT]):
         return _StepResult(group, proposal)
 
     async def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
-        recorded = await _to_the_end(self._store, step, result)
-        if recorded is None or result.group is None:
+        group = result.group
+        if group is None or result.fault is not None:
             fault = result.fault or Fault(kind="unknown")
             self.open.append(f"{step.problem.id}: {fault.message or fault.kind}")
             return False
+        is_new = not self.extractor.is_recorded(step)
+        recorded = await _to_the_end(self.extractor.record, step, group, result.proposal)
         self._committed.append(recorded.state)
-        self._count(result.group)
-        self._show(step, result.group, result.proposal, recorded)
+        line = LibraryLine(
+            problem_id=step.problem.id,
+            saved=[_saved(operation) for operation in recorded.applied],
+            refused=[
+                f"{refusal.reason}: {refusal.operation.content or refusal.operation.id}" for refusal in recorded.refused
+            ],
+            why_none=_why_none(group.stats.triggered, result.proposal, recorded) if self.extractor.learns else "",
+        )
+        self.progress.ended(step.number, line, is_new=is_new)
+        if self.tracking is not None and not group.is_kept:
+            self.tracking.group(step.number + 1, group, len(line.saved), len(recorded.state.experiences))
         return True
 
-    def _store(self, step: Step, result: _StepResult[RecordT]) -> StepResult | None:
-        """Store the group, and the step in the library unless it stays open. Blocks until both are on disk."""
-        group = result.group
-        if group is not None and not group.is_kept:
-            self.producer.keep(group.record)
-        if group is None or result.fault is not None:
-            return None
-        return self.extractor.record(step, group, result.proposal)
-
     def _count(self, group: ScoredGroup[RecordT]) -> None:
+        self._groups += 1
+        self._with_experiences += bool(group.experience_ids)
         self.members += len(group.attempts)
         self.re_asked += group.re_asked
         self.repaired += group.repaired
@@ -151,7 +177,7 @@ class LearningLoop(Generic[RecordT]):
         for alarm in self._watch.feed({name: [member.get(name) for member in members] for name in names}):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
 
-    def _show(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None, result: StepResult) -> None:
+    def _show(self, step: Step, group: ScoredGroup[RecordT]) -> None:
         line = GroupLine(
             problem_id=step.problem.id,
             mean=group.stats.mean,
@@ -159,43 +185,32 @@ class LearningLoop(Generic[RecordT]):
             triggered=group.stats.triggered and self.extractor.learns,
             correct=group.correct,
             size=len(group.attempts),
-            saved=[operation.content or f"deleted {operation.id}" for operation in result.applied],
-            refused=[
-                f"{refusal.reason}: {refusal.operation.content or refusal.operation.id}" for refusal in result.refused
-            ],
-            why_none=_why_none(group.stats.triggered, proposal, result) if self.extractor.learns else "",
+            executed=group.executed,
         )
         if group.is_kept:
-            self.progress.restored_one(line)
+            self.progress.restored_one(step.number, line)
         else:
-            self.progress.group_done(line)
-            if self.tracking is not None:
-                self.tracking.group(step.number + 1, group, len(line.saved), len(result.state.experiences))
+            self.progress.scored(step.number, line)
 
 
-def _trial_rows(state: LibraryState) -> list[tuple[str, str]]:
+def _saved(operation: Operation) -> str:
+    """An operation that the library has applied, with the id of its experience."""
+    return f"{operation.id} {operation.content}" if operation.content else f"{operation.op} {operation.id}"
+
+
+def _trial_rows(state: LibraryState) -> list[Row]:
     """What was measured: how many experiences, and the best of them."""
     measured = [one for one in state.experiences if one.trial is not None]
     if not measured and not state.retired:
         return []
     helpful = [one for one in measured if state.trials.belief(one.id).p_helps >= _PROBABLE]
-    rows = [
-        (
-            "experiences on trial",
-            f"{len(measured)} measured in {state.trials.groups} groups, {len(helpful)} of them probably help; "
-            f"{len(state.retired)} retired",
-        )
-    ]
+    found = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
+    rows = [Row("experiences on trial", f"{found} ({state.trials.groups} groups)")]
     best = max(helpful, key=lambda one: state.trials.belief(one.id).effect, default=None)
     if best is not None and best.trial is not None:
         belief = state.trials.belief(best.id)
-        rows.append(
-            (
-                "largest effect",
-                f"{best.id} {100 * belief.effect:+.0f} points (helps with p = {belief.p_helps:.2f}, "
-                f"{best.trial.differences} groups)",
-            )
-        )
+        evidence = f"helps with p = {belief.p_helps:.2f}, {best.trial.differences} groups"
+        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+.0f} points ({evidence})"))
     return rows
 
 

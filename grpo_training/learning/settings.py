@@ -45,6 +45,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
     capacity: Positive | None = Field(
         None, description="maximum experiences of a library (default: 256; with --learn add 64)"
     )
+    verbose: bool = Field(False, description="show all rows of the final table, and all commands that can follow")
 
     @property
     def library_capacity(self) -> int:
@@ -144,7 +145,7 @@ class GeneratorSettings(LearnerSettings):
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
-        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh"),
+        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
         "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": ENDPOINTS,
@@ -207,7 +208,7 @@ class CriticSettings(LearnerSettings):
             "weight_judge",
         ),
         "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
-        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh"),
+        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
         "machines": ("executor", "workers"),
         "tracker": ("report_to", "project", "run_name"),
         "endpoints and budget": ENDPOINTS,
@@ -235,7 +236,7 @@ class ExtractorSettings(ExtractionSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "extraction": ("role", "task", "tau", "window", "capacity", "max_tokens", "seed", "prompts"),
-        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh"),
+        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
         "endpoints and budget": (*ENDPOINTS, "temperature"),
     }
 

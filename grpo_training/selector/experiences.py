@@ -16,7 +16,7 @@ from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Experience, Fusion, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
-from engine.storage.rollout_store import read
+from engine.storage.rollout_store import in_problem_order, read
 from grpo_training.selector.data.embeddings import Array, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import parts_of
 from grpo_training.selector.model.checkpoint import load_model
@@ -136,11 +136,11 @@ def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...],
         raise MissingInputError(f"Rollouts file not found: {path}", fix="Run that role first, or pass --cache-dir.")
     found: list[tuple[str, str, list[str], float | None]] = []
     if is_critic:
-        for one in read(path, Fusion).records:
+        for one in in_problem_order(read(path, Fusion).records, lambda one: one.step):
             reward = one.rewards.r_total if one.outcome.carries_reward else None
             found.append((one.problem_id, one.problem_text, one.experience_ids, reward))
     else:
-        for group in read(path, RolloutGroup).records:
+        for group in in_problem_order(read(path, RolloutGroup).records, lambda group: group.step):
             for rollout in group.rollouts:
                 reward = rollout.r_total if rollout.outcome.carries_reward else None
                 found.append((group.problem_id, group.problem_text, rollout.experience_ids, reward))

@@ -209,7 +209,20 @@ class Workspace:
         """The caches, manifests and libraries by name, without what differs from run to run."""
         files = [*self.folder.glob("cache/*.jsonl"), *self.folder.glob("cache/*_run.json")]
         files += [path for path in self.folder.glob("experiences/*.json*") if path.suffix != ".lock"]
-        return {path.name: normalised(path.read_text(encoding="utf-8")) for path in sorted(files)}
+        return {path.name: normalised(_in_problem_order(path)) for path in sorted(files)}
+
+
+_STEP = re.compile(r'"step": ?(\d+), ?')
+
+
+def _in_problem_order(path: Path) -> str:
+    """A file of records; groups in problem order and without their place, as earlier versions wrote them."""
+    text = path.read_text(encoding="utf-8")
+    if path.parent.name != "cache" or path.suffix != ".jsonl":
+        return text
+    places = [(_STEP.search(line), line) for line in text.splitlines(keepends=True)]
+    placed = sorted(places, key=lambda place: -1 if place[0] is None else int(place[0][1]))
+    return "".join(line if found is None else line.replace(found[0], "", 1) for found, line in placed)
 
 
 _TEXTS = re.compile(r'"(timestamp|at|created_at|run)"(: ?)"[^"]*"')

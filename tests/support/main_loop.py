@@ -188,17 +188,22 @@ _VOLATILE = re.compile(r'"(timestamp|at|created_at|run)": ?"[^"]*"|"latency_s": 
 
 
 def normalised(world):
-    """The caches and libraries as text, without times, usage and the run's id."""
+    """The caches and libraries as text, without times, usage and the run's id; caches in the order of the problems."""
     files = sorted(world.cache.glob("*.jsonl")) + sorted(world.experiences.glob("*.json*"))
-    return {file.name: _VOLATILE.sub("", file.read_text()) for file in files if not file.name.endswith(".lock")}
+    texts = {file: file.read_text() for file in files if not file.name.endswith(".lock")}
+    for file, text in texts.items():
+        if file.parent == world.cache:
+            lines = sorted(text.splitlines(keepends=True), key=lambda line: json.loads(line).get("step", 0))
+            texts[file] = "".join(lines)
+    return {file.name: _VOLATILE.sub("", text) for file, text in texts.items()}
 
 
 def groups_of(world, number):
-    """A generator's cache as plain objects; empty if there is none."""
+    """A generator's cache as plain objects in the order of the problems; empty if there is none."""
     path = world.cache / f"generator_{number}_rollouts.jsonl"
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return sorted((json.loads(line) for line in path.read_text().splitlines()), key=lambda group: group["step"])
 
 
 def fusions_of(world):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from itertools import islice
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from engine.errors import InputError, MissingInputError
 from engine.records import Problem, RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine
-from engine.storage.stored_records import StoredGroups
+from engine.storage.stored_records import StepNumbers, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.manifest import load_manifest
@@ -28,8 +27,8 @@ _POLL_S = 0.2
 class GeneratorCaches:
     """The rollouts of the generators that the critic fuses.
 
-    Steps are in the first generator's order and are numbered by their position in its file, so that a number
-    identifies the same problem at every start.
+    Steps are in the problem order of the first generator and have its numbers, so that a number identifies the same
+    problem at every start, whatever the order in which the generator completed its groups.
 
     Args:
         directory: the cache directory.
@@ -46,7 +45,8 @@ class GeneratorCaches:
         self._directory = directory
         self._groups: dict[str, StoredGroups] = {}  # a group is read when it is fused
         self._opened: dict[Key, dict[str, RolloutGroup]] = {}  # of steps that are not fused yet
-        self._order: dict[Key, None] = {}  # of the first generator, with --follow
+        self._numbers = StepNumbers()
+        self._order: dict[Key, int] = {}  # the numbers of the first generator's groups, with --follow
         self._used: set[Key] = set()
         self._runs: dict[str, str] = {}
         missing = [name for name in self.names if not self.path(name).exists()]
@@ -86,11 +86,9 @@ class GeneratorCaches:
                 yield step
             return
         self._groups = {name: StoredGroups(self.path(name)) for name in self.names}
-        ready = [
-            (number, key)
-            for number, key in enumerate(self._groups[self.names[0]])
-            if all(key in self._groups[name] for name in self.names)
-        ]
+        first = self._groups[self.names[0]]
+        numbered = sorted((self._numbers.number(first.step(key)), key) for key in first)
+        ready = [(number, key) for number, key in numbered if all(key in self._groups[name] for name in self.names)]
         if not ready:
             raise InputError(
                 f"There is no problem that {', '.join(self.names)} have all answered",
@@ -115,23 +113,24 @@ class GeneratorCaches:
             self._start_over(name)
         changed = asyncio.Event()
         readers = [asyncio.ensure_future(self._follow_one(name, changed)) for name in self.names]
-        number = 0
+        number = yielded = 0
         try:
             while True:
                 ended = all(reader.done() for reader in readers)
                 changed.clear()
-                for key in list(islice(self._order, number, None)):
+                for there, key in sorted((there, key) for key, there in self._order.items() if there >= number):
                     lacking = [name for name in self.names if key not in self._groups[name]]
-                    if lacking and not ended:
+                    if (there > number or lacking) and not ended:
                         break
                     if not lacking:
-                        yield self._step(number, key)
-                    number += 1
+                        yield self._step(there, key)
+                        yielded += 1
+                    number = there + 1
                 for reader in readers:
                     if reader.done():
                         reader.result()
                 if ended:
-                    progress.set_total(number)
+                    progress.set_total(yielded)
                     progress.set_waiting("")
                     return
                 progress.set_waiting(self._waiting_for())
@@ -160,17 +159,24 @@ class GeneratorCaches:
             if not self._used.isdisjoint(keys):
                 raise self._restarted(name)
             if name == self.names[0]:
-                self._order |= dict.fromkeys(keys)
+                self._number(keys)
             if keys or is_last:
                 changed.set()
             if not is_last:
                 await asyncio.sleep(_POLL_S)
+
+    def _number(self, keys: Iterable[Key]) -> None:
+        """Number the groups that the first generator has added; one that was replaced keeps its number."""
+        for key in keys:
+            if key not in self._order:
+                self._order[key] = self._numbers.number(self._groups[self.names[0]].step(key))
 
     def _start_over(self, name: str) -> None:
         """Read a generator's file from its start."""
         self._groups[name] = StoredGroups(self.path(name), is_growing=True)
         if name == self.names[0]:
             self._order.clear()
+            self._numbers = StepNumbers()
 
     def _restarted(self, name: str) -> InputError:
         return InputError(

@@ -6,12 +6,12 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import BrokenLine, read_each
+from engine.storage.rollout_store import BrokenLine, in_problem_order, read_each
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
@@ -164,6 +164,13 @@ def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[Tr
     return [group for group in groups if group.problem_id in set(taken)] if most is not None else list(groups)
 
 
+class _Made(NamedTuple):
+    is_complete: bool
+    step: int | None
+    groups: list[TrainingGroup]
+    report: DropReport
+
+
 def _read_cache(
     source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
 ) -> Iterator[TrainingGroup]:
@@ -172,19 +179,19 @@ def _read_cache(
     Of several groups of a problem and epoch one is used, as in ``latest_by_problem``, and only its remarks count.
     """
     broken: list[BrokenLine] = []
-    made: dict[tuple[str, int], tuple[bool, list[TrainingGroup], DropReport]] = {}
+    made: dict[tuple[str, int], _Made] = {}
     for group in read_each(source.path, RolloutGroup, broken):
         key = (group.problem_id, group.epoch)
-        if key not in made or group.complete or not made[key][0]:
+        if key not in made or group.complete or not made[key].is_complete:
             own = DropReport()
             # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
             parts = group.by_prompt() if group.complete else [group]
             found = [one for part in parts for one in _training_groups(part, source.name, settings, prompts, own)]
-            made[key] = (group.complete, found, own)
+            made[key] = _Made(group.complete, group.step, found, own)
     report_broken(report, [str(line) for line in broken])
-    for _, groups, own in made.values():
-        report.add(own)
-        yield from groups
+    for one in in_problem_order(made.values(), lambda one: one.step):  # the file's order depends on the timing
+        report.add(one.report)
+        yield from one.groups
 
 
 def _training_groups(

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Fusion, Outcome, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, latest_by_problem, latest_fusions, read
-from engine.storage.stored_records import StoredFusions, StoredGroups
+from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups
 
 
 def group(problem_id="p1", answer="1", outcome=Outcome.OK):
@@ -38,6 +38,23 @@ def test_a_group_that_was_completed_later_keeps_its_place(tmp_path):
     assert [name for name, _ in groups] == ["first", "second"]
     assert groups["first", 0] == group("first").model_copy(update={"format": 1})
     assert ("third", 0) not in groups
+
+
+def test_groups_are_in_problem_order_in_whatever_order_they_were_completed(tmp_path):
+    path = tmp_path / "g.jsonl"
+    store = RolloutStore(path)
+    for name, step in (("old 0", None), ("old 1", None), ("p4", 4), ("p2", 2), ("p3", 3)):
+        store.append(group(name).model_copy(update={"step": step}))
+    names = ["old 0", "old 1", "p2", "p3", "p4"]
+    stored = StoredGroups(path)
+    assert [name for name, _ in stored] == names
+    assert [stored.step(key) for key in stored] == [None, None, 2, 3, 4]
+    assert [name for name, _ in latest_by_problem(read(path, RolloutGroup).records)] == names
+
+
+def test_a_group_keeps_its_number_while_the_file_grows():
+    numbers = StepNumbers()
+    assert [numbers.number(step) for step in (None, None, 4, 2, None, 4)] == [0, 1, 4, 2, 3, 5]
 
 
 def test_thousands_of_stored_groups_take_little_memory(tmp_path, recorded):

@@ -4,9 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 from engine.llm.tally import Spent
-from grpo_training.cli.progress import GroupLine, Progress, print_next
+from grpo_training.cli.footer import Footer
+from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row, print_next
 
 
 @dataclass
@@ -22,30 +25,94 @@ class Traffic:
     by_purpose: dict = field(default_factory=lambda: {"rollout": Spent(1000, 500, 0.01), "analysis": Spent(234, 67)})
 
 
-def run(live):
+def line(problem_id, mean, std, triggered, correct, size=3, **more):
+    return GroupLine(problem_id, mean, std, triggered, correct, size, **more)
+
+
+def run(live, verbose=False):
     stream = io.StringIO()
-    progress = Progress("generator_1", 3, Traffic, stream=stream, live=live)
+    progress = Progress("generator_1", 4, Traffic, stream=stream, live=live, verbose=verbose)
     with progress:
-        progress.restored(1)
-        progress.group_done(GroupLine("p2", 0.456, 0.089, True, 1, 3, saved=["Prioritize edge cases."]))
-        progress.group_done(GroupLine("p3", 0.5, 0.0, False, 3, 3))
-        progress.group_done(GroupLine("p4", 0.5, 0.2, True, 2, 3, refused=["duplicate: Prioritize edges."]))
-        shown = stream.getvalue()
-    progress.summary([("library", "version abc")])
+        progress.restored(1, 5)
+        progress.restored_one(0, line("p1", 0.5, 0.0, False, 0))
+        progress.scored(2, line("p3", 0.5, 0.0, False, 3, executed=[True, True]))
+        progress.scored(1, line("p2", 0.456, 0.089, True, 1, executed=[False]))
+        progress.ended(1, LibraryLine("p2", saved=["G1-007 Prioritize edge cases."]))
+        progress.scored(3, line("p4", 0.5, 0.2, True, 2))
+        progress.ended(3, LibraryLine("p4", refused=["duplicate: Prioritize edges."]))
+    shown = stream.getvalue()
+    progress.summary([Row("library", "6 experiences"), Row("r_ans", "0 to 1", is_detail=True)])
     return shown, stream.getvalue()
 
 
-def test_plain_lines_are_the_documented_ones():
+LINES = """\
+generator_1: continuing; 1 of 4 groups and 5 experiences are there
+[2/4] generator_1: μ=0.500, σ=0.000 → Skip (σ≤τ) [p3, 3 of 3 right]
+[3/4] generator_1: μ=0.456, σ=0.089 → Extract (σ>τ) [p2, 1 of 3 right]
+  ✅ Saved: G1-007 Prioritize edge cases.
+[4/4] generator_1: μ=0.500, σ=0.200 → Extract (σ>τ) [p4, 2 of 3 right]
+  ✗ Refused: duplicate: Prioritize edges. [p4]
+"""
+
+
+def test_a_file_has_a_line_for_each_group_and_experience():
     shown, whole = run(live=False)
-    assert (
-        "  generator_1: μ=0.456, σ=0.089 → Extract (σ>τ)  [p2, 1 of 3 right]\n    ✅ Saved: Prioritize edge cases.\n"
-        in shown
-    )
-    assert "  generator_1: μ=0.500, σ=0.000 → Skip (σ≤τ)  [p3, 3 of 3 right]\n" in shown
-    assert "✗ Refused: duplicate" in shown
-    assert "continuing after 1 completed groups" in shown
-    for text in ("3 + 1 completed before", "6 of 9 (66.7%)", "1,234 in, 567 out", "$0.0125", "version abc"):
+    assert shown == LINES
+    for text in ("6 of 12 (50.0%); executed 2 of 3", "3 + 1 completed before", "1,234 tokens in, 567 out", "$0.0125"):
         assert text in whole
+    assert "6 experiences" in whole
+
+
+def test_a_terminal_has_the_same_lines_above_its_footer(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    shown, _ = run(live=True)
+    written = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").split("\n")
+    for expected in LINES.splitlines():
+        assert expected in written
+
+
+def test_details_are_shown_with_verbose_only():
+    for verbose in (False, True):
+        _, whole = run(live=False, verbose=verbose)
+        for text in ("r_ans", "retries", "replies from the journal", "analyst: 234 tokens in, 67 out"):
+            assert (text in whole) == verbose
+
+
+def test_long_names_are_cut_in_the_middle():
+    stream = io.StringIO()
+    with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
+        progress.scored(0, line("train-00000-of-00001-0123456789abcdef-row-000042", 0.5, 0.0, False, 0))
+    assert "[train-00000-o…def-row-000042, 0 of 3 right]" in stream.getvalue()
+
+
+def test_what_the_run_waits_for_is_named_after_ten_seconds_and_then_ever_less_often():
+    stream, now = io.StringIO(), [100.0]
+    progress = Progress("generator_1", 9, Traffic, stream=stream, live=False, clock=lambda: now[0])
+    with progress:
+        progress.begun(0, "aime2024_001")
+        progress.begun(1, "aime2024_002")
+        for _ in range(45):
+            now[0] += 1
+            progress.tick()
+        assert "waiting" not in stream.getvalue()  # nothing waits for it
+        progress.scored(1, line("aime2024_002", 0.5, 0.0, False, 3))
+        for _ in range(55):
+            now[0] += 1
+            progress.tick()
+        progress.scored(0, line("aime2024_001", 0.5, 0.2, True, 2))
+        for _ in range(10):
+            now[0] += 1
+            progress.tick()
+        progress.ended(0, LibraryLine("aime2024_001"))
+        now[0] += 60
+        progress.tick()
+    waits = [text for text in stream.getvalue().splitlines() if "waiting" in text]
+    assert waits == [
+        "waiting for aime2024_001, 46 s",
+        "waiting for aime2024_001, 92 s",
+        "waiting for the analyst about aime2024_001, 10 s",
+    ]
 
 
 def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_known_or_not():
@@ -53,9 +120,9 @@ def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_know
         stream = io.StringIO()
         progress = Progress("critic", 2, Traffic, stream=stream, live=False)
         with progress:
-            progress.restored(number)
-            progress.restored_one(GroupLine("p1", 0.5, 0.0, False, 1, 3))
-            progress.restored_one(GroupLine("p2", 0.5, 0.0, False, 1, 3))
+            progress.restored(number, 0)
+            progress.restored_one(0, line("p1", 0.5, 0.0, False, 1))
+            progress.restored_one(1, line("p2", 0.5, 0.0, False, 1))
         progress.summary([])
         assert "0 + 2 completed before" in stream.getvalue()
 
@@ -71,17 +138,11 @@ def test_paths_and_next_commands_can_be_copied_from_a_narrow_terminal(monkeypatc
     monkeypatch.setenv("TERM", "xterm")
     stream, path = Terminal(), Path("/home/user") / "/".join(["a-folder-with-a-name"] * 5)
     progress = Progress("generator_1", 3, Traffic, stream=stream)
-    progress.summary([("library", "version abc"), ("rollouts kept in", path)])
+    progress.summary([Row("library", "version abc"), Row("rollouts kept in", path)])
     print_next([("in a browser", f"python -m grpo_training.view {path}")], stream)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert f"  rollouts kept in: {path}\n" in shown
     assert f"  in a browser: python -m grpo_training.view {path}\n" in shown
-
-
-def test_the_summary_lists_the_experiences_after_the_panel_is_closed():
-    _, whole = run(live=True)
-    assert "Prioritize edge cases." in whole[whole.rindex("groups with") :]
-    assert "μ=0.456" not in whole
 
 
 def test_without_prices_no_cost_is_shown():
@@ -91,23 +152,23 @@ def test_without_prices_no_cost_is_shown():
     assert "$" not in stream.getvalue()
 
 
-def test_model_text_is_shown_literally_and_without_control_characters():
-    stream = io.StringIO()
-    progress = Progress("critic", 2, Traffic, stream=stream, live=True)
-    with progress:
-        line = GroupLine("[/x]", 0.5, 0.2, True, 1, 3, saved=["When x lies in [/a,b], check [b]."])
-        progress.group_done(line)
-        progress.note("[/INST] \x1b[2J")
-        progress.group_done(GroupLine("p", 0.5, 0.2, True, 1, 3, refused=["control: \x1b]0;x\x07"]))
-    progress.summary([("open", "aime: [/INST]"), ("kept in", "/tmp/[run1]/c")])
-    whole = stream.getvalue()
-    for text in ("When x lies in [/a,b], check [b].", "aime: [/INST]", "/tmp/[run1]/c"):
-        assert text in whole
-    plain = io.StringIO()
-    with Progress("critic", 1, Traffic, stream=plain, live=False) as shown:
-        shown.group_done(GroupLine("p", 0.5, 0.2, True, 1, 3, refused=["control: \x1b]0;x\x07"]))
-    assert "\\x1b]0;x\\x07" in plain.getvalue()
-    assert "\x1b" not in plain.getvalue()
+def test_model_text_is_shown_literally_and_without_control_characters(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    for stream in (Terminal(), io.StringIO()):
+        progress = Progress("critic", 2, Traffic, stream=stream)
+        with progress:
+            progress.begun(0, "[/x]\x1b[2J")
+            progress.scored(0, line("[/x]\x1b[2J", 0.5, 0.2, True, 1))
+            progress.ended(0, LibraryLine("[/x]", saved=["C-001 When x lies in [/a,b], check [b]."]))
+            progress.note("[/INST] \x1b[2J")
+            progress.ended(1, LibraryLine("p", refused=["control: \x1b]0;x\x07"]))
+        progress.summary([Row("open", "aime: [/INST]"), Row("kept in", Path("/tmp/[run1]/c"))])
+        whole = stream.getvalue()
+        for text in ("When x lies in [/a,b], check [b].", "aime: [/INST]", "/tmp/[run1]/c", "control: \\x1b]0;x\\x07"):
+            assert text in whole
+        assert "\x1b[2J" not in whole
+        assert "\x1b]0" not in whole
 
 
 def test_the_run_continues_when_its_output_is_closed():
@@ -117,8 +178,8 @@ def test_the_run_continues_when_its_output_is_closed():
 
     progress = Progress("critic", 3, Traffic, stream=Gone(), live=False)
     with progress:
-        for _ in range(3):
-            progress.group_done(GroupLine("p", 0.5, 0.0, False, 1, 3))
+        for step in range(3):
+            progress.scored(step, line("p", 0.5, 0.0, False, 1))
     progress.summary([])
     assert progress.groups == 3
 
@@ -126,19 +187,19 @@ def test_the_run_continues_when_its_output_is_closed():
 def test_a_group_without_an_experience_says_why():
     stream = io.StringIO()
     with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
-        progress.group_done(GroupLine("p", 0.5, 0.2, True, 1, 3, why_none="the analyst proposed no change"))
-    assert "    – No experience: the analyst proposed no change\n" in stream.getvalue()
+        progress.ended(0, LibraryLine("p", why_none="the analyst proposed no change"))
+    assert "  – No experience: the analyst proposed no change [p]\n" in stream.getvalue()
 
 
 class Terminal(io.StringIO):
-    """A terminal of 80 columns and 24 lines."""
+    """A terminal."""
 
     def isatty(self):
         return True
 
 
-def panel(monkeypatch, feed):
-    """The last picture of the panel, as lines without colours."""
+def footer(monkeypatch, feed):
+    """The last footer, as lines without colours."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "24")
     monkeypatch.setenv("TERM", "xterm")
@@ -146,33 +207,58 @@ def panel(monkeypatch, feed):
     progress = Progress("critic", 40, Traffic, stream=stream, clock=lambda: now[0])
     with progress:
         feed(progress, now)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
-    return text[text.rindex("╭─ critic") :].replace("\r", "").split("\n")
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue()).replace("\r", "\n")
+    *_, last = re.finditer("critic [━─]", text)
+    return [one for one in text[last.start() :].split("\n") if one.strip()]
 
 
-def test_the_panel_fits_80_by_24_and_stays_with_the_newest_experience_and_the_times(monkeypatch):
-    newest = "When a rate and a time are given in different units, convert the time first, then check. " * 2
-
+def test_the_footer_has_number_times_flow_cost_and_the_straggler_and_may_be_narrowed_to_60_columns(monkeypatch):
     def feed(progress, now):
-        for number in range(20):
-            progress.group_done(GroupLine(f"aime2024_{number:03}", 0.5, 0.2, True, 1, 3, saved=[newest.strip()]))
-        for number in range(5):
-            progress.note(f"note {number}")
+        progress.begun(0, "a-name-of-a-problem-that-is-much-longer-than-others")
+        for number in range(1, 21):
+            progress.begun(number, "p")
+            progress.scored(number, line("p", 0.5, 0.2, True, 1))
+            progress.ended(number, LibraryLine("p", saved=["C-001 text"]))
+        progress.begun(21, "p")
+        progress.scored(21, line("p", 0.5, 0.2, True, 1))
         progress.set_waiting("waiting for generator_2, which is not running")
         now[0] += 300
 
-    lines = panel(monkeypatch, feed)
-    shown = "\n".join(lines)
-    assert len([line for line in lines if line.strip()]) <= 24
-    assert max(map(len, lines)) <= 80
-    joined = " ".join(line.strip("│ ") for line in lines)
-    assert newest.strip() in joined
-    assert "20/40" in shown
-    assert "0:05:00, 0:05:00 left" in shown
-    assert "generator: 1,000 tokens in, 500 out, $0.0100" in shown
-    assert "analyst: 234 tokens in, 67 out" in shown
-    assert "aime2024_019" in shown
-    assert "waiting for generator_2, which is not running" in shown
+    lines = footer(monkeypatch, feed)
+    assert max(map(len, lines)) <= 58
+    assert "21/40 [05:00<04:31] 33% right" in lines[0]
+    assert lines[1].strip() == "in flight 2 · 20 experiences · $0.0125 · retries 1"
+    assert lines[2].strip() == "waiting for a-name-of-a-p…er-than-others, 300 s"
+    assert lines[3].strip() == "waiting for generator_2, which is not running"
+
+
+def test_a_footer_whose_lines_a_narrower_terminal_has_wrapped_is_erased_as_a_whole(monkeypatch):
+    """A footer of 50 and 30 columns takes four rows on a terminal of 25."""
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    console = Console(file=stream, width=80, force_terminal=True, color_system=None)
+    with Footer(console, lambda: [Text("a" * 50), Text("b" * 30)]) as shown:
+        shown.refresh()
+        console.width = 25
+        stream.seek(0)
+        stream.truncate()
+        shown.refresh()
+        rows_erased = stream.getvalue().partition("a")[0].count("\x1b[2K")
+        stream.seek(0)
+        stream.truncate()
+        shown.refresh()
+        erased_again = stream.getvalue().partition("a")[0].count("\x1b[2K")
+    assert (rows_erased, erased_again) == (4, 2)
+
+
+def test_the_final_table_and_the_next_command_fit_one_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    progress = Progress("generator_1", 30, Traffic, stream=stream)
+    rows = [Row(name, "some figures of a usual length, (version 0123456789ab)") for name in "abcdef"]
+    progress.summary([*rows, *(Row(f"r_{number}", "0 to 1", is_detail=True) for number in range(20))])
+    assert stream.getvalue().count("\n") <= 20
 
 
 def test_a_wait_that_is_over_is_no_longer_shown(monkeypatch):
@@ -180,4 +266,4 @@ def test_a_wait_that_is_over_is_no_longer_shown(monkeypatch):
         progress.set_waiting("waiting for generator_2, which is not running")
         progress.set_waiting("")
 
-    assert "waiting for" not in "\n".join(panel(monkeypatch, feed))
+    assert "waiting for" not in "\n".join(footer(monkeypatch, feed))

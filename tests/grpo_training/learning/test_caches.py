@@ -59,6 +59,31 @@ async def test_groups_that_were_there_before_the_manifest_count_on(tmp_path):
     assert [(step.number, step.problem.id) async for step in steps] == [(1, "b")]
 
 
+@pytest.mark.parametrize("follow", [True, False])
+async def test_steps_are_in_problem_order_and_not_in_that_of_the_file(tmp_path, follow):
+    store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
+    for number in (2, 0, 3, 1):
+        store.append(group(f"p{number}").model_copy(update={"step": number}))
+    write_manifest(tmp_path)
+    caches = GeneratorCaches(tmp_path, "1", must_exist=False)
+    found = [(step.number, step.problem.id) async for step in caches.steps(PROGRESS, follow=follow)]
+    assert found == [(number, f"p{number}") for number in range(4)]
+
+
+async def test_following_waits_for_the_next_problem_and_not_for_the_next_line(tmp_path):
+    store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
+    store.append(group("p1").model_copy(update={"step": 1}))
+    _, steps = following(tmp_path)
+    first = asyncio.ensure_future(anext(steps))
+    await asyncio.sleep(0.5)
+    assert not first.done()
+    store.append(group("p0").model_copy(update={"step": 0}))
+    assert (await first).problem.id == "p0"
+    assert (await anext(steps)).problem.id == "p1"
+    write_manifest(tmp_path)
+    assert [step async for step in steps] == []
+
+
 async def test_a_group_that_is_not_fused_yet_may_be_replaced_and_a_fused_one_may_not(tmp_path):
     store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
     for one in (group("a"), group("b"), group("a")):  # the same line again changes nothing

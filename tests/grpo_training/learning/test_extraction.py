@@ -50,7 +50,8 @@ def test_the_stored_groups_give_the_library_of_the_run_without_a_request(world, 
     assert without_uses(library) == without_uses(own)
     assert library
     assert requests == 0
-    assert "✅ Saved: When a " in capsys.readouterr().out
+    prefix = "C" if role == "critic" else "G1"
+    assert f"✅ Saved: {prefix}-001 When a " in capsys.readouterr().out
 
 
 def test_another_tau_asks_about_other_groups_and_nothing_else_is_written(world, tmp_path):

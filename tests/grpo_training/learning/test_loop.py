@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import io
 import random
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from engine.experience.library import StepResult
 from engine.experience.state import EMPTY
 from engine.records import Experience, Fault, Problem, Rewards
 from engine.statistics.groups import group_stats
+from grpo_training.cli.progress import Progress
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.loop import LearningLoop
 
@@ -64,7 +66,7 @@ class SlowProducer:
 
 
 def loop_of(producer, window):
-    quiet = SimpleNamespace(note=lambda text: None, group_done=lambda line: None)
+    quiet = Progress("generator_1", len(STEPS), None, stream=io.StringIO(), live=False)
     return LearningLoop(window, OneExperiencePerStep(), producer, quiet)
 
 
@@ -74,11 +76,35 @@ async def test_a_prompt_has_exactly_the_experiences_of_the_steps_before_its_wind
     producer = SlowProducer(seed)
     await loop_of(producer, window).run(STEPS)
     assert producer.shown == {k: [f"G1-{n}" for n in range(max(0, k - window + 1))] for k in range(len(STEPS))}
-    assert producer.kept == list(range(len(STEPS)))
+    assert sorted(producer.kept) == list(range(len(STEPS)))
 
 
-async def test_an_open_step_ends_the_run_and_later_groups_are_not_stored():
+async def test_an_open_step_ends_the_run_and_the_groups_in_work_are_stored():
     producer = SlowProducer(3, fails=(5,))
+    loop = loop_of(producer, 4)
     with pytest.raises(IncompleteRunError, match="p5: http_503"):
-        await loop_of(producer, 4).run(STEPS)
-    assert producer.kept == list(range(5))
+        await loop.run(STEPS)
+    assert sorted(producer.kept) == [0, 1, 2, 3, 4, *range(6, 9)]
+    assert loop.extractor.ids == [f"G1-{number}" for number in range(5)]
+
+
+async def test_a_slow_first_group_keeps_no_other_one_from_being_stored_and_counted():
+    may_end = asyncio.Event()
+
+    class FirstWaits(SlowProducer):
+        async def produce(self, step, state):
+            if step.number == 0:
+                await may_end.wait()
+            return await super().produce(step, state)
+
+    producer = FirstWaits(1)
+    loop = loop_of(producer, 8)
+    run = asyncio.create_task(loop.run(STEPS))
+    async with asyncio.timeout(10):
+        while loop.progress.groups < 7:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+    assert sorted(producer.kept) == list(range(1, 8))
+    assert loop.extractor.ids == []
+    may_end.set()
+    await run
+    assert loop.extractor.ids == [f"G1-{number}" for number in range(len(STEPS))]

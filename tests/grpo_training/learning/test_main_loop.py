@@ -1,10 +1,14 @@
 """The main job from end to end: recorded replies of a real model over a real connection."""
 
+import asyncio
 import functools
 import json
+import re
+import threading
 import time
 
 import pytest
+from aiohttp import web
 
 from engine.errors import FatalEndpointError, IncompleteRunError, InputError, LockHeldError, MissingInputError
 from engine.experience.library import ExperienceLibrary
@@ -64,7 +68,7 @@ def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, 
     out = capsys.readouterr().out
     assert "generator_1: μ=" in out
     assert "→ Extract (σ>τ)" in out
-    assert "✅ Saved: When a " in out
+    assert re.search(r"✅ Saved: G1-\d+ When a ", out)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -103,6 +107,50 @@ def test_the_order_of_replies_does_not_matter(files, aime2024, tmp_path, undistu
     assert normalised(uneven) == undisturbed(12)
 
 
+class FirstProblemWaits:
+    """A server that holds the answers of one problem until it is told to send them."""
+
+    def __init__(self, text):
+        self._text, self.may_answer = text, threading.Event()
+
+    def middleware(self):
+        @web.middleware
+        async def hold(request, handler):
+            if request.method == "POST" and self._text in json.dumps(await request.json(), ensure_ascii=False):
+                while not self.may_answer.is_set():  # noqa: ASYNC110 - set by another thread
+                    await asyncio.sleep(0.02)
+            return await handler(request)
+
+        return hold
+
+
+def test_one_slow_problem_keeps_no_other_one_from_file_and_display(files, aime2024, tmp_path, undisturbed):
+    first = json.loads(aime2024.read_text().splitlines()[0])["problem"]
+    barrier = FirstProblemWaits(json.dumps(first, ensure_ascii=False)[1:200])
+    with World(tmp_path, files, barrier=barrier) as world:
+        world.write_config(world.base_url, timeout_s=60)
+        process = world.fork("generator1", "--dataset", aime2024, "--max-problems", 12, "--window", 8)
+        deadline = time.monotonic() + 60
+        while len(groups_of(world, 1)) < 7 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(10.5)  # the display names what is waited for after ten seconds
+        assert [group["problem_id"] for group in groups_of(world, 1)] == [f"aime2024_{n:03}" for n in range(2, 9)]
+        assert (
+            not (world.experiences / "generator_1_experiences.json").exists()
+            or "G1-001" not in (world.experiences / "generator_1_experiences.json").read_text()
+        )
+        barrier.may_answer.set()
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    scored = re.findall(r"^\[(\d+)/12\] generator_1: .*\[(\w+), \d of 3 right\]$", output, re.MULTILINE)
+    assert [int(number) for number, _ in scored] == list(range(1, 13))
+    assert sorted(name for _, name in scored[:7]) == [f"aime2024_{n:03}" for n in range(2, 9)]
+    assert re.search(r"^waiting for aime2024_001, 1\d s$", output, re.MULTILINE)
+    assert output.index("waiting for") < output.index("✅ Saved: G1-001")
+    of_generator_1 = {name: text for name, text in undisturbed(12).items() if name.startswith("generator_1")}
+    assert normalised(world) == of_generator_1
+
+
 def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):
     with World(tmp_path, files) as world:
         run_all(world, aime2024, "--max-problems", 6)
@@ -130,13 +178,16 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
             """What the command prints, without the lines about this start; how often it read the library."""
             opened.clear()
             capsys.readouterr()
-            assert (world.generate(1, aime2024, "--max-problems", 3) if learner == "generator" else critic()) == 0
+            assert (generate() if learner == "generator" else critic()) == 0
             lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-            kept = ("right answers", "groups with", "experiences saved", "library", "replies repaired", "r_", "next")
+            kept = ("right answers", "experiences saved", "learning", "library", "replies repaired", "r_", "next")
             return [line for line in lines if line.startswith(kept)], len(opened)
 
+        def generate():
+            return world.generate(1, aime2024, "--max-problems", 3, "--verbose")
+
         def critic():
-            return world.criticise("--generators", "1")
+            return world.criticise("--generators", "1", "--verbose")
 
         if learner == "critic":
             assert world.generate(1, aime2024, "--max-problems", 3) == 0

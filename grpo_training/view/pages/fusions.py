@@ -83,7 +83,10 @@ def fusion_page(
         truth=cut(truth, 4000),
         facts=_facts(fusion),
         result=_result(fusion, task, problem, folder, GroupSolver(solver), model),
-        inputs=[_input(one, total, fusion, task, problem) for one, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)],
+        inputs=[
+            _input(one, total, fusion, task, problem)
+            for one, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)
+        ],
         baseline=_baseline(task, rollouts, measured),
         own=None if task is None else measured_total(task, fusion.rewards, fusion.reward_detail),
         conflicts=_conflicts(task, rollouts[:_MAX_INPUTS], problem),

@@ -78,6 +78,7 @@ class ExperienceExtractor:
         analyst: proposes operations.
         library: the learner's library.
         on_trial: whether experiences are on trial; ``model`` is that of the learner.
+        learns: whether the analyst is asked at all.
         choice: which experiences go into a prompt, for the library.
         tasks: names of those of the run, where they are known.
     """
@@ -89,12 +90,14 @@ class ExperienceExtractor:
         library: ExperienceLibrary,
         *,
         on_trial: bool = False,
+        learns: bool = True,
         model: str = "",
         choice: ChoiceRecord | None = None,
         tasks: Sequence[str] = (),
     ) -> None:
         self.library = library
         self._run, self._analyst = run, analyst
+        self._learns = learns
         self._on_trial, self._model, self._choice, self._tasks = on_trial, model, choice, tasks
 
     def begin(self) -> LibraryState:
@@ -126,7 +129,7 @@ class ExperienceExtractor:
     def why_not_asked(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> str:
         """Why the analyst is not asked about a group that triggered; empty if it is."""
         if not group.stats.triggered or not self._on_trial:
-            return ""
+            return "" if self._learns or not group.stats.triggered else "nothing is learned (--learn off)"
         if len(state.texts) >= self.library.capacity and state.least_promising() is None:
             return "the library is full, and each of its experiences may still help: the analyst is not asked"
         if max(families(state, step.problem).values(), default=0) >= MAX_PER_FAMILY:

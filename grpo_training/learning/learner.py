@@ -148,6 +148,7 @@ async def _run(
                 session.analyst,
                 library,
                 on_trial=settings.learn == "trial",
+                learns=settings.learn != "off",
                 model=manager.endpoint(role).model,
                 choice=choice_record(settings),
                 tasks=sorted({task.name for task in learner.tasks or ()}),

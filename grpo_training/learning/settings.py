@@ -59,10 +59,11 @@ class LearnerSettings(ExtractionSettings):
     weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
     weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
     weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
-    learn: Literal["trial", "add"] = Field(
+    learn: Literal["trial", "add", "off"] = Field(
         "trial",
         description="trial: each matching experience stands in one of a group's two prompts, by lot, so that its "
-        "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured",
+        "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured; "
+        "off: the library stays as it is",
     )
     select: Literal["all", "text", "random"] | None = Field(
         None,
@@ -96,12 +97,12 @@ class LearnerSettings(ExtractionSettings):
     @property
     def selected_by(self) -> Literal["all", "text", "random"]:
         """How experiences are selected, without a selector."""
-        return self.select or ("text" if self.learn == "trial" else "all")
+        return self.select or ("all" if self.learn == "add" else "text")
 
     @property
     def library_capacity(self) -> int:
         """The maximum of experiences of the library."""
-        return self.capacity or (256 if self.learn == "trial" else 64)
+        return self.capacity or (64 if self.learn == "add" else 256)
 
     def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Results that do not name a way of learning were made without trials."""
@@ -111,7 +112,7 @@ class LearnerSettings(ExtractionSettings):
     def fingerprint(self) -> dict[str, Any]:
         """With the choice of experiences where it is not all of them, and with trials where there are any."""
         chosen: dict[str, Any] = {"capacity": self.library_capacity}
-        if self.learn == "trial":
+        if self.learn != "add":
             chosen["learn"] = self.learn
         if self.selector is not None or self.selected_by != "all":
             selector = None if self.selector is None else str(self.selector)

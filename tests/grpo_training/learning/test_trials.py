@@ -106,13 +106,23 @@ def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsy
     assert "learned on" not in capsys.readouterr().out
 
 
-def test_one_rollout_a_problem_measures_nothing_and_the_run_says_so(tmp_path, capsys):
+def test_one_rollout_a_problem_is_refused_or_only_collected(tmp_path):
     world = World(tmp_path, problems=4)
-    world.learn(rollouts=1)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "With one rollout σ is 0 and a group has no halves: nothing is extracted or measured." in said
-    assert all("trial" not in one for one in world.library().values())
+    with pytest.raises(InputError, match="--rollouts 1 cannot learn") as raised:
+        world.learn(rollouts=1)
+    assert "--learn off" in raised.value.fix
+    assert not world.cache.exists()
+    assert len(world.learn("--learn", "off", rollouts=1)) == 4
     assert world.analyst_bodies == []
+
+
+def test_without_learning_the_analyst_is_not_asked_and_the_library_is_used_as_it_is(tmp_path):
+    world = World(tmp_path, problems=4)
+    bodies = world.learn("--learn", "off")
+    assert world.analyst_bodies == []
+    assert all(HELPS in prompt(body) and HARMS in prompt(body) for body in bodies)
+    assert [one["id"] for one in world.library().values()] == [f"G1-{n:03d}" for n in range(1, len(WORDS) + 1)]
+    assert all("trial" not in one for one in world.library().values())
 
 
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):

@@ -120,7 +120,7 @@ def test_a_task_of_a_file_is_known_to_later_commands_under_any_spelling_of_its_p
     assert export.main([str(word) for word in given]) == 0
     app = chat_app(lambda body, index: "red")
     with serve_in_thread(app) as url:
-        words = ["--base-url", url, "--model", "m", "--generators", "1", "--tau", "9"]
+        words = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "off"]
         assert critic.main(words) == 0
     assert (folder / "runs/words-m/cache/critic_results.jsonl").stat().st_size
 

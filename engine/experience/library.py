@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.file import EditedFile, LibraryRenderer, parse_library
-from engine.experience.proposals import review_proposals
+from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
@@ -216,6 +216,25 @@ class ExperienceLibrary:
             if key not in self._results:
                 self._commit(self._step_event(step, proposals))
             return self._results[key]
+
+    def review(
+        self, state: LibraryState, proposals: Sequence[Operation], problem: Problem, leaks_answer: LeakCheck
+    ) -> tuple[Refusal, ...]:
+        """What would be refused of proposals on trial in a state of this library. Nothing is recorded.
+
+        The refused operations are the given ones, uncut.
+        """
+        reviewed = review_proposals(
+            state,
+            proposals,
+            prefix=self._prefix,
+            capacity=self.capacity,
+            problem=problem,
+            leaks_answer=leaks_answer,
+            on_trial=True,
+        )
+        whole = {refused_record(one): one for one in proposals}
+        return tuple(one.model_copy(update={"operation": whole[one.operation]}) for one in reviewed.refused)
 
     def edit(self, operations: Sequence[Operation], note: str = "") -> LibraryState:
         """Apply manual operations, all or none.

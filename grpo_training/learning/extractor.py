@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
-from engine.experience.proposals import families
+from engine.experience.proposals import MENDABLE, families
 from engine.experience.state import BeginEvent, ChoiceRecord, GroupTrial, LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
@@ -162,7 +162,8 @@ class ExperienceExtractor:
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
 
-        A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
+        With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
+        mend. A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
         if not group.stats.triggered or self.is_recorded(step) or self.why_not_asked(step, group, state):
             return None
@@ -174,7 +175,12 @@ class ExperienceExtractor:
                 BySimilarity(_TRIED).choose(step.problem, 0, state.retired),
             )
         )
-        return await self._analyst.propose(step.problem, group.attempts, shown, tried)
+        proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)
+        # Against the state of the prompts, which is the same at every start. A run with --learn add asks once, as the
+        # runs did whose files it continues.
+        leaks_answer = task_named(step.problem.task).leaks_answer
+        refused = await asyncio.to_thread(self.library.review, state, proposal.operations, step.problem, leaks_answer)
+        return await self._analyst.amend(proposal, [one for one in refused if one.reason in MENDABLE])
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """Record the step and apply the valid operations of its proposal to the library."""

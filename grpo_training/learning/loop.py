@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
 from engine.experience.library import StepResult
-from engine.experience.state import EMPTY, LibraryState
+from engine.experience.state import EMPTY, LibraryState, Refusal
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, Progress
@@ -160,9 +160,7 @@ class LearningLoop(Generic[RecordT]):
             correct=group.correct,
             size=len(group.attempts),
             saved=[operation.content or f"deleted {operation.id}" for operation in result.applied],
-            refused=[
-                f"{refusal.reason}: {refusal.operation.content or refusal.operation.id}" for refusal in result.refused
-            ],
+            refused=[_refusal(refusal) for refusal in result.refused],
             why_none=_why_none(group.stats.triggered, proposal, result),
         )
         if group.is_kept:
@@ -207,6 +205,12 @@ async def _to_the_end(function: Callable[P, ReturnT], *args: P.args, **kwargs: P
     except asyncio.CancelledError:
         await asyncio.wait({call})
         raise
+
+
+def _refusal(refusal: Refusal) -> str:
+    """A refusal as a sentence, with what it is about."""
+    about = f'"{refusal.operation.content}"' if refusal.operation.content else refusal.operation.id or "an operation"
+    return f"{about}: {refusal.message or refusal.reason.replace('_', ' ')}"
 
 
 def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) -> str:

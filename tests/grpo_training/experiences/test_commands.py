@@ -154,7 +154,7 @@ def test_show_finds_fusions_and_deleted_experiences(run, places):
 def test_history_shows_what_was_refused_and_why(run):
     out = run("history", "--library", "generator_1")
     assert f"add G1-001 {PARITY}" in out
-    assert "refused (answer) add Expect 253 points.: The text holds the answer of its problem." in out
+    assert "refused add Expect 253 points.: The text holds the answer of its problem." in out
     assert "run-a begins" in out
 
 

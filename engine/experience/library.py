@@ -436,7 +436,7 @@ class ExperienceLibrary:
         return EditEvent(at=self._now(), operations=list(review.applied), note=f"edited in {self.json_path.name}")
 
     def _read_json_only(self) -> None:
-        """Read-only: use a JSON file without a log, or add a notice about edits that are not imported yet."""
+        """Read-only: use a JSON file without a log, and edits that are not in the log yet, with a notice."""
         content = self._json_content()
         if content is None or content == self._renderer.render(self.state):
             return
@@ -444,11 +444,13 @@ class ExperienceLibrary:
             self._remember(self._import_event(parse_library(content, self.json_path)))
         elif content != self._renderer.render(self._history[-1].before):
             try:
-                self._edit_event(parse_library(content, self.json_path))
+                edit = self._edit_event(parse_library(content, self.json_path))
             except InputError as error:
                 why = " ".join(filter(None, (f"{error.what.rstrip('.')}.", error.why, error.fix)))
                 self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
             else:
+                if edit is not None:
+                    self._remember(edit)
                 self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
 
     def _json_content(self) -> bytes | None:

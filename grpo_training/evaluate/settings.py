@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_DATASET, WORKING_DIR, Positive
 from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
 
-_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
+_NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
 
 class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
@@ -29,6 +29,7 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
             "task",
             "max_problems",
             "experiences",
+            "run",
         ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
         "files": ("output", "resume", "fresh"),
@@ -59,6 +60,11 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
     seed: int = Field(0, description="sampling seed; also changes the samples of servers that ignore seeds")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
+    run: str | None = Field(
+        None,
+        description="name of a run: its library of --role (default: generator_1) is put into the prompts, its tasks "
+        "are known, and figures are written to its cache",
+    )
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
     output: Path = Field(
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",

@@ -161,8 +161,8 @@ class SimpleTask(PlainTask):
         without = sum(self._answer(problem) is None for problem in problems)
         if without:
             found.append(
-                f"{self.name}: {without} of {len(problems)} rows have no field {' or '.join(ANSWER_FIELDS)}; the analyst "
-                "reads the whole row in place of the right answer."
+                f"{self.name}: {without} of {len(problems)} rows have no field {' or '.join(ANSWER_FIELDS)}; "
+                "the analyst reads the whole row in place of the right answer."
             )
         return found
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
+from engine.experience.state import Refusal
+from engine.reading.control_characters import as_one_line
 from engine.reading.json_reading import read_json_object
-from engine.records import ChatRequest, Experience, Fault, Operation, Outcome, Problem, Reply, Sampling
+from engine.reading.special_tokens import break_special_tokens
+from engine.records import ChatRequest, Experience, Fault, Message, Operation, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks, task_named
 from prompts import PromptTemplate
 
 MAX_WORDS = 32
 _MOST_READ = 16
+_SHOWN = 8000
+"""Characters of a reply that are sent back with what was refused of it."""
+_AMEND = (
+    "These operations of your reply were refused:\n{refused}\nThe others are used. Send one JSON object with the "
+    'operations that replace the refused ones, in the same form, and nothing else; {{"operations": []}} if none does.'
+)
 
 _SCHEMA: dict[str, Any] = {
     "title": "operations",
@@ -59,11 +68,16 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Operations, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change."""
+    """Operations, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change.
+
+    ``request`` and ``text`` are what was asked and replied, for :meth:`ExperienceAnalyst.amend`.
+    """
 
     operations: list[Operation]
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
+    request: ChatRequest | None = None
+    text: str = ""
 
 
 class ExperienceAnalyst:
@@ -136,7 +150,44 @@ class ExperienceAnalyst:
         [answer] = await ask(self._client, request, [0], self._read, _unreadable)
         if answer.read is None:
             return Proposal([], Outcome.INFRA_FAULT, answer.reply.fault)
-        return answer.read
+        completion = answer.reply.completion
+        return replace(answer.read, request=request, text=completion.text if completion else "")
+
+    async def amend(self, proposal: Proposal, refused: Sequence[Refusal]) -> Proposal:
+        """Ask once more, with the reasons of refusals.
+
+        Args:
+            proposal: of :meth:`propose`.
+            refused: what would be refused of it.
+
+        Returns:
+            the operations that were not refused, and those of the second reply in place of the others. If that holds
+            none, or cannot be read, the proposal as it was.
+        """
+        if proposal.request is None or not refused:
+            return proposal
+        lines = "\n".join(f"- {one.operation.op}: {_shown(one.operation)}: {one.message}" for one in refused)
+        messages = (
+            *proposal.request.messages,
+            Message(role="assistant", content=break_special_tokens(proposal.text[:_SHOWN])),
+            Message(role="user", content=_AMEND.format(refused=break_special_tokens(lines))),
+        )
+        [reply] = await self._client.sample(proposal.request.model_copy(update={"messages": messages}), [0])
+        if reply.outcome is Outcome.INFRA_FAULT:
+            return Proposal([], Outcome.INFRA_FAULT, reply.fault)
+        second = self._read(reply)
+        replacing = [one for one in second.operations if one.op != "surplus"][: len(refused)]
+        if not replacing:
+            return proposal
+        left = [(one.operation.op, one.operation.id, one.operation.content) for one in refused]
+        kept = []
+        for operation in proposal.operations:
+            key = (operation.op, operation.id, operation.content)
+            if key in left:
+                left.remove(key)
+            else:
+                kept.append(operation)
+        return replace(proposal, operations=[*kept, *replacing])
 
     def _read(self, reply: Reply) -> Proposal:
         if reply.completion is None:
@@ -163,6 +214,10 @@ def _operation(item: Any) -> Operation:
         content=None if content is None else str(content)[:2000],
         category=str(item.get("category") or "")[:80],
     )
+
+
+def _shown(operation: Operation) -> str:
+    return as_one_line(f'"{operation.content}"' if operation.content else operation.id or "")
 
 
 def _unreadable(proposal: Proposal) -> str | None:

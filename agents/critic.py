@@ -9,8 +9,7 @@ from typing import Any, Literal
 from agents.chat import ChatClient, ask
 from agents.generator import read_candidate
 from agents.templates import check_prompts, role_template
-from engine.records import Candidate, ChatRequest, Experience, Problem, Reply, Sampling
-from engine.reward_evaluator import Scored
+from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
@@ -19,6 +18,15 @@ from prompts import PromptTemplate
 def critic_template(task: Task, style: str = "full") -> PromptTemplate:
     """The prompt that asks for a fusion."""
     return role_template("critic", task, style)
+
+
+@dataclass(frozen=True)
+class FusionInput:
+    """A candidate that is fused, with its answer and where that comes from."""
+
+    candidate: Candidate
+    answer: str | None
+    answer_source: AnswerSource
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class CriticAgent:
         task: Task,
         problem: Problem,
         generator_id: str,
-        inputs: Sequence[Scored],
+        inputs: Sequence[FusionInput],
         experiences: Sequence[Experience],
     ) -> FusedCandidate:
         """Fuse the candidates of one generator for one problem.
@@ -62,19 +70,19 @@ class CriticAgent:
             task: the task of the problem.
             problem: the problem.
             generator_id: the generator, as named in the prompt.
-            inputs: its scored candidates.
+            inputs: its candidates.
             experiences: the library of the critic.
         """
-        merge = task.merge([scored.candidate for scored in inputs], problem)
+        merge = task.merge([one.candidate for one in inputs], problem)
         if merge.candidate is not None:
             return FusedCandidate(merge.candidate, "structural")
         proposals: list[dict[str, Any]] = [
             {
-                "answer": scored.answer,
-                "answer_source": scored.answer_source,
-                "text": task.show(scored.candidate),
+                "answer": one.answer,
+                "answer_source": one.answer_source,
+                "text": task.show(one.candidate),
             }
-            for scored in inputs
+            for one in inputs
         ]
         request = ChatRequest(
             role=self.role,

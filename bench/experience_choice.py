@@ -64,7 +64,7 @@ def generate(folder: Path, name: str, dataset: str, *flags: object) -> None:
     """Rollouts of generator 1; nothing is learned, so that the library stays as it is."""
     words = [
         *("--dataset", dataset, "--endpoint", "local", "--prompts", "compact", "--rollouts", 1, "--temperature", 1),
-        *("--tau", 9, "--capacity", LIBRARY, "--max-tokens", 600, "--window", 32),
+        *("--learn", "none", "--capacity", LIBRARY, "--max-tokens", 600, "--window", 32),
         *("--cache-dir", folder / name, "--experiences-dir", folder / "experiences", *flags),
     ]
     if generator1.main([str(word) for word in words]):

@@ -38,6 +38,14 @@ class ReadsWholeDatasets(Protocol):
 
 
 @runtime_checkable
+class RemarksOnProblems(Protocol):
+    """A run begins with what the task has to say about its problems."""
+
+    def remarks(self, problems: Sequence[Problem]) -> Sequence[str]:
+        """What a person should know before anything is paid for, in sentences."""
+
+
+@runtime_checkable
 class DisplaysItself(Protocol):
     """The viewer shows more of a candidate than its reply."""
 

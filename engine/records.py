@@ -297,6 +297,14 @@ class Rollout(Record):
             components=self.components,
         )
 
+    @property
+    def given_answer(self) -> str | None:
+        """The answer that the completion states; None if it states none, whatever its content executes to.
+
+        Files of other programs have one answer.
+        """
+        return self.stated_answer if self.answer_source == "executed" else self.stated_answer or self.answer
+
 
 class Policy(Record):
     """The model and the prompt that rollouts were sampled with."""

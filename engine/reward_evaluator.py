@@ -14,6 +14,8 @@ from engine.task import Measurement, Task
 
 FUSION_WEIGHT = 0.25
 """Default weight of ``r_fusion``."""
+_MEASURED_LOGIC = "r_logic_measured"
+"""The detail that keeps ``r_logic`` as it was before the opinion of a judge."""
 RUBRIC = "r_rubric"
 """The component that a judge measures, by the rubric of a problem without a truth."""
 _FULFILLED = 0.5
@@ -105,17 +107,17 @@ class RewardEvaluator:
             measurement, opinion = _by_rubric(measurement, opinion), None
         components = dict(measurement.components)
         weights = self.weights_of(task, components)
-        if baseline is not None:  # without the opinion, as the inputs were scored
+        detail = dict(measurement.detail)
+        if baseline is not None:  # without the opinion, as in measured_total
             own = task_total(task, components)
             components["r_fusion"] = None if own is None else fusion_reward(own, baseline)
+        if opinion is not None:
+            detail |= {"judge": opinion, _MEASURED_LOGIC: components.get("r_logic")}
         if opinion is not None or "r_logic" in components:
             weighed = None if opinion is None else opinion * measurement.opinion_weight
             components["r_logic"] = with_opinion(components.get("r_logic"), weighed, self._judge_weight)
-        detail = dict(measurement.detail)
         if measurement.remarks:
             detail["remarks"] = list(measurement.remarks)
-        if opinion is not None:
-            detail["judge"] = opinion
         return Scored(
             candidate=candidate,
             rewards=Rewards.of(components, combine_rewards(components, weights)),
@@ -154,6 +156,29 @@ def _by_rubric(measurement: Measurement, opinion: float | None) -> Measurement:
 def task_total(task: Task, components: Mapping[str, float | None]) -> float | None:
     """The total of components by the task's own weights; None if nothing was measured."""
     return combine_rewards(components, _own_weights(task, components))
+
+
+def measured_total(task: Task, rewards: Rewards, detail: Mapping[str, Any]) -> float | None:
+    """The total by which a fusion and its inputs are compared: stored rewards by the weights of the task.
+
+    ``r_fusion`` and the opinion of a judge are left out.
+
+    Args:
+        task: the task of the problem.
+        rewards: of a rollout or a fusion.
+        detail: its ``reward_detail``.
+
+    Returns:
+        None if nothing was measured. The stored total if the record has components that the task does not know, as
+        files of other programs may.
+    """
+    components = {name: value for name, value in rewards.by_name().items() if name != "r_fusion"}
+    if _MEASURED_LOGIC in detail:
+        components["r_logic"] = detail[_MEASURED_LOGIC]
+    try:
+        return task_total(task, components)
+    except ConfigurationError:
+        return rewards.r_total if rewards.r_fusion is None else None
 
 
 def _own_weights(task: Task, components: Mapping[str, float | None]) -> dict[str, float]:

@@ -27,4 +27,5 @@ TASK = SimpleTask(
     name="sort_words",
     rows=rows,
     reward_weights={"exact": 0.8, "in_place": 0.2},
+    right="exact",
 )

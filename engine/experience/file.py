@@ -138,7 +138,7 @@ def _entry(raw: Any, place: int, path: Path) -> Experience | None:
     if not isinstance(raw, dict) or not isinstance(raw.get("content"), str):
         raise InputError(f"{where}: expected an object with the text 'content'", fix=_FIX)
     fields = {key: value for key, value in raw.items() if value is not None}
-    entry_id = str(fields.get("id", ""))
+    entry_id = str(fields.get("id", "")).strip().upper()
     fields |= {
         "id": entry_id if _ID.fullmatch(entry_id) else "",
         "content": fields["content"].strip(),

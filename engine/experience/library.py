@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.file import EditedFile, LibraryRenderer, parse_library
-from engine.experience.proposals import review_proposals
+from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import (
     EMPTY,
@@ -235,6 +235,25 @@ class ExperienceLibrary:
                 self._commit(self._step_event(step, proposals))
             return self._results[key]
 
+    def review(
+        self, state: LibraryState, proposals: Sequence[Operation], problem: Problem, leaks_answer: LeakCheck
+    ) -> tuple[Refusal, ...]:
+        """What would be refused of proposals on trial in a state of this library. Nothing is recorded.
+
+        The refused operations are the given ones, uncut.
+        """
+        reviewed = review_proposals(
+            state,
+            proposals,
+            prefix=self._prefix,
+            capacity=self.capacity,
+            problem=problem,
+            leaks_answer=leaks_answer,
+            on_trial=True,
+        )
+        whole = {refused_record(one): one for one in proposals}
+        return tuple(one.model_copy(update={"operation": whole[one.operation]}) for one in reviewed.refused)
+
     def edit(self, operations: Sequence[Operation], note: str = "") -> LibraryState:
         """Apply manual operations, all or none.
 
@@ -435,7 +454,7 @@ class ExperienceLibrary:
         return EditEvent(at=self._now(), operations=list(review.applied), note=f"edited in {self.json_path.name}")
 
     def _read_json_only(self) -> None:
-        """Read-only: use a JSON file without a log, or add a notice about edits that are not imported yet."""
+        """Read-only: use a JSON file without a log, and edits that are not in the log yet, with a notice."""
         content = self._json_content()
         if content is None or content == self._renderer.render(self.state):
             return
@@ -444,11 +463,13 @@ class ExperienceLibrary:
             self._remember(self._import_event(parse_library(content, self.json_path)))
         elif self._is_edited:
             try:
-                self._edit_event(parse_library(content, self.json_path))
+                edit = self._edit_event(parse_library(content, self.json_path))
             except InputError as error:
                 why = " ".join(filter(None, (f"{error.what.rstrip('.')}.", error.why, error.fix)))
                 self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
             else:
+                if edit is not None:
+                    self._remember(edit)
                 self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
 
     def _json_content(self) -> bytes | None:

@@ -26,6 +26,14 @@ MAX_PROPOSALS = 32
 _SHOWN_CHARACTERS = 400
 _PLACEHOLDERS = ("the lesson", "the better wording", "lesson", "better wording", "...", "…")
 """Texts of the analyst's prompt that stand for an experience; a weak model repeats them."""
+MENDABLE = frozenset(
+    {
+        *("empty", "too_many_words", "too_many_characters", "not_one_line", "control_characters", "markup"),
+        *("look_alike_letters", "answer", "problem_text", "duplicate", "unknown_id"),
+    }
+)
+"""Codes of refusals after which the analyst can send something better. It cannot where a person, a measurement or the
+size of the library is the reason, and is not asked to put text that speaks to the reader in other words."""
 _BY_ANALYST = ("add", "modify", "delete")
 _BY_PERSON = ("pin", "unpin", "forbid", "allow")
 _MATCHER = KeptMatcher()
@@ -168,9 +176,9 @@ def families(state: LibraryState, problem: Problem) -> Counter[str]:
     return Counter(one.category for one in _MATCHER.of(state.texts).family(problem))
 
 
-def _refusal(proposal: Operation, reason: Reason) -> Refusal:
-    """The record of a refusal, with the proposal shortened for display."""
-    cut = proposal.model_copy(
+def refused_record(proposal: Operation) -> Operation:
+    """A proposal as its refusal records it, shortened for display."""
+    return proposal.model_copy(
         update={
             "op": proposal.op[:32],
             "id": proposal.id and proposal.id[:64],
@@ -178,4 +186,8 @@ def _refusal(proposal: Operation, reason: Reason) -> Refusal:
             "category": proposal.category[:64],
         }
     )
-    return Refusal(operation=cut, reason=reason.code, message=reason.message)
+
+
+def _refusal(proposal: Operation, reason: Reason) -> Refusal:
+    """The record of a refusal."""
+    return Refusal(operation=refused_record(proposal), reason=reason.code, message=reason.message)

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -25,6 +26,11 @@ class View:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._is_terminal = stream.isatty()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether people read the output as it is."""
+        return self._is_terminal
 
     def raw(self, text: str) -> None:
         """Write lines for another program."""
@@ -65,6 +71,23 @@ class View:
             padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
             self.raw("  " + "  ".join(padded).rstrip())
         self.raw("" if rows else "  none yet\n")
+
+    def lines(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Write rows whose last cell is a long text: on a terminal one line each, cut at its width, elsewhere whole."""
+        if not self._is_terminal:
+            self.table(title, head, rows)
+            return
+        console = Console(file=self._stream)
+        console.print(Text(harmless(title)))
+        cells = [[harmless(cell) for cell in row] for row in (head, *rows)]
+        widths = [max(map(cell_len, column)) for column in list(zip(*cells, strict=True))[:-1]]
+        for number, (*short, text) in enumerate(cells if rows else ()):
+            padded = [set_cell_size(cell, width) + "  " for cell, width in zip(short, widths, strict=True)]
+            line = Text.assemble((padded[0], "bold"), *padded[1:], text, style="dim" if number == 0 else "")
+            line.truncate(console.width, overflow="ellipsis")
+            console.print(line, no_wrap=True, highlight=False)
+        if not rows:
+            console.print("  none yet")
 
     def entries(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write rows whose last cell is a long text: on a terminal below the other cells, elsewhere as :meth:`table`.

@@ -54,7 +54,7 @@ def export_environment(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
         written = Path(folder) / "environment"
         (written / code.parent).mkdir(parents=True)
-        write_problems(written / code.parent, problems, arguments.prompts, place)
+        write_problems(written / code.parent, problems, arguments.prompts or "full", place)
         names = {
             "module": module,
             "name": module.replace("_", "-"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.chat import ChatClient
-from agents.critic import CriticAgent
+from agents.critic import CriticAgent, FusionInput
 from agents.generator import GeneratorAgent
 from engine.api_manager import GENERATORS
 from engine.experience.choice import LearnedExperiences
@@ -145,7 +145,11 @@ class LibraryEvaluation:
         return list(await asyncio.gather(*(self._judge(task, problem, answer.read) for answer in answers)))
 
     async def _fuse(self, task: Task, problem: Problem, row: Sequence[_Sample | None]) -> _Sample | None:
-        inputs = [sample.scored for sample in row if sample is not None]
+        inputs = [
+            FusionInput(sample.scored.candidate, sample.scored.answer, sample.scored.answer_source)
+            for sample in row
+            if sample is not None
+        ]
         if len(inputs) < len(row):
             return None
         fused = await self._critic.fuse(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agents.generator import prompt_hash
+from engine.api_manager import GENERATORS
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
@@ -45,6 +46,7 @@ from grpo_training.evaluate.models import (
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
+from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.reply_watch import ReplyWatch
 
@@ -84,6 +86,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
         ScaffoldError: from the client or the local server.
     """
     serving = serving or LocalServing()
+    settings = _in_run(settings)
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
@@ -110,6 +113,23 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     view.line(f"Samples: {files.samples}")
     _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
     return 0
+
+
+def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
+    """The settings with the library and the cache of ``--run``."""
+    if settings.run is None:
+        return settings
+    if settings.experiences is not None:
+        raise InputError("--run and --experiences exclude each other", why="A run has its own library.")
+    found = found_run(settings.run)
+    library = found.experiences / f"{settings.role or GENERATORS[0]}_experiences.json"
+    if not library.exists():
+        raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
+    load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)
+    of_run: dict[str, Path] = {"experiences": library}
+    if "output" not in settings.model_fields_set:
+        of_run["output"] = found.cache / settings.output.name
+    return settings.model_copy(update=of_run)
 
 
 @dataclass(frozen=True)

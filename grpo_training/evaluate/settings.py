@@ -19,7 +19,7 @@ from grpo_training.cli.settings import (
 )
 from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
 
-_NOT_IN_FINGERPRINT = {"output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
+_NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
 
 class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
@@ -37,6 +37,7 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
             "task",
             "max_problems",
             "experiences",
+            "run",
         ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
         "files": ("output", "resume", "fresh"),
@@ -69,6 +70,11 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
     seed: int = Field(0, description="sampling seed; also changes the samples of servers that ignore seeds")
     prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
+    run: str | None = Field(
+        None,
+        description="name of a run: its library of --role (default: generator_1) is put into the prompts, its tasks "
+        "are known, and figures are written to its cache",
+    )
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
     output: Path = Field(
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",

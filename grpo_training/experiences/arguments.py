@@ -15,7 +15,8 @@ This command shows what was learned, from which evidence, and what was refused; 
 """
 _EPILOG = """\
 examples, each after python -m grpo_training.experiences:
-  show G1-003               one experience: evidence, rollouts, uses, history
+  --search units --sort effect   the list, cut to the width of the terminal
+  show g1-003               one experience: evidence, rollouts, uses, history
   history --library critic  what changed, and what was refused and why
   diff 3f2a 9c41            two versions, by the first digits of their hash
   rollback 3f2a             restore a version; nothing is erased
@@ -25,11 +26,12 @@ examples, each after python -m grpo_training.experiences:
   import other/critic_experiences.json --library critic
   merge ../other-run/data/grpo_experiences
 
-The JSON files may also be edited in a text editor: the next run applies the edits and records them.
+The JSON files may also be edited in a text editor: every command reads them at once, and the next run records them.
 """
 
 
-_LISTINGS = ("list", "show", "diff", "history", "export")
+SORTS = ("effect", "used", "new")
+LISTINGS = ("list", "show", "diff", "history", "export")
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -51,12 +53,15 @@ def _parser() -> CommandParser:
         parents=[shared],
     )
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the libraries as JSON")
+    _add_selection(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add_command(name: str, text: str, *arguments: tuple[str, str]) -> None:
         subparser = commands.add_parser(name, help=text, description=text, parents=[shared])
-        if name in _LISTINGS:
+        if name in LISTINGS:
             subparser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+        if name == "list":
+            _add_selection(subparser)
         for argument, meaning in arguments:
             several: dict[str, Any] = {"nargs": "+", "type": Path} if argument == "FILE" else {}
             subparser.add_argument(argument.lower(), metavar=argument, help=meaning, **several)
@@ -77,6 +82,16 @@ def _parser() -> CommandParser:
     return parser
 
 
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("list", argument_default=argparse.SUPPRESS)
+    group.add_argument("--search", metavar="TEXT", help="only experiences with this text, in any case")
+    group.add_argument("--category", metavar="NAME", help="only those of this category")
+    group.add_argument("--sort", choices=SORTS,
+                       help="largest measured effect, most rollouts with it, or newest first")  # fmt: skip
+
+
 def _defaults() -> argparse.Namespace:
     """Set here and not in the parsers: a subparser's default would override a flag given before the command."""
-    return argparse.Namespace(command="list", library=None, json=False, run=None, experiences_dir=None, cache_dir=None)
+    places = {"run": None, "experiences_dir": None, "cache_dir": None}
+    selection = {"search": None, "category": None, "sort": None}
+    return argparse.Namespace(command="list", library=None, json=False, **places, **selection)

@@ -12,8 +12,10 @@ from engine.errors import InputError
 from engine.experience.effect import described
 from engine.experience.library import HistoryEntry
 from engine.experience.state import LibraryState, diff
-from engine.records import Operation
+from engine.records import Experience, Operation
+from grpo_training.cli.pager import paged
 from grpo_training.cli.tables import View
+from grpo_training.experiences.arguments import LISTINGS
 from grpo_training.experiences.descriptions import (
     change_of,
     changes,
@@ -27,12 +29,17 @@ from grpo_training.experiences.descriptions import (
 )
 from grpo_training.experiences.effects import effects
 from grpo_training.experiences.folder import LibraryFolder
+from grpo_training.experiences.selection import Selection
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
 from grpo_training.runs.named import found_run, known_runs, unnamed_run
 from prompts import experience_block
 
 if TYPE_CHECKING:
     import argparse
+
+
+_MOST_CATEGORY = 12
+"""Characters of a category in a line of the list."""
 
 
 def run_subcommand(arguments: argparse.Namespace) -> int:
@@ -50,49 +57,76 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
         given = run.experiences, run.cache
     arguments.experiences_dir = given[0] or unnamed.experiences
     arguments.cache_dir = given[1] or unnamed.cache
+    if hasattr(arguments, "id"):
+        arguments.id = arguments.id.upper()
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)
-    _SUBCOMMANDS[arguments.command](folder, arguments, View(sys.stdout))
+    run = _SUBCOMMANDS[arguments.command]
+    if arguments.command in LISTINGS and sys.stdout.isatty():
+        with paged(sys.stdout) as stream:
+            run(folder, arguments, View(stream))
+    else:
+        run(folder, arguments, View(sys.stdout))
     return 0
 
 
 def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    selection = Selection(arguments.search, arguments.category, arguments.sort)
+    states = {name: folder.open(name).state for name in folder.names()}
     if arguments.json:
-        states = {name: folder.open(name).state for name in folder.names()}
-        view.json({name: _state_json(state) for name, state in states.items()})
+        view.json({name: _state_json(state, selection) for name, state in states.items()})
         return
-    for name in folder.names():
-        state = folder.open(name).state
+    for name, state in states.items():
         if state.trials.by_id or state.retired:
-            _list_trials(name, state, view)
+            _list_trials(name, state, view, selection)
             continue
-        view.entries(
-            f"{name}: {len(state.experiences)} experiences, version {state.version}",
-            ("id", "category", "from", "used", "right when present", "", "content"),
+        found = selection.of(state.experiences, state.trials)
+        view.lines(
+            f"{name}: {_count(len(found), len(state.experiences))}, version {state.version}",
+            ("id", "category", "from", "used", "right when present", "", "content")
+            if not view.is_terminal
+            else ("id", "category", "used", "right", "content"),
             [
                 (one.id, one.category, one.source_problem, *uses(one), mark_of(one, state), one.content)
-                for one in state.experiences
+                if not view.is_terminal
+                else (one.id, one.category[:_MOST_CATEGORY], *uses(one), _marked(one, mark_of(one, state)))
+                for one in found
             ],
         )
 
 
-def _list_trials(name: str, state: LibraryState, view: View) -> None:
+def _count(found: int, all_of_them: int) -> str:
+    return f"{all_of_them} experiences" if found == all_of_them else f"{found} of {all_of_them} experiences"
+
+
+def _marked(one: Experience, mark: str) -> str:
+    return f"({mark}) {one.content}" if mark else one.content
+
+
+def _list_trials(name: str, state: LibraryState, view: View, selection: Selection) -> None:
     """The experiences by the probability that they help, then the retired and the forbidden ones."""
-    ordered = sorted(state.texts, key=lambda one: -state.trials.belief(one.id).p_helps)
-    rows = [
-        (one.id, one.category, *measured(one.id, state.trials), mark_of(one, state) or "on trial", one.content)
-        for one in ordered
-    ]
+    ordered = sorted(state.experiences, key=lambda one: -state.trials.belief(one.id).p_helps)
+    found = [(one, mark_of(one, state) or "on trial") for one in selection.of(ordered, state.trials)]
     for status, out in (("retired", state.retired), ("forbidden", state.forbidden)):
-        rows += [(one.id, one.category, *measured(one.id, state.trials), status, one.content) for one in out]
+        found += [(one, status) for one in selection.of(map(state.with_uses, out), state.trials)]
     gate = state.gate
     is_current = gate is not None and gate.version == state.version
     verdict = f"; gate: {gate.verdict.replace('_', ' ')}" if gate is not None and is_current else ""
-    view.entries(
-        f"{name}: {len(state.texts)} experiences, version {state.version}, measured in {state.trials.groups} groups"
-        f"{verdict}",
-        ("id", "category", "effect", "95 % interval", "P(helps)", "groups", "state", "content"),
-        rows,
+    listed = sum(one in state.experiences for one, _ in found)
+    title = (
+        f"{name}: {_count(listed, len(state.texts))}, version {state.version}, measured in {state.trials.groups} "
+        f"groups{verdict}"
     )
+    if not view.is_terminal:
+        head = ("id", "category", "effect", "95 % interval", "P(helps)", "groups", "state", "content")
+        rows = [(one.id, one.category, *measured(one.id, state.trials), mark, one.content) for one, mark in found]
+        view.lines(title, head, rows)
+        return
+    short = []
+    for one, mark in found:
+        effect, _, p_helps, groups = measured(one.id, state.trials)
+        text = _marked(one, "" if mark == "on trial" else mark)
+        short.append((one.id, one.category[:_MOST_CATEGORY], effect, p_helps, groups, text))
+    view.lines(title, ("id", "category", "effect", "P(helps)", "groups", "content"), short)
 
 
 def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
@@ -255,8 +289,9 @@ def _transfer(folder: LibraryFolder, name: str, files: Sequence[Path], cache_dir
         view.line(f"  {done.unchecked} not checked for the answer of their problem, which is not in {cache_dir}")
 
 
-def _state_json(state: LibraryState) -> dict[str, Any]:
-    return {"version": state.version, "experiences": [one.model_dump(mode="json") for one in state.experiences]}
+def _state_json(state: LibraryState, selection: Selection | None = None) -> dict[str, Any]:
+    shown = selection.of(state.experiences, state.trials) if selection else state.experiences
+    return {"version": state.version, "experiences": [one.model_dump(mode="json") for one in shown]}
 
 
 def _entry_json(entry: HistoryEntry) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def changes(entry: HistoryEntry) -> list[str]:
     for refusal in event.refused if event.event == "step" else ():
         operation = refusal.operation
         proposal = " ".join(part for part in (operation.op, operation.id, operation.content) if part)
-        lines.append(f"refused ({refusal.reason}) {proposal}: {refusal.message}")
+        lines.append(f"refused {proposal}: {refusal.message or refusal.reason}")
     return lines or ["no change"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -14,14 +14,24 @@ _STOP_REASONS = {"stop": "stop", "length": "max_tokens", "content_filter": "cont
 _EMPTY: dict[str, Any] = {"metadata": {}, "store": {}, "events": [], "model_usage": {}, "attachments": {}}
 
 
-def inspect_log(role: str, groups: Sequence[RolloutGroup]) -> dict[str, Any]:
+Prompts = Mapping[int, Sequence[Mapping[str, Any]] | None]
+
+
+def inspect_log(
+    role: str, groups: Sequence[RolloutGroup], prompts_of: Callable[[RolloutGroup], Prompts]
+) -> dict[str, Any]:
     """The log of a generator: a sample per problem, an epoch per rollout.
 
-    The prompt is the problem's text, as a cache holds no rendered prompts. The scores are ``correct`` (C or I) and the
-    reward with its components.
+    The scores are ``correct`` (C or I) and the reward with its components.
+
+    Args:
+        role: of the generator.
+        groups: its groups.
+        prompts_of: the messages that each rollout of a group answers; None, if that cannot be told: then the text of
+            the problem stands in their place.
     """
     model = next((g.policy.model for g in groups if g.policy and g.policy.model), "") or role
-    samples = _samples(groups, model)
+    samples = _samples(groups, model, prompts_of)
     task, name = groups[0].task or "task", f"{role} ({groups[0].task})"
     ids = list(dict.fromkeys(group.problem_id for group in groups))
     identity = hashlib.sha256("\n".join([role, model, *ids]).encode()).hexdigest()[:22]
@@ -53,21 +63,27 @@ def inspect_log(role: str, groups: Sequence[RolloutGroup]) -> dict[str, Any]:
     }
 
 
-def _samples(groups: Sequence[RolloutGroup], model: str) -> list[dict[str, Any]]:
+def _samples(
+    groups: Sequence[RolloutGroup], model: str, prompts_of: Callable[[RolloutGroup], Prompts]
+) -> list[dict[str, Any]]:
     seen: dict[str, int] = {}
     samples = []
     for group in groups:
+        prompts = prompts_of(group)
         for rollout in group.rollouts:
             seen[group.problem_id] = seen.get(group.problem_id, 0) + 1
-            samples.append(_sample(group, rollout, seen[group.problem_id], model))
+            samples.append(_sample(group, rollout, prompts[rollout.rollout_id], seen[group.problem_id], model))
     return samples
 
 
-def _sample(group: RolloutGroup, rollout: Rollout, epoch: int, model: str) -> dict[str, Any]:
+def _sample(
+    group: RolloutGroup, rollout: Rollout, prompt: Sequence[Mapping[str, Any]] | None, epoch: int, model: str
+) -> dict[str, Any]:
     completion = rollout.completion
     reply = {"role": "assistant", "content": completion.text if completion else "", "source": "generate"}
     reason = _STOP_REASONS.get((completion.finish_reason if completion else None) or "", "unknown")
     answer = rollout.answer or ""
+    asked = [{**one, "source": "input"} for one in prompt or [{"role": "user", "content": group.problem_text}]]
     scores: dict[str, Any] = {
         name: {"value": value, "answer": answer}
         for name, value in {"r_total": rollout.r_total, **rollout.rewards.by_name()}.items()
@@ -79,9 +95,9 @@ def _sample(group: RolloutGroup, rollout: Rollout, epoch: int, model: str) -> di
         **_EMPTY,
         "id": group.problem_id,
         "epoch": epoch,
-        "input": group.problem_text,
+        "input": group.problem_text if prompt is None else asked,
         "target": group.ground_truth,
-        "messages": [{"role": "user", "content": group.problem_text, "source": "input"}, reply],
+        "messages": [*asked, reply],
         "output": {"model": model, "choices": [{"message": reply, "stop_reason": reason}]},
         "scores": scores,
         "metadata": {
@@ -89,6 +105,7 @@ def _sample(group: RolloutGroup, rollout: Rollout, epoch: int, model: str) -> di
             "outcome": rollout.outcome.value,
             "training_epoch": group.epoch,
             "rollout_id": rollout.rollout_id,
+            "repairs": rollout.repairs,
         },
     }
 

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from engine.storage.append_log import replace_file
 from grpo_training.environments.package import export_environment
 from grpo_training.export.formats import ENVIRONMENTS
 from grpo_training.export.inspect_log import inspect_log
+from grpo_training.export.sent_prompts import SentPrompts
 from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import read_groups
@@ -55,7 +56,8 @@ def export(arguments: argparse.Namespace) -> int:
         _write_rows(rows, output)
         count = len(rows)
     elif arguments.to == "hf-dataset":
-        rows = [row for group in _groups(arguments) for row in _rollout_rows(group)]
+        prompts = SentPrompts(arguments)
+        rows = [row for group in _groups(arguments) for row in _rollout_rows(group, prompts.of(group))]
         _save_folder(to_dataset(rows), output)
         count = len(rows)
     else:
@@ -77,12 +79,12 @@ def _trl_rows(arguments: argparse.Namespace) -> list[Row]:
         {
             "model_name_or_path": "none",
             "dataset_path": arguments.cache,
-            "prompts": arguments.prompts,
+            **({"prompts": arguments.prompts} if arguments.prompts else {}),
             "experiences_dir": arguments.experiences_dir,
             "experiences": "strip" if arguments.strip_experiences else "keep",
         }
     )
-    groups, report = read_groups(settings)
+    groups, report = read_groups(settings, as_sent=arguments.prompts is None)
     for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
         print(f"left out {count:6d}  {reason.partition(' (--')[0]}")
     if arguments.to == "trl-sft":
@@ -95,7 +97,7 @@ def _groups(arguments: argparse.Namespace) -> Iterator[RolloutGroup]:
         yield from (record for record in stored.records if isinstance(record, RolloutGroup))
 
 
-def _rollout_rows(group: RolloutGroup) -> Iterator[Row]:
+def _rollout_rows(group: RolloutGroup, prompts: Mapping[int, list[Row] | None]) -> Iterator[Row]:
     """One row per rollout; what a rollout lacks is None."""
     for rollout in group.rollouts:
         completion = rollout.completion
@@ -108,6 +110,7 @@ def _rollout_rows(group: RolloutGroup) -> Iterator[Row]:
             "epoch": group.epoch,
             "rollout_id": rollout.rollout_id,
             "model": completion.model if completion else None,
+            "prompt": prompts[rollout.rollout_id],
             "reply": completion.text if completion else None,
             "reasoning": completion.reasoning if completion else None,
             "answer": rollout.answer,
@@ -116,6 +119,7 @@ def _rollout_rows(group: RolloutGroup) -> Iterator[Row]:
             **rollout.rewards.by_name(),
             "outcome": rollout.outcome.value,
             "experience_ids": rollout.experience_ids,
+            "repairs": rollout.repairs,
         }
 
 
@@ -149,7 +153,8 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
             fix=f"Choose one: --role {next(iter(by_role), 'generator_1')}.",
         )
     [(role, groups)] = by_role.items()
-    log = inspect_log(role, groups)
+    prompts = SentPrompts(arguments)
+    log = inspect_log(role, groups, prompts.of)
     output: Path = arguments.output
     if not output.suffix:
         output.mkdir(parents=True, exist_ok=True)

@@ -52,6 +52,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     Raises:
         MissingInputError: a generator's cache is missing.
+        InputError: the fusions of a single generator have to be learned from.
     """
 
     kind = "critic"
@@ -66,6 +67,12 @@ class CriticLearner(Learner[list[Fusion]]):
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
         self.per_step = len(self._caches.names)
+        if self.per_step == 1 and settings.learn == "trial":
+            raise InputError(
+                f"--generators {settings.generators} cannot learn: the standard deviation of one fusion's reward is 0",
+                why="The critic learns from the fusions of a problem, one of each generator.",
+                fix="Fuse two or more generators, or pass --learn none to make the fusions only.",
+            )
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the fusions of earlier starts; those without a reward are made again."""
@@ -85,7 +92,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
-        if self.per_step == 1:
+        if self.per_step == 1 and self._settings.learn == "add":
             progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
         return self._caches.steps(progress, follow=self._settings.follow)
 

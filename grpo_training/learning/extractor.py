@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
-from engine.experience.proposals import families
-from engine.experience.state import EMPTY, BeginEvent, ChoiceRecord, GroupTrial, LibraryState
+from engine.experience.proposals import MENDABLE, families
+from engine.experience.state import BeginEvent, ChoiceRecord, GroupTrial, LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
 from engine.tasks.registry import task_named
@@ -163,7 +163,8 @@ class ExperienceExtractor:
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
 
-        A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
+        With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
+        mend. A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
         if not group.stats.triggered or self.is_recorded(step) or self.why_not_asked(step, group, state):
             return None
@@ -175,7 +176,12 @@ class ExperienceExtractor:
                 BySimilarity(_TRIED).choose(step.problem, 0, state.retired),
             )
         )
-        return await self._analyst.propose(step.problem, group.attempts, shown, tried)
+        proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)
+        # Against the state of the prompts, which is the same at every start. A run with --learn add asks once, as the
+        # runs did whose files it continues.
+        leaks_answer = task_named(step.problem.task).leaks_answer
+        refused = await asyncio.to_thread(self.library.review, state, proposal.operations, step.problem, leaks_answer)
+        return await self._analyst.amend(proposal, [one for one in refused if one.reason in MENDABLE])
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """Record the step and apply the valid operations of its proposal to the library."""
@@ -198,17 +204,19 @@ class ExperienceExtractor:
 
 
 class NoExtractor(ExperienceExtractor):
-    """Extracts nothing: no prompt has experiences, the analyst is not asked, and the library is not written."""
+    """Extracts nothing: the analyst is not asked, and the library is used as it is and not written."""
 
     learns = False
 
     def begin(self) -> LibraryState:
-        """No experiences."""
-        return EMPTY
+        """The library as it is."""
+        return self.library.state
 
     def notes(self) -> list[str]:
         """What this means for the run."""
-        return ["Only rollouts are collected: no library, no analyst (--learn none)"]
+        count = len(self.library.state.for_prompts)
+        used = f"the {count} experiences of the library are used as they are" if count else "the library is empty"
+        return [f"Only rollouts are collected, and {used} (--learn none)"]
 
     def is_recorded(self, step: Step) -> bool:
         """Nothing is recorded."""
@@ -219,5 +227,5 @@ class NoExtractor(ExperienceExtractor):
         return None
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
-        """The same empty library."""
-        return StepResult(step.problem.id, step.epoch, EMPTY, (), ())
+        """The same library."""
+        return StepResult(step.problem.id, step.epoch, self.library.state, (), ())

@@ -6,12 +6,14 @@ import asyncio
 import hashlib
 import random
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from agents.generator import prompt_hash
+from engine.abilities import RemarksOnProblems
 from engine.api_manager import GENERATORS
+from engine.errors import InputError
 from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
@@ -68,13 +70,18 @@ class GeneratorLearner(Learner[RolloutGroup]):
     """Generator: its steps are the problems of a dataset, once per epoch.
 
     Raises:
-        InputError: the dataset cannot be read or scored.
+        InputError: the dataset cannot be read or scored, or a single rollout has to be learned from.
     """
 
     kind = "generator"
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self._role, self._store, self._settings = role, store, settings
+        if settings.rollouts == 1 and settings.learn == "trial":
+            raise InputError(
+                "--rollouts 1 cannot learn: the standard deviation of one reward is 0",
+                fix="Pass --rollouts 2 or more, or --learn none to collect answers only.",
+            )
         loaded = read_problems(settings)
         problems, self._note = loaded.problems, loaded.note
         self._tested: list[Problem] = []
@@ -113,9 +120,17 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(f"Run: {self._settings.run}, in {shown_path(run_folder(self._settings.run).folder)}")
         if self._note:
             progress.note(f"{self._note} (--task or --compare changes this)")
-        if self._settings.rollouts == 1:
-            progress.note("With one rollout σ is 0 and a group has no halves: nothing is extracted or measured.")
+        for remark in self._remarks():
+            progress.note(remark)
         return self._steps
+
+    def _remarks(self) -> Iterator[str]:
+        if self._settings.rollouts == 1 and self._settings.learn == "add":
+            yield "With one rollout σ is 0: no experience is extracted."
+        for task in self.tasks:
+            if isinstance(task, RemarksOnProblems):
+                own = {step.problem.id: step.problem for step in self._steps if step.problem.task == task.name}
+                yield from task.remarks(list(own.values()))
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
         """Asks and scores, here or on the cluster of the run."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
 from engine.experience.library import StepResult
-from engine.experience.state import EMPTY, LibraryState
+from engine.experience.state import EMPTY, LibraryState, Refusal
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
@@ -41,11 +41,12 @@ class GroupProducer(Protocol[RecordT]):
 
 @dataclass(frozen=True)
 class _StepResult(Generic[RecordT]):
-    """A stored group and the analyst's proposal, or the fault that leaves the step open."""
+    """A stored group and the analyst's proposal, or why it was not asked, or the fault that leaves the step open."""
 
     group: ScoredGroup[RecordT] | None
     proposal: Proposal | None = None
     fault: Fault | None = None
+    not_asked: str = ""
 
 
 @dataclass
@@ -102,7 +103,10 @@ class LearningLoop(Generic[RecordT]):
     def summary_rows(self) -> list[Row]:
         """Rows of the final table: library, effect, open steps; as details repairs and ranges of the rewards."""
         state = self.extractor.library.state
-        library = [Row("library", f"{len(state.experiences)} experiences (version {state.version})"), *_trial_rows(state)]
+        library = [
+            Row("library", f"{len(state.experiences)} experiences (version {state.version})"),
+            *_trial_rows(state),
+        ]
         rows = [
             *(library if self.extractor.learns else []),
             Row("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}", is_detail=True),
@@ -141,7 +145,7 @@ class LearningLoop(Generic[RecordT]):
         proposal = await self.extractor.propose(step, group, state)
         if proposal is not None and proposal.outcome is Outcome.INFRA_FAULT:
             return _StepResult(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
-        return _StepResult(group, proposal)
+        return _StepResult(group, proposal, not_asked=reason)
 
     async def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
         group = result.group
@@ -155,10 +159,8 @@ class LearningLoop(Generic[RecordT]):
         line = LibraryLine(
             problem_id=step.problem.id,
             saved=[_saved(operation) for operation in recorded.applied],
-            refused=[
-                f"{refusal.reason}: {refusal.operation.content or refusal.operation.id}" for refusal in recorded.refused
-            ],
-            why_none=_why_none(group.stats.triggered, result.proposal, recorded) if self.extractor.learns else "",
+            refused=[_refusal(refusal) for refusal in recorded.refused],
+            why_none=_why_none(result, recorded) if group.stats.triggered and self.extractor.learns else "",
         )
         self.progress.ended(step.number, line, is_new=is_new)
         if self.tracking is not None and not group.is_kept:
@@ -224,12 +226,18 @@ async def _to_the_end(function: Callable[P, ReturnT], *args: P.args, **kwargs: P
         raise
 
 
-def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) -> str:
-    """Why a group that triggered has changed nothing and had nothing refused; empty for other groups."""
-    if not triggered or result.applied or result.refused:
+def _refusal(refusal: Refusal) -> str:
+    """A refusal as a sentence, with what it is about."""
+    about = f'"{refusal.operation.content}"' if refusal.operation.content else refusal.operation.id or "an operation"
+    return f"{about}: {refusal.message or refusal.reason.replace('_', ' ')}"
+
+
+def _why_none(step: _StepResult[RecordT], recorded: StepResult) -> str:
+    """Why a group that triggered has changed nothing; empty if it has, or if operations were refused."""
+    if recorded.applied or recorded.refused:
         return ""
-    if proposal is None:
-        return "an earlier start has recorded this group"
-    if proposal.fault is not None:
-        return f"the analyst's reply cannot be used ({proposal.fault.message or proposal.fault.kind})"
+    if step.proposal is None:
+        return step.not_asked or "an earlier start has recorded this group"
+    if step.proposal.fault is not None:
+        return f"the analyst's reply cannot be used ({step.proposal.fault.message or step.proposal.fault.kind})"
     return "the analyst proposed no change to the library"

@@ -64,7 +64,7 @@ class LearnerSettings(ExtractionSettings):
         "trial",
         description="trial: each matching experience stands in one of a group's two prompts, by lot, so that its "
         "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured; none: "
-        "rollouts are collected, without a library and without an analyst",
+        "rollouts are collected, the analyst is not asked, and the library is used as it is",
     )
     select: Literal["all", "text", "random"] | None = Field(
         None,
@@ -98,12 +98,12 @@ class LearnerSettings(ExtractionSettings):
     @property
     def selected_by(self) -> Literal["all", "text", "random"]:
         """How experiences are selected, without a selector."""
-        return self.select or ("text" if self.learn == "trial" else "all")
+        return self.select or ("all" if self.learn == "add" else "text")
 
     @property
     def library_capacity(self) -> int:
         """The maximum of experiences of the library."""
-        return self.capacity or (256 if self.learn == "trial" else 64)
+        return self.capacity or (64 if self.learn == "add" else 256)
 
     def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Results that do not name a way of learning were made without trials."""
@@ -181,7 +181,7 @@ class GeneratorSettings(LearnerSettings):
     @model_validator(mode="after")
     def _gate_has_a_library(self) -> Self:
         if self.gate and self.learn == "none":
-            raise ValueError("--gate tests a library, and with --learn none there is none")
+            raise ValueError("--gate tests what a run has learned, and with --learn none it learns nothing")
         return self
 
     @classmethod

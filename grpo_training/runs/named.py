@@ -106,6 +106,20 @@ def found_run(name: str | None) -> RunFolder:
     return known[0]
 
 
+def places(run: str | None, cache: Path | None, experiences: Path | None) -> tuple[Path, Path]:
+    """Cache and libraries of a run, by default of the newest; or the given folders.
+
+    Raises:
+        InputError, MissingInputError: as :func:`found_run`, and both a name and folders were given.
+    """
+    if cache is None and experiences is None:
+        found = found_run(run)
+        return found.cache, found.experiences
+    if run is not None:
+        raise InputError("--run and --cache-dir or --experiences-dir exclude each other")
+    return cache or unnamed_run().cache, experiences or (libraries_of(cache) if cache else unnamed_run().experiences)
+
+
 def automatic_name(dataset: str, model: str) -> str:
     """The name of a run that has none: another dataset or model is another run."""
     path = Path(dataset)

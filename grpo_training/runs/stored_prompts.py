@@ -22,7 +22,11 @@ OTHER_PROMPT = "groups: their prompt differs from that of the templates, so off-
 UNKNOWN_PROMPT = "groups: the hash of their prompt is not recorded: stored log-probs are not used"
 
 
-class ExperiencesNotFoundError(LookupError):
+class PromptNotFoundError(LookupError):
+    """The prompt that was sent cannot be told; the message says why."""
+
+
+class ExperiencesNotFoundError(PromptNotFoundError):
     """The experiences of a prompt are in no readable library; the message says why."""
 
 
@@ -38,14 +42,16 @@ class StoredPrompts:
     """Renders the prompts of stored groups.
 
     Args:
-        style: the prompt style.
+        style: the prompt style. None: the one in which each prompt was sent; for records without the hash of their
+            prompt, ``full``.
         experiences_dir: folder of the libraries and their logs.
     """
 
-    def __init__(self, style: str, experiences_dir: Path) -> None:
+    def __init__(self, style: str | None, experiences_dir: Path) -> None:
         self._style, self._experiences_dir = style, experiences_dir
         self._libraries: dict[str, ExperienceLibrary] = {}
         self._unknown_hashes: set[tuple[str, str]] = set()
+        self._styles: dict[tuple[str, str], str | None] = {}
 
     def render(self, group: RolloutGroup, *, with_experiences: bool) -> StoredPrompt:
         """The prompt of a group.
@@ -56,31 +62,44 @@ class StoredPrompts:
 
         Raises:
             ExperiencesNotFoundError: the experiences cannot be found.
+            PromptNotFoundError: no style is given, and the templates have changed since the prompt was sent.
             InputError: the group's task is not known, or its problem is not one of that task.
         """
         task = task_named(group.task)
+        style = self._style or self._sent_style(group, task)
         experiences = self.experiences(group) if with_experiences else ()
         problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
-        messages = generator_messages(task, problem, experiences, self._style)
-        return StoredPrompt(messages, self._difference(group, task, with_experiences))
+        messages = generator_messages(task, problem, experiences, style)
+        return StoredPrompt(messages, self._difference(group, task, style, with_experiences))
 
     def advice(self) -> list[str]:
         """Advice on prompts that differ: the style that they were sent in, if it is known."""
         styles = {
             hash_asked: style
             for hash_asked, name in sorted(self._unknown_hashes)
-            for style in prompt_styles()
-            if prompt_hash(task_named(name), style) == hash_asked
+            if (style := _style_with_hash(task_named(name), hash_asked))
         }
         known = [f"Prompts were sent in the style {style!r}: pass --prompts {style}." for style in set(styles.values())]
         unknown = [one for one, _ in sorted(self._unknown_hashes) if one not in styles]
         return known + [f"No prompt style has the hash {one}: the templates have changed since." for one in unknown]
 
-    def _difference(self, group: RolloutGroup, task: Task, with_experiences: bool) -> str:
+    def _sent_style(self, group: RolloutGroup, task: Task) -> str:
+        asked = group.policy.prompt_hash if group.policy else ""
+        if not asked:
+            return "full"
+        key = (asked, group.task)
+        if key not in self._styles:
+            self._styles[key] = _style_with_hash(task, asked)
+        style = self._styles[key]
+        if style is None:
+            raise PromptNotFoundError(f"no prompt style has the hash {asked}: the templates have changed since")
+        return style
+
+    def _difference(self, group: RolloutGroup, task: Task, style: str, with_experiences: bool) -> str:
         asked = group.policy.prompt_hash if group.policy else ""
         if not asked:
             return UNKNOWN_PROMPT
-        if asked != prompt_hash(task, self._style):
+        if asked != prompt_hash(task, style):
             self._unknown_hashes.add((asked, group.task))
             return OTHER_PROMPT
         return STRIPPED if group.rollouts[0].experience_ids and not with_experiences else ""
@@ -114,3 +133,7 @@ class StoredPrompts:
             path = self._experiences_dir / f"{name}_experiences.json"
             self._libraries[name] = ExperienceLibrary(path, prefix, read_only=True)
         return self._libraries[name]
+
+
+def _style_with_hash(task: Task, asked: str) -> str | None:
+    return next((style for style in prompt_styles() if prompt_hash(task, style) == asked), None)

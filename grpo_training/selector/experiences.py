@@ -17,6 +17,7 @@ from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Experience, Fusion, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import in_problem_order, read
+from grpo_training.runs.named import places
 from grpo_training.selector.data.embeddings import Array, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import parts_of
 from grpo_training.selector.model.checkpoint import load_model
@@ -82,8 +83,9 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
     A query is a problem, its shots are experiences, and the score of a sequence is the mean reward of the rollouts
     whose prompts had these experiences in this order.
     """
-    scores, texts = _scores(settings.cache_dir, settings.role)
-    known, in_use = texts_of_library(settings.experiences_dir, settings.role)
+    cache, libraries = places(settings.run, settings.cache_dir, settings.experiences_dir)
+    scores, texts = _scores(cache, settings.role)
+    known, in_use = texts_of_library(libraries, settings.role)
     order = list(known)
     place = {name: number for number, name in enumerate(order)}
     live = [place[name] for name in in_use]

@@ -287,8 +287,9 @@ class ExperiencesSettings(StepSettings):
     role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
         "generator_1", description="whose rollouts and library are read"
     )
-    cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="directory of the rollouts")
-    experiences_dir: Path = Field(WORKING_DIR / "data/grpo_experiences", description="directory of the libraries")
+    run: str | None = Field(None, description="name of the run (default: the newest)")
+    cache_dir: Path | None = Field(None, description="directory of the rollouts, without a run")
+    experiences_dir: Path | None = Field(None, description="directory of the libraries, without a run")
     embedding_model: str = Field(
         "hashing", description="hashing, hashing:DIMENSIONS, or a model of sentence-transformers: hub name or folder"
     )

@@ -1,7 +1,8 @@
 import json
 
 from agents.analyst import Attempt, ExperienceAnalyst
-from engine.records import Experience, Outcome, Problem
+from engine.experience.state import Refusal
+from engine.records import Experience, Operation, Outcome, Problem
 from tests.support.scripted_client import ScriptedClient
 
 PROBLEM = Problem(id="p1", text="How many apples?", answer="12")
@@ -66,3 +67,53 @@ async def test_a_failed_call_leaves_the_lesson_open():
         proposal = await analyst(ScriptedClient(*replies)).propose(PROBLEM, ATTEMPTS, [])
         assert proposal.outcome is Outcome.INFRA_FAULT
         assert proposal.fault.kind == "http_503"
+
+
+LONG = "Read every word " * 20
+TWO = {"operations": [{"op": "add", "content": "Check units."}, {"op": "add", "content": LONG, "category": "reading"}]}
+
+
+def refusal(content=LONG):
+    operation = Operation(op="add", content=content, category="reading")
+    return Refusal(operation=operation, reason="too_many_words", message="60 words; at most 32 are allowed.")
+
+
+async def amended(*replies):
+    client = ScriptedClient(json.dumps(TWO), *replies)
+    one = analyst(client)
+    proposal = await one.propose(PROBLEM, ATTEMPTS, [])
+    return await one.amend(proposal, [refusal()]), client
+
+
+async def test_refused_operations_are_replaced_by_those_of_a_second_reply():
+    proposal, client = await amended('{"operations": [{"op": "add", "content": "Read twice.", "category": "reading"}]}')
+    assert [item.content for item in proposal.operations] == ["Check units.", "Read twice."]
+    (first, _), (second, _) = client.asked
+    assert second.messages[:-2] == first.messages
+    assert json.loads(second.messages[-2].content) == TWO
+    assert f'- add: "{LONG}": 60 words; at most 32 are allowed.' in second.messages[-1].content
+    assert "Check units." not in second.messages[-1].content
+    assert (second.purpose, second.json_schema, second.sampling) == (first.purpose, first.json_schema, first.sampling)
+
+
+async def test_a_second_reply_without_operations_changes_nothing():
+    for reply in ('{"operations": []}', "I would rather not."):
+        proposal, _ = await amended(reply)
+        assert [item.content for item in proposal.operations] == ["Check units.", LONG]
+
+
+async def test_a_second_reply_replaces_no_more_than_was_refused():
+    proposal, _ = await amended('{"operations": [{"op": "add", "content": "A b."}, {"op": "add", "content": "C d."}]}')
+    assert [item.content for item in proposal.operations] == ["Check units.", "A b."]
+
+
+async def test_a_second_request_that_fails_leaves_the_step_open():
+    proposal, _ = await amended(None)
+    assert proposal.outcome is Outcome.INFRA_FAULT
+
+
+async def test_nothing_refused_is_not_asked_again():
+    client = ScriptedClient(json.dumps(TWO))
+    proposal = await analyst(client).propose(PROBLEM, ATTEMPTS, [])
+    assert await analyst(client).amend(proposal, []) is proposal
+    assert len(client.asked) == 1

@@ -1,6 +1,6 @@
 import json
 
-from agents.critic import CriticAgent
+from agents.critic import CriticAgent, FusionInput
 from engine.records import Problem, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
@@ -13,7 +13,8 @@ PROBLEM = Problem(id="p1", text="Three crates hold four apples each. How many ap
 def scored(**changes):
     task = task_named("math")
     candidate = task.candidate_from_record(dict(SCAFFOLD, **changes), changes.get("final_answer", "12"), PROBLEM)
-    return RewardEvaluator().score(task, PROBLEM, candidate)
+    scored = RewardEvaluator().score(task, PROBLEM, candidate)
+    return FusionInput(candidate, scored.answer, scored.answer_source)
 
 
 async def fuse(client, inputs):

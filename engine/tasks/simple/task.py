@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from engine.contract.datasets import Dataset
-from engine.errors import InputError
+from engine.errors import ConfigurationError, InputError
 from engine.reading.plugins import source_digest
-from engine.records import Candidate, Completion, Outcome, Problem
+from engine.records import AnswerSource, Candidate, Completion, Outcome, Problem
+from engine.statistics.groups import combine_rewards
 from engine.task import Measurement, Task
 from engine.tasks.registry import task_named
 from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
@@ -24,6 +26,9 @@ _MAX_CHARACTERS = 100_000
 
 NO_TRUTH = "(not given)"
 """What the analyst reads in place of a truth that is not known."""
+
+_SHOWN_ROW = 2000
+"""Characters of a row that the analyst reads in place of an answer."""
 
 _ROWS = 200
 """Rows to generate if no number is given."""
@@ -65,6 +70,12 @@ class SimpleTask(PlainTask):
         rows: the task's dataset, which has the name of the task: rows, or a function of their number.
         reward_weights: weights of the components; by default they count equally.
         instructions: the format of a reply, in place of the default text, which asks for ``<answer>`` tags.
+        right: when an answer counts as right: the name of a component, which has to be 1, or the least weighted reward
+            in (0, 1]. None: all components have to be 1.
+
+    Raises:
+        ConfigurationError: ``right`` is neither a component of ``reward_weights``, if these are given, nor such a
+            number.
     """
 
     def __init__(
@@ -76,10 +87,12 @@ class SimpleTask(PlainTask):
         rows: Iterable[Mapping[str, Any]] | Callable[[int], Iterable[Mapping[str, Any]]] = (),
         reward_weights: Mapping[str, float] = MappingProxyType({}),
         instructions: str = "",
+        right: str | float | None = None,
     ) -> None:
         self.name = name or getattr(reward, "__name__", "simple")
         self.reward_weights = reward_weights
         self._prompt, self._reward, self._rows, self._instructions = prompt, reward, rows, instructions
+        self._right = _checked_right(right, self.name, reward_weights)
         self.dataset_names = (self.name,) if rows else ()
 
     @property
@@ -119,20 +132,71 @@ class SimpleTask(PlainTask):
         """The reward of the answer; 0 if there is none."""
         if candidate.content is None:
             return Measurement(dict.fromkeys(self.reward_weights or ("r_ans",), 0.0), False)
-        return _measure(self._reward, candidate.content, self.reward_row(problem))
+        measured = _measure(self._reward, candidate.content, self.reward_row(problem))
+        if measured.is_correct is None or self._right is None:
+            return measured
+        if isinstance(self._right, str):
+            found = measured.components.get(self._right)
+            if found is None:
+                return _fault(f"the reward function returned no {self._right!r}, which says what is right", None)
+            return replace(measured, is_correct=math.isclose(found, 1))
+        total = combine_rewards(measured.components, self.reward_weights or dict.fromkeys(measured.components, 1.0))
+        is_correct = total is not None and (total >= self._right or math.isclose(total, self._right))
+        return replace(measured, is_correct=is_correct)
 
     def verifier(self) -> Mapping[str, Any]:
-        """A digest of the file of the reward function."""
-        return {**super().verifier(), "reward": source_digest([self._reward])}
+        """A digest of the file of the reward function, and what counts as right."""
+        right = {} if self._right is None else {"right": self._right}
+        return {**super().verifier(), "reward": source_digest([self._reward]), **right}
+
+    def remarks(self, problems: Sequence[Problem]) -> list[str]:
+        """What counts as right, and how many rows have no answer field."""
+        if isinstance(self._right, str):
+            rule = f"{self._right} is 1"
+        elif self._right is not None:
+            rule = f"its reward is at least {self._right:g}"
+        else:
+            rule = "each component of its reward is 1 (SimpleTask(..., right=...) changes this)"
+        found = [f"{self.name}: an answer counts as right if {rule}."]
+        without = sum(self._answer(problem) is None for problem in problems)
+        if without:
+            found.append(
+                f"{self.name}: {without} of {len(problems)} rows have no field {' or '.join(ANSWER_FIELDS)}; "
+                "the analyst reads the whole row in place of the right answer."
+            )
+        return found
 
     def truth(self, problem: Problem) -> str:
-        """The answer field of the row, if it has one."""
-        row = self.reward_row(problem)
-        return next((str(row[field]) for field in ANSWER_FIELDS if field in row), NO_TRUTH)
+        """The answer field of the row; without one, the row, which the reward function judges by."""
+        answer = self._answer(problem)
+        if answer is not None:
+            return answer
+        row = json.dumps(dict(self.reward_row(problem)), ensure_ascii=False)
+        return f"{NO_TRUTH}; the row that the reward is computed from: {row[:_SHOWN_ROW]}"
+
+    def gold_reply(self, problem: Problem) -> str | None:
+        """The answer field of the row in tags, if it has one."""
+        answer = self._answer(problem)
+        return None if answer is None else f"<answer>{answer}</answer>"
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
-        """Whether an experience gives away the answer field of the row."""
-        return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+        """Whether an experience gives away the answer field of the row; without one, a field that is not in the prompt.
+
+        The analyst has read the whole row then.
+        """
+        answer = self._answer(problem)
+        hidden = [answer] if answer is not None else self._hidden(problem)
+        return any(
+            super(SimpleTask, self).leaks_answer(content, problem.model_copy(update={"answer": one})) for one in hidden
+        )
+
+    def _answer(self, problem: Problem) -> str | None:
+        row = self.reward_row(problem)
+        return next((str(row[field]) for field in ANSWER_FIELDS if field in row), None)
+
+    def _hidden(self, problem: Problem) -> list[str]:
+        """The values of the row, also within lists and objects, that the prompt does not show."""
+        return [text for text in _values(dict(self.reward_row(problem))) if text.strip() and text not in problem.text]
 
     def reward_row(self, problem: Problem) -> Mapping[str, Any]:
         """The row that the problem was made of."""
@@ -163,6 +227,28 @@ class RewardTask(PlainTask):
         return _measure(self._reward, candidate.content, task_named(problem.task).reward_row(problem))
 
 
+def _checked_right(right: str | float | None, name: str, weights: Mapping[str, float]) -> str | float | None:
+    if isinstance(right, str):
+        if weights and right not in weights:
+            raise ConfigurationError(
+                f"Task {name!r}: right={right!r} is no component of reward_weights", fix=f"One of {', '.join(weights)}."
+            )
+        return right
+    if right is not None and not 0 < right <= 1:
+        raise ConfigurationError(f"Task {name!r}: right={right!r} is no reward in (0, 1]")
+    return right
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _values(one)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
 def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement:
     """Call a reward function. A number becomes the component ``r_ans``."""
     try:
@@ -179,5 +265,6 @@ def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement
     return Measurement(components, is_correct, answer, "stated")
 
 
-def _fault(why: str, answer: str) -> Measurement:
-    return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail={"why": why[:300]})
+def _fault(why: str, answer: str | None) -> Measurement:
+    source: AnswerSource = "none" if answer is None else "stated"
+    return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail={"why": why[:300]})

@@ -1,4 +1,4 @@
-"""The work on one fusion: a generator's candidates are scored again and fused, and the fusion is scored.
+"""The work on one fusion: a generator's candidates are read from its cache and fused, and the fusion is scored.
 
 It runs in the command's process, or on a cluster.
 """
@@ -10,9 +10,9 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from agents.critic import CriticAgent, FusedCandidate, critic_template
+from agents.critic import CriticAgent, FusedCandidate, FusionInput, critic_template
 from engine.records import Experience, Fault, Fusion, Half, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
-from engine.reward_evaluator import Baseline, Scored, fusion_baseline, task_total, unverified
+from engine.reward_evaluator import Baseline, Scored, fusion_baseline, measured_total, unverified
 from engine.tasks.registry import task_named
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import CriticSettings
@@ -61,7 +61,7 @@ class LocalFusions:
         inputs = await asyncio.to_thread(_read_inputs, self._session, problem, order.group)
         if isinstance(inputs, Fault):
             return inputs
-        fused = await self._agent.fuse(task, problem, order.generator, inputs.scored, order.experiences)
+        fused = await self._agent.fuse(task, problem, order.generator, inputs.inputs, order.experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
         score = await self._session.score(task, problem, fused.candidate, inputs.baseline)
@@ -111,23 +111,27 @@ def inputs_hash(group: RolloutGroup) -> str:
 
 @dataclass(frozen=True)
 class _Inputs:
-    scored: list[Scored]
+    inputs: list[FusionInput]
     baseline: Baseline | None
 
 
 def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _Inputs | Fault:
     """One generator's candidates as inputs of a fusion, and the baseline that the fusion is compared with.
 
-    They are scored again, so that inputs from any program and their fusion are measured in the same way.
+    Their rewards are those of their records. A rollout of a file without rewards is scored here.
     """
     task = task_named(problem.task)
     inputs, totals = [], []
     for rollout in group.rollouts:
-        stated = rollout.stated_answer if rollout.stated_answer is not None else rollout.answer
-        candidate = task.candidate_from_record(rollout.scaffold, stated, problem)
-        scored = session.evaluator.score(task, problem, candidate)
-        if scored.outcome is Outcome.INFRA_FAULT:
-            return unverified(scored)
-        inputs.append(scored)
-        totals.append(task_total(task, scored.rewards.by_name()) or 0.0)
-    return _Inputs(inputs, fusion_baseline([scored.answer for scored in inputs], totals, task.same_answer))
+        candidate = task.candidate_from_record(rollout.scaffold, rollout.given_answer, problem)
+        answer, source = rollout.answer, rollout.answer_source
+        total = measured_total(task, rollout.rewards, rollout.reward_detail)
+        if total is None:
+            scored = session.evaluator.score(task, problem, candidate)
+            if scored.outcome is Outcome.INFRA_FAULT:
+                return unverified(scored)
+            answer, source = scored.answer, scored.answer_source
+            total = measured_total(task, scored.rewards, scored.detail)
+        inputs.append(FusionInput(candidate, answer, source or ("none" if answer is None else "stated")))
+        totals.append(total or 0.0)
+    return _Inputs(inputs, fusion_baseline([one.answer for one in inputs], totals, task.same_answer))

@@ -14,7 +14,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, in_problem_order, read_each
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.named import libraries_of, load_tasks_of
-from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNotFoundError, StoredPrompts
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
@@ -28,6 +28,8 @@ NO_TEXT = "groups: the text of no reply is stored"
 NO_EXPERIENCES = "groups: the experiences of their prompt were not found (--experiences strip trains without any)"
 SINGLE = "groups: a single reply, whose advantage is 0"
 EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
+NO_PROMPT = "groups: the templates have changed since their prompt was sent"
+SECOND_REQUEST = "replies: to a second request, whose prompt is not stored"
 RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
 REASONING = "replies: stored with separate reasoning, which was put before the text in <think> tags"
 FUSIONS = "files: fusions of the critic, each of a different prompt, so they form no groups"
@@ -57,8 +59,13 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
     return without_unusable_logprobs(groups, settings, report), report
 
 
-def read_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], DropReport]:
-    """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored."""
+def read_groups(settings: GRPOTrainingConfig, *, as_sent: bool = False) -> tuple[list[TrainingGroup], DropReport]:
+    """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored.
+
+    Args:
+        settings: of a training.
+        as_sent: only prompts exactly as they were sent, in the style of their run in place of ``settings.prompts``.
+    """
     if settings.dataset_path is None:
         raise InputError("dataset_path is needed: the rollouts to train on, such as runs/NAME/cache")
     report = DropReport()
@@ -79,10 +86,13 @@ def read_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
         cache = source.path.parent
         if cache not in prompts:
             load_tasks_of(cache, given=settings.task)
-            prompts[cache] = StoredPrompts(settings.prompts, settings.experiences_dir or libraries_of(cache))
+            style = None if as_sent else settings.prompts
+            prompts[cache] = StoredPrompts(style, settings.experiences_dir or libraries_of(cache))
         groups += _read_cache(source, settings, prompts[cache], report)
     for advice in dict.fromkeys(text for one in prompts.values() for text in one.advice()):
         report.detail(advice)
+    if as_sent:
+        groups = [answered for group in groups if (answered := _to_first_request(group, report))]
     groups = [group for group in groups if _has_signal(group, settings, report)]
     return first_problems(groups, settings.max_problems), report
 
@@ -235,6 +245,10 @@ def _with_prompts(
             report.drop(NO_EXPERIENCES)
             report.detail(f"{group.generator_id or 'a generator'}: {error}")
             continue
+        except PromptNotFoundError as error:
+            report.drop(NO_PROMPT)
+            report.detail(f"{group.generator_id or 'a generator'}: {error}")
+            continue
         report.remark(prompt.difference, 1 if prompt.difference else 0)
         responses = plain.responses
         if prompt.difference:
@@ -258,7 +272,15 @@ def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
         truncated=completion is not None and completion.finish_reason == "length",
         token_ids=tuple(completion.token_ids) if completion and completion.token_ids else None,
         logprobs=tuple(logprobs) if logprobs and not is_second else None,
+        re_asked=is_second,
     )
+
+
+def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup | None:
+    """The group without replies to second requests; None if there are no others."""
+    first = tuple(response for response in group.responses if not response.re_asked)
+    report.drop(SECOND_REQUEST, len(group.responses) - len(first))
+    return replace(group, responses=first) if first else None
 
 
 def full_text(completion: Completion) -> str:

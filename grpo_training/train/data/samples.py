@@ -22,6 +22,7 @@ class TrainingResponse:
         truncated: the reply was truncated at its length limit, so it has no end-of-turn token.
         token_ids: the sampled ids, if the server returned them.
         logprobs: of each of ``token_ids``, in nats, if they may be used as those of the old policy.
+        re_asked: whether it answers a second request, after an unreadable reply, which no record holds.
     """
 
     text: str
@@ -30,6 +31,7 @@ class TrainingResponse:
     truncated: bool = False
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
+    re_asked: bool = False
 
 
 @dataclass(frozen=True)

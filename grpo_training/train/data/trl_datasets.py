@@ -29,8 +29,8 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
 
     Args:
         dataset_path: a file, or a folder that is searched.
-        reading: fields of ``GRPOTrainingConfig`` for reading rollouts: ``prompts``, ``experiences``,
-            ``experiences_dir``, ``max_problems``, ``zero_variance``.
+        reading: fields of ``GRPOTrainingConfig`` for reading rollouts: ``prompts`` (default: the style in which each
+            prompt was sent), ``experiences``, ``experiences_dir``, ``max_problems``, ``zero_variance``.
 
     Raises:
         MissingInputError: there is no such path.
@@ -43,7 +43,7 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
         placed = (one for file in prompt_files for one in placed_rows(file))
         return to_dataset([{**row, "prompt": _prompt(row, where)} for where, row in placed])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
-    groups, _ = read_groups(settings)
+    groups, _ = read_groups(settings, as_sent="prompts" not in reading)
     return to_dataset(prompt_only(groups))
 
 

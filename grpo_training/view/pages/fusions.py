@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ConfigurationError
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
-from engine.reward_evaluator import Baseline, fusion_baseline, task_total
+from engine.reward_evaluator import Baseline, fusion_baseline, measured_total
 from engine.storage.rollout_store import UnreadableLineError
 from engine.task import Task
 from grpo_training.view.data.file_index import lines_beside
@@ -75,7 +74,7 @@ def fusion_page(
     """
     problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
     task, truth = task_and_truth(problem)
-    rollouts = group.rollouts[:_MAX_INPUTS] if group is not None else []
+    rollouts = group.rollouts if group is not None else []
     totals = [_total(task, one) for one in rollouts]
     measured = [total for total in totals if total is not None]
     return FusionPage(
@@ -84,10 +83,13 @@ def fusion_page(
         truth=cut(truth, 4000),
         facts=_facts(fusion),
         result=_result(fusion, task, problem, folder, GroupSolver(solver), model),
-        inputs=[_input(one, total, fusion, task, problem) for one, total in zip(rollouts, totals, strict=True)],
+        inputs=[
+            _input(one, total, fusion, task, problem)
+            for one, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)
+        ],
         baseline=_baseline(task, rollouts, measured),
-        own=_own_total(task, fusion),
-        conflicts=_conflicts(task, rollouts, problem),
+        own=None if task is None else measured_total(task, fusion.rewards, fusion.reward_detail),
+        conflicts=_conflicts(task, rollouts[:_MAX_INPUTS], problem),
     )
 
 
@@ -98,21 +100,7 @@ def _baseline(task: Task | None, rollouts: Sequence[Rollout], totals: Sequence[f
 
 
 def _total(task: Task | None, one: Rollout) -> float | None:
-    if task is None:
-        return one.r_total
-    try:
-        return task_total(task, one.rewards.by_name())
-    except ConfigurationError:  # the record has components that the task does not know
-        return one.r_total
-
-
-def _own_total(task: Task | None, fusion: Fusion) -> float | None:
-    """The total without ``r_fusion``, by the weights of the task, as the inputs are compared."""
-    components = {name: value for name, value in fusion.rewards.by_name().items() if name != "r_fusion"}
-    try:
-        return None if task is None else task_total(task, components)
-    except ConfigurationError:
-        return None
+    return one.r_total if task is None else measured_total(task, one.rewards, one.reward_detail)
 
 
 def _conflicts(task: Task | None, rollouts: Sequence[Rollout], problem: Problem) -> list[str]:
@@ -123,8 +111,7 @@ def _conflicts(task: Task | None, rollouts: Sequence[Rollout], problem: Problem)
 
 
 def _candidate(task: Task, one: Rollout, problem: Problem) -> Candidate:
-    stated = one.stated_answer if one.stated_answer is not None else one.answer
-    return task.candidate_from_record(one.scaffold, stated, problem)
+    return task.candidate_from_record(one.scaffold, one.given_answer, problem)
 
 
 def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None, problem: Problem) -> InputView:

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from engine.errors import InputError, MissingInputError, TemplateError
+from engine.errors import ConfigurationError, InputError, MissingInputError, TemplateError
 from engine.records import Completion, Rewards, Rollout
 from engine.reward_evaluator import Baseline, RewardEvaluator
 from engine.tasks import registry
@@ -92,6 +92,54 @@ def test_components_of_any_name_are_weighted_and_stored():
     assert (scored.answer, scored.is_correct) == ("yes", False)
     rollout = Rollout(rollout_id=1, components=scored.rewards.components, r_total=scored.rewards.r_total)
     assert Rollout.model_validate_json(rollout.model_dump_json()).rewards == scored.rewards
+
+
+@table(
+    "right, text, expected",
+    [
+        (None, "yes", False),
+        ("exact", "yes", True),
+        ("exact", "no", False),
+        (0.875, "yes", True),  # (3 * 1 + 0.5) / 4
+        (0.88, "yes", False),
+        (0.125, "no", True),
+    ],
+)
+def test_a_task_says_what_counts_as_right(right, text, expected):
+    task = SimpleTask(
+        "Say {word}",
+        lambda text, row: {"exact": float(text == row["word"]), "short": 0.5},
+        name="own",
+        reward_weights={"exact": 3.0, "short": 1.0},
+        right=right,
+    )
+    assert score(task, {"word": "yes"}, text).is_correct is expected
+    assert ("right" in task.verifier()) == (right is not None)
+
+
+def test_what_counts_as_right_has_to_be_measured():
+    with pytest.raises(ConfigurationError, match="right='exakt' is no component"):
+        SimpleTask("{x}", lambda text, row: {"exact": 1.0}, reward_weights={"exact": 1.0}, right="exakt")
+    with pytest.raises(ConfigurationError, match="no reward in"):
+        SimpleTask("{x}", lambda text, row: 1.0, right=1.5)
+    scored = score(SimpleTask("{x}", lambda text, row: {"exact": 1.0}, right="exakt"), {"x": 1}, "t")
+    assert scored.outcome == "infra_fault"
+    assert "returned no 'exakt'" in scored.detail["why"]
+
+
+def test_rows_without_an_answer_are_named_and_the_analyst_reads_the_row():
+    task = SimpleTask("Sort {words}", lambda text, row: 1.0, name="own", right="r_ans")
+    bare = task.problem_from_row({"words": "b a", "sorted": ["queue-42b", "b"]}, "here")
+    full = task.problem_from_row({"words": "b a", "answer": "a b"}, "here")
+    first, second = task.remarks([bare, full, bare])
+    assert first == "own: an answer counts as right if r_ans is 1."
+    assert second.startswith("own: 2 of 3 rows have no field answer or ground_truth; ")
+    assert task.remarks([full]) == [first]
+    assert task.truth(full) == "a b"
+    assert '"sorted": ["queue-42b", "b"]' in task.truth(bare)
+    assert task.gold_reply(bare) is None
+    assert task.leaks_answer("The first line is always queue-42b.", bare)
+    assert not task.leaks_answer("Compare words from their first letter on.", bare)
 
 
 def test_without_weights_components_count_equally_and_a_number_is_r_ans():

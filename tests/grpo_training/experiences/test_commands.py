@@ -106,24 +106,91 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_narrow_terminal_texts_have_the_whole_width_and_ids_stay_in_one_piece(places, monkeypatch, run):
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setenv("TERM", "xterm")
+def on_terminal(monkeypatch, run, *words, columns=80, lines=24):
+    """What a terminal of a width and height shows, without colours; and what went through the pager."""
+    stream, pages = Terminal(), []
+    with monkeypatch.context() as patch:
+        for name, value in (("COLUMNS", columns), ("LINES", lines), ("TERM", "xterm")):
+            patch.setenv(name, str(value))
+        patch.setattr(sys, "stdout", stream)
+        patch.setattr("pydoc.pager", pages.append)
+        run(*words)
+    return [re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (stream.getvalue(), "".join(pages))]
+
+
+def with_long_text(places):
     long = PROBLEM.model_copy(update={"id": "quickstart-parallel_resistors-6f30b91cc8"})
     content = "When many words are needed to say something, say it below the other cells of the list, please."
     library = library_of(places, "generator_1", "G1")
     library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
-    for command in ("list", "history"):
-        stream = Terminal()
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", stream)
-            run(command, "--library", "generator_1")
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
-        lines = [line.strip() for line in plain.splitlines()]
-        assert max(map(len, lines)) <= 60
-        shown = " ".join(lines)
-        assert content in shown
-        assert long.id in shown
+    return long.id, content
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_terminal_lists_one_line_an_experience_and_show_has_the_whole_text(places, monkeypatch, run, columns):
+    _, content = with_long_text(places)
+    shown, _ = on_terminal(monkeypatch, run, "--library", "generator_1", columns=columns)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert [line.split()[0] for line in lines[2:]] == ["G1-001", "G1-002", "G1-003"]
+    assert content[:15] in lines[-1]
+    assert lines[-1].rstrip().endswith("…")
+    assert content in run("show", "g1-003").replace("\n", " ")
+
+
+def test_on_a_narrow_terminal_the_history_has_the_whole_width_and_ids_stay_in_one_piece(places, monkeypatch, run):
+    problem, content = with_long_text(places)
+    shown, _ = on_terminal(monkeypatch, run, "history", "--library", "generator_1", columns=60, lines=99)
+    lines = [line.strip() for line in shown.splitlines()]
+    assert max(map(len, lines)) <= 60
+    assert content in " ".join(lines)
+    assert problem in " ".join(lines)
+
+
+def test_a_list_that_is_higher_than_the_terminal_goes_through_the_pager(places, monkeypatch, run):
+    shown, paged = on_terminal(monkeypatch, run, lines=24)
+    assert PARITY in shown
+    assert paged == ""
+    shown, paged = on_terminal(monkeypatch, run, lines=4)
+    assert shown == ""
+    assert PARITY in paged
+
+
+def test_a_list_is_searched_and_sorted(places, run):
+    def ids(*words):
+        return re.findall(r"^  (G1-\d+|C-\d+)", run(*words), re.MULTILINE)
+
+    assert ids("--library", "generator_1", "--search", "si UNITS") == ["G1-002"]
+    assert ids("--search", "g1-001") == ["G1-001"]
+    assert ids("list", "--category", "Counting") == ["G1-001"]
+    assert ids("--library", "generator_1", "--sort", "new") == ["G1-002", "G1-001"]
+    assert ids("--library", "generator_1", "--sort", "used") == ["G1-001", "G1-002"]
+    assert "generator_1: 1 of 2 experiences" in run("--search", "parity")
+    found = json.loads(run("--json", "--search", "parity"))
+    assert [len(library["experiences"]) for library in found.values()] == [0, 1]
+
+
+def test_ids_are_found_in_any_case(run, places):
+    assert PARITY in run("show", "g1-001")
+    assert "G1-001 is pinned" in run("pin", "g1-001")
+
+
+def test_edits_by_hand_are_read_at_once_and_keep_their_ids(run, places):
+    path = places["experiences"] / "generator_1_experiences.json"
+    entries = json.loads(path.read_text())
+    entries[1] |= {"content": "Write the unit of each quantity first.", "id": "g1-002"}
+    entries.append({"content": "Draw the figure before any algebra."})
+    path.write_text(json.dumps(entries))
+    before = {file: file.read_bytes() for file in places["experiences"].iterdir()}
+    shown = run("list", "--library", "generator_1")
+    assert re.search(r"G1-001 .*Split by parity", shown)
+    assert re.search(r"G1-002 .*Write the unit of each", shown)
+    assert re.search(r"G1-003 .*Draw the figure", shown)
+    assert "Write the unit of each" in run("show", "G1-002")
+    assert "Draw the figure" in run("export", "--library", "generator_1")
+    assert {file: file.read_bytes() for file in places["experiences"].iterdir()} == before
+    run("pin", "G1-003")  # a command that writes records them
+    assert [one["id"] for one in json.loads(path.read_text())] == ["G1-001", "G1-002", "G1-003"]
 
 
 def test_options_may_stand_before_the_command(places, capsys):
@@ -154,7 +221,7 @@ def test_show_finds_fusions_and_deleted_experiences(run, places):
 def test_history_shows_what_was_refused_and_why(run):
     out = run("history", "--library", "generator_1")
     assert f"add G1-001 {PARITY}" in out
-    assert "refused (answer) add Expect 253 points.: The text holds the answer of its problem." in out
+    assert "refused add Expect 253 points.: The text holds the answer of its problem." in out
     assert "run-a begins" in out
 
 

@@ -16,7 +16,14 @@ QUESTION = "Where does invoice 7 go?"
 def improved():
     example = Problem(id="question", text="", answer="billing", task="answers")
     experience = Experience(id="G1-001", content=ADVICE, category="invoices", created_at="2026-11-24T00:00:00Z")
-    facts = {"sentence": "", "verdict": "adopted", "prompts": "full", "model": "m", "role": "generator_1", "dataset": "d"}
+    facts = {
+        "sentence": "",
+        "verdict": "adopted",
+        "prompts": "full",
+        "model": "m",
+        "role": "generator_1",
+        "dataset": "d",
+    }
     return Improved(Result(**facts, task="answers", example=example), [experience])
 
 

@@ -63,7 +63,7 @@ def test_mails_with_labels_are_answered_learned_from_fused_and_gated(tmp_path, c
     assert {one["r_total"] for one in rollouts} == {0.0, 1.0}
     assert all(one["is_correct"] == (one["r_total"] == 1.0) for one in rollouts)
     assert LESSON in (tmp_path / "experiences/generator_1_experiences.json").read_text()
-    start(tmp_path, critic, "--generators", "1", "--temperature", "0.5")
+    start(tmp_path, critic, "--generators", "1", "--learn", "none", "--temperature", "0.5")
     fusions = [json.loads(line) for line in (tmp_path / "cache/critic_results.jsonl").read_text().splitlines()]
     assert len(fusions) == 40
     start(tmp_path, gate, "--dataset", path, "--samples", 4)
@@ -98,7 +98,7 @@ def test_rows_say_how_they_are_compared(tmp_path):
         text = body["messages"][-1]["content"]
         return next(said for word, said in replies.items() if f"{word} " in text or f"{word}?" in text)
 
-    start(tmp_path, generator1, "--dataset", tmp_path / "rows.jsonl", "--rollouts", 1, reply=reply)
+    start(tmp_path, generator1, "--dataset", tmp_path / "rows.jsonl", "--rollouts", 1, "--learn", "none", reply=reply)
     colours, who, when = groups(tmp_path)
     assert colours["rollouts"][0]["is_correct"]
     assert when["rollouts"][0]["is_correct"]
@@ -113,3 +113,13 @@ def test_rows_whose_fields_are_not_clear_are_refused(tmp_path):
         start(tmp_path, generator1, "--dataset", tmp_path / "rows.jsonl")
     assert "--fields problem=NAME,answer=NAME" in str(raised.value)
     assert "The fields are a, b, c" in str(raised.value)
+
+
+def test_fusions_of_one_generator_are_refused_where_they_have_to_be_learned_from(tmp_path):
+    start(tmp_path, generator1, "--dataset", mails(tmp_path, 3), "--rollouts", 4)
+    with pytest.raises(InputError, match="--generators 1 cannot learn") as raised:
+        start(tmp_path, critic, "--generators", "1")
+    assert "--learn none" in raised.value.fix
+    assert not (tmp_path / "cache/critic_results.jsonl").exists()
+    start(tmp_path, critic, "--generators", "1", "--learn", "none")
+    assert len((tmp_path / "cache/critic_results.jsonl").read_text().splitlines()) == 3

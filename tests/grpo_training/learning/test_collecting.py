@@ -43,7 +43,7 @@ def test_rollouts_are_collected_and_nothing_is_learned(world, capsys):
     assert not any('"operations"' in prompt for prompt in system_prompts(world.app))
     assert not list(world.folder.glob("experiences/*_experiences*"))
     shown = capsys.readouterr().out
-    assert "Only rollouts are collected: no library, no analyst (--learn none)" in shown
+    assert "Only rollouts are collected, and the library is empty (--learn none)" in shown
     assert "an earlier start has recorded" not in shown
     asked = len(world.app["seen"])
     assert world(generator1, *world.dataset, "--learn", "none") == 0
@@ -52,7 +52,7 @@ def test_rollouts_are_collected_and_nothing_is_learned(world, capsys):
     assert not list(world.folder.glob("experiences/*_experiences*"))
 
 
-def test_a_library_that_is_there_is_neither_used_nor_changed(world):
+def test_a_library_that_is_there_is_used_and_not_changed(world, capsys):
     library = world.folder / "experiences/generator_1_experiences.json"
     library.parent.mkdir()
     text = "Count the sides of the figure one by one before the answer."
@@ -62,12 +62,13 @@ def test_a_library_that_is_there_is_neither_used_nor_changed(world):
     assert world(generator1, *world.dataset, "--learn", "none") == 0
     assert library.read_bytes() == before
     assert [path.name for path in library.parent.glob("*_experiences*")] == [library.name]
-    assert not any(text in json.dumps(seen.body) for seen in world.app["seen"])
+    assert all(text in json.dumps(seen.body) for seen in world.app["seen"])
+    assert "the 1 experiences of the library are used as they are" in capsys.readouterr().out
 
 
 def test_results_with_and_without_learning_are_not_mixed_and_a_gate_needs_a_library(world):
     assert world(generator1, *world.dataset, "--learn", "none") == 0
     with pytest.raises(InputError, match="learn"):
         world(generator1, *world.dataset)
-    with pytest.raises(InputError, match="--gate tests a library"):
+    with pytest.raises(InputError, match="--gate tests what a run has learned"):
         world(generator1, *world.dataset, "--learn", "none", "--gate")

@@ -49,7 +49,7 @@ def fuse(runs, folder, *flags):
         config = {"critic": {"api_key": "EMPTY", "base_url": url, "model": "m"}}
         (folder / "critic.json").write_text(json.dumps(config))
         places = ["--cache-dir", runs.cache, "--experiences-dir", runs.experiences]
-        words = ["--api-config", folder / "critic.json", "--tau", "9", "--generators", "1", *places, *flags]
+        words = ["--api-config", folder / "critic.json", "--learn", "none", "--generators", "1", *places, *flags]
         assert critic.main([str(word) for word in words]) == 0
     lines = (runs.cache / "critic_results.jsonl").read_text().splitlines()
     return [seen.body for seen in app["seen"]], [json.loads(line) for line in lines]

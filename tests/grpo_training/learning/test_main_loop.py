@@ -187,7 +187,7 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
             return world.generate(1, aime2024, "--max-problems", 3, "--verbose")
 
         def critic():
-            return world.criticise("--generators", "1", "--verbose")
+            return world.criticise("--generators", "1", "--learn", "add", "--verbose")
 
         if learner == "critic":
             assert world.generate(1, aime2024, "--max-problems", 3) == 0
@@ -466,7 +466,7 @@ def test_stored_fusions_of_other_rollouts_are_refused(files, aime2024, tmp_path)
         for number in (1, 2):
             world.generate(number, aime2024, "--max-problems", 3)
         assert world.criticise("--generators", "1,2") == 0
-        world.generate(2, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
+        world.generate(2, aime2024, "--max-problems", 3, "--rollouts", 2, "--fresh")
         with pytest.raises(InputError, match="other rollouts of generator_2"):
             world.criticise("--generators", "1,2")
         before = len(fusions_of(world))
@@ -507,7 +507,7 @@ def test_a_following_critic_notices_that_a_generator_was_restarted(files, aime20
         deadline = time.monotonic() + 60
         while len(fusions_of(world)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        world.generate(1, aime2024, "--max-problems", 3, "--rollouts", 1, "--fresh")
+        world.generate(1, aime2024, "--max-problems", 3, "--rollouts", 2, "--fresh")
         output, _ = critic.communicate(timeout=60)
     assert critic.returncode == 1, output
     assert "generator_1 was restarted with --fresh" in output

@@ -23,7 +23,7 @@ def run(tmp_path):
     def start(tracker, problems=4, command=generator1, role="generator_1"):
         places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
         data = ["--dataset", "quickstart", "--max-problems", str(problems), "--rollouts", "4"]
-        more = data if command is generator1 else ["--generators", "1"]
+        more = data if command is generator1 else ["--generators", "1", "--learn", "none"]
         with serve_in_thread(build_app(RecordedReplies(EXAMPLE_FILES))) as url:
             flags = ["--base-url", url, "--model", role, "--report-to", tracker]
             return command.main([*more, *places, *flags])

@@ -106,13 +106,23 @@ def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsy
     assert "learned on" not in capsys.readouterr().out
 
 
-def test_one_rollout_a_problem_measures_nothing_and_the_run_says_so(tmp_path, capsys):
+def test_one_rollout_a_problem_is_refused_or_only_collected(tmp_path):
     world = World(tmp_path, problems=4)
-    world.learn(rollouts=1)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "With one rollout σ is 0 and a group has no halves: nothing is extracted or measured." in said
-    assert all("trial" not in one for one in world.library().values())
+    with pytest.raises(InputError, match="--rollouts 1 cannot learn") as raised:
+        world.learn(rollouts=1)
+    assert "--learn none" in raised.value.fix
+    assert not world.cache.exists()
+    assert len(world.learn("--learn", "none", rollouts=1)) == 4
     assert world.analyst_bodies == []
+
+
+def test_without_learning_the_analyst_is_not_asked_and_the_library_is_used_as_it_is(tmp_path):
+    world = World(tmp_path, problems=4)
+    bodies = world.learn("--learn", "none")
+    assert world.analyst_bodies == []
+    assert all(HELPS in prompt(body) and HARMS in prompt(body) for body in bodies)
+    assert [one["id"] for one in world.library().values()] == [f"G1-{n:03d}" for n in range(1, len(WORDS) + 1)]
+    assert all("trial" not in one for one in world.library().values())
 
 
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
@@ -309,3 +319,50 @@ def test_the_pages_show_what_was_measured(tmp_path):
     # each group answered problems both with and without it
     assert shown["G1-001"].effect.paired.clusters == 60
     assert shown["G1-001"].effect.paired.value == pytest.approx(shown["G1-001"].measured.value, abs=1e-3)
+
+
+TOO_LONG = "When crates are counted, " + "look at the rows and at the columns, " * 6
+SHORT = "When crates are counted, look at rows and columns."
+
+
+def lengthy(body, index):
+    """An experience of too many words, and a shorter one when it is told so."""
+    content = SHORT if "at most 32 are allowed" in body["messages"][-1]["content"] else TOO_LONG
+    return json.dumps({"operations": [{"op": "add", "content": content, "category": "counting"}]})
+
+
+def test_the_analyst_is_told_why_it_was_refused_and_its_second_reply_is_used(tmp_path, capsys):
+    worlds = [World(tmp_path / name, problems=6) for name in ("one", "two")]
+    entries = worlds[0].path.read_text()
+    for world in worlds:
+        world.learn("--window", "1", analyst=lengthy)
+        assert SHORT in [one["content"] for one in world.library().values()]
+        asked = [len(body["messages"]) for body in world.analyst_bodies]
+        assert set(asked) == {2, 4}
+        again = next(body for body in world.analyst_bodies if len(body["messages"]) == 4)
+        assert again["messages"][:2] == world.analyst_bodies[0]["messages"]
+    said = capsys.readouterr().out
+    assert "too_many_words" not in said
+    texts = [[one["content"] for one in world.library().values()] for world in worlds]
+    assert texts[0] == texts[1]
+    for path in worlds[0].experiences.iterdir():
+        path.unlink()
+    worlds[0].path.write_text(entries)
+    assert worlds[0].learn("--window", "1", "--fresh", analyst=nothing) == []  # the journal has both replies
+    assert worlds[0].analyst_bodies == []
+    assert [one["content"] for one in worlds[0].library().values()] == texts[0]
+
+
+def test_no_second_request_where_it_cannot_help_or_experiences_are_not_on_trial(tmp_path):
+    world = World(tmp_path / "forbidden", problems=4)
+    library = ExperienceLibrary(world.path)
+    library.forbid("G1-003")
+    text = f"With {WORDS[2]}, write the unit beside it."
+    analyst = lambda body, index: json.dumps({"operations": [{"op": "add", "content": text}]})  # noqa: E731
+    world.learn(analyst=analyst)
+    assert {len(body["messages"]) for body in world.analyst_bodies} == {2}
+    world = World(tmp_path / "added", problems=4)
+    world.learn("--learn", "add", analyst=lengthy)
+    assert {len(body["messages"]) for body in world.analyst_bodies} == {2}
+    refused = [one.event.refused for one in ExperienceLibrary(world.path).history() if one.event.event == "step"]
+    assert any(one.reason == "too_many_words" for step in refused for one in step)

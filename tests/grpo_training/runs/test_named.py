@@ -8,10 +8,12 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from grpo_training import critic, generator1
+from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.export import __main__ as export
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs import named
 from grpo_training.runs import settings as run_settings
+from grpo_training.selector import __main__ as selector
 from grpo_training.show import __main__ as show
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -120,7 +122,7 @@ def test_a_task_of_a_file_is_known_to_later_commands_under_any_spelling_of_its_p
     assert export.main([str(word) for word in given]) == 0
     app = chat_app(lambda body, index: "red")
     with serve_in_thread(app) as url:
-        words = ["--base-url", url, "--model", "m", "--generators", "1", "--tau", "9"]
+        words = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]
         assert critic.main(words) == 0
     assert (folder / "runs/words-m/cache/critic_results.jsonl").stat().st_size
 
@@ -132,3 +134,45 @@ def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):
     for name in ("../a", "a/b", "", ".hidden", "x" * 101):
         with pytest.raises(InputError, match="cannot be the name of a run"):
             named.run_folder(name)
+
+
+LESSON = "Repeat the word in lower case."
+
+
+def with_library(folder, name):
+    """A run whose prompts have an experience; its task is one of a file, and has the name of the run."""
+    (folder / "own.py").write_text(TASK.replace("echo_of_a_file", name))
+    write(folder / "words.jsonl", ["red", "blue"])
+    libraries = folder / "runs" / name / "experiences"
+    libraries.mkdir(parents=True)
+    (libraries / "generator_1_experiences.json").write_text(json.dumps([{"id": "G1-001", "content": LESSON}]))
+    own = ("--dataset", folder / "words.jsonl", "--task", folder / "own.py:TASK", "--run", name, "--learn", "none")
+    generate(folder, *own, "--select", "all")
+
+
+def test_training_data_of_a_selector_are_those_of_a_run(folder, capsys):
+    pytest.importorskip("numpy")
+    with_library(folder, "first")
+    for flags in ([], ["--run", "first"]):
+        assert selector.main(["experiences", "--output-dir", str(folder / "out"), *flags]) == 0
+        assert "2 problems, 1 experiences" in capsys.readouterr().out
+    with pytest.raises(InputError, match="no run 'other'"):
+        selector.main(["experiences", "--run", "other"])
+    with pytest.raises(InputError, match="exclude each other"):
+        selector.main(["experiences", "--run", "first", "--cache-dir", str(folder)])
+
+
+def test_an_evaluation_of_a_run_has_its_library_and_its_task(folder):
+    with_library(folder, "second")
+    app = chat_app(lambda body, index: "red")
+    with serve_in_thread(app) as url:
+        asked = ["--base-url", url, "--model", "m", "--dataset", "words.jsonl", "--task", "second"]
+        asked += ["--num-samples", "2", "--k-values", "1"]
+        assert evaluate.main([*asked, "--run", "second"]) == 0
+        assert evaluate.main([*asked, "--output", "plain.json"]) == 0
+    with_lesson = [LESSON in str(seen.body["messages"]) for seen in app["seen"]]
+    assert (with_lesson.count(True), with_lesson.count(False)) == (2, 2)
+    figures = json.loads((folder / "runs/second/cache/evaluation_results.json").read_text())
+    assert figures != json.loads((folder / "plain.json").read_text())
+    with pytest.raises(InputError, match="--run and --experiences exclude each other"):
+        evaluate.main([*asked, "--run", "second", "--experiences", "x.json"])

@@ -26,7 +26,9 @@ def run(tmp_path_factory):
     with serve_in_thread(build_app(RecordedReplies(EXAMPLE_FILES))) as url:
         problems = ["--dataset", "quickstart", "--max-problems", "8", "--rollouts", "4"]
         assert generator1.main([*problems, *places, "--base-url", url, "--model", "generator_1"]) == 0
-        assert critic.main([*places, "--generators", "1", "--base-url", url, "--model", "critic"]) == 0
+        assert (
+            critic.main([*places, "--generators", "1", "--learn", "none", "--base-url", url, "--model", "critic"]) == 0
+        )
     return folder
 
 

@@ -1,0 +1,148 @@
+"""Every format writes the prompts that were sent, compared with the journal and with what a server received."""
+
+import hashlib
+import json
+import sqlite3
+
+import pytest
+
+from engine.llm.journal import request_keys
+from engine.records import ChatRequest, Message, RolloutGroup
+from engine.tasks.registry import task_named
+from grpo_training import generator1
+from grpo_training.export import __main__ as export
+from tests.support.fault_server import chat_app, serve_in_thread
+
+pytest.importorskip("datasets")
+TRL = ("trl-sft", "trl-dpo", "trl-kto", "trl-grpo")
+
+
+def digest(messages):
+    return hashlib.sha256(json.dumps([[one["role"], one["content"]] for one in messages]).encode()).hexdigest()[:20]
+
+
+def reply_to(body, index):
+    """A scaffold that names the prompt which it answers; one reply of a problem is unreadable at first."""
+    messages = body["messages"]
+    if body["model"] == "analyst":
+        lesson = f"When rows of books are counted, check {digest(messages)} first."
+        return json.dumps({"operations": [{"op": "add", "content": lesson, "category": "counting"}]})
+    if index == 0 and len(messages) == 2:
+        return "I would rather not."
+    question = messages[1]["content"]
+    number = next(n for n in range(2, 10) if f"{n} rows of" in question)
+    rule, answer = ("rows * each", number * 4) if index % 2 else ("rows + each", number + 4)
+    return json.dumps(
+        {
+            "target_variable": "books",
+            "knowns": {"rows": number, "each": 4},
+            "causal_graph": [{"cause": ["rows", "each"], "effect": "books", "rule": f"books = {rule}"}],
+            "computation_plan": [],
+            "problem_model": f"prompt {digest(messages)} sample {index}",
+            "final_answer": str(answer),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["full", "compact"])
+def run(request, tmp_path_factory):
+    """A run in a style, whose later prompts have experiences, in two halves."""
+    folder = tmp_path_factory.mktemp("run")
+    rows = [{"problem": f"A shelf holds {n} rows of 4 books. How many?", "answer": str(4 * n)} for n in range(2, 8)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    app = chat_app(reply_to)
+    with serve_in_thread(app) as url:
+        entry = {"api_key": "EMPTY", "base_url": url, "model": "m"}
+        (folder / "api.json").write_text(json.dumps({"generator_1": entry, "analyst": entry | {"model": "analyst"}}))
+        flags = ["--dataset", folder / "rows.jsonl", "--task", "math", "--rollouts", 8, "--window", 2]
+        places = ["--api-config", folder / "api.json", "--cache-dir", folder / "cache"]
+        places += ["--experiences-dir", folder / "experiences"]
+        assert generator1.main([*map(str, flags), *map(str, places), "--prompts", request.param]) == 0
+    return folder, [seen.body for seen in app["seen"]], request.param
+
+
+def exported(folder, form, *more):
+    output = folder / (
+        "out-" + form + "".join(more) + (".jsonl" if form in TRL else ".json" if form == "inspect" else "")
+    )
+    assert export.main([str(folder / "cache"), "--to", form, "--output", str(output), *more]) == 0
+    if form in TRL:
+        return [json.loads(line) for line in output.read_text().splitlines()]
+    if form == "inspect":
+        return json.loads(output.read_text())["samples"]
+    from datasets import load_from_disk
+
+    return list(load_from_disk(str(output)))
+
+
+def pairs(form, row):
+    """The prompt of a row, with each text that is written as a reply to it."""
+    if form == "inspect":
+        *prompt, reply = row["messages"]
+        assert row["input"] == prompt
+        return prompt, [reply["content"]]
+    if form == "hf-dataset":
+        return row["prompt"], [row["reply"]]
+    if form == "trl-grpo":
+        return row["prompt"], row["completions"]
+    return row["prompt"], [row[name][0]["content"] for name in ("completion", "chosen", "rejected") if name in row]
+
+
+@pytest.mark.parametrize("form", [*TRL, "hf-dataset", "inspect"])
+def test_exported_prompts_are_those_that_were_sent(run, form):
+    folder, bodies, _ = run
+    sent = {digest(body["messages"]) for body in bodies if body["model"] == "m"}
+    groups = [
+        RolloutGroup.model_validate_json(line)
+        for line in (folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()
+    ]
+    repairs = {one.completion.text: one.repairs for group in groups for one in group.rollouts}
+    sampling = groups[0].policy.sampling
+    with sqlite3.connect(folder / "cache/requests.sqlite") as journal:
+        stored = {json.loads(text)["text"]: key for key, text in journal.execute("SELECT key, completion FROM replies")}
+    prompts = set()
+    with_experiences = 0
+    for row in exported(folder, form):
+        prompt, replies = pairs(form, row)
+        prompts.add(digest(prompt))
+        messages = tuple(Message(role=one["role"], content=one["content"]) for one in prompt)
+        with_experiences += "check" in "".join(one.content for one in messages)
+        request = ChatRequest(
+            role="generator_1", messages=messages, sampling=sampling, json_schema=task_named("math").reply_schema
+        )
+        keys = request_keys(request, "m", {}, range(64))
+        for text in replies:
+            if "re_asked" in repairs[text]:  # the figures of all rollouts are written, with the first prompt
+                assert form in ("hf-dataset", "inspect")
+                continue
+            assert f"prompt {digest(prompt)}" in text
+            assert stored[text] in keys
+    assert ["re_asked"] in repairs.values()
+    assert prompts <= sent
+    assert len(prompts) > 6, "prompts of two halves"
+    assert with_experiences > 0
+
+
+def test_a_style_of_ones_own_choice_is_still_possible(run):
+    folder, _, style = run
+    chosen = {digest(row["prompt"]) for row in exported(folder, "trl-grpo", "--prompts", "full")}
+    sent = {digest(row["prompt"]) for row in exported(folder, "trl-grpo")}
+    assert chosen == sent if style == "full" else chosen.isdisjoint(sent)
+
+
+def test_prompts_of_changed_templates_are_left_out_and_named(run, tmp_path, capsys):
+    folder, *_ = run
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    lines = (folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    records[0]["policy"]["prompt_hash"] = "0" * 12
+    (cache / "generator_1_rollouts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    flags = [str(cache), "--experiences-dir", str(folder / "experiences")]
+    assert export.main([*flags, "--to", "trl-grpo", "--output", str(tmp_path / "rows.jsonl")]) == 0
+    assert "the templates have changed since their prompt was sent" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert records[0]["problem_id"] not in {row["problem_id"] for row in rows}
+    assert export.main([*flags, "--to", "inspect", "--output", str(tmp_path / "log.json")]) == 0
+    first = json.loads((tmp_path / "log.json").read_text())["samples"][0]
+    assert first["input"] == records[0]["problem_text"]

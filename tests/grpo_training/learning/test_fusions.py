@@ -1,0 +1,113 @@
+"""What a fusion adds to its inputs, with rewards worked out by hand."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agents.chat import Answer
+from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
+from engine.reward_evaluator import RewardEvaluator
+from engine.tasks.registry import task_named
+from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions
+from grpo_training.learning.groups.records import rollout_from
+from grpo_training.learning.settings import CriticSettings
+from grpo_training.view.data.fusions import summarise_fusion
+from grpo_training.view.pages.fusions import fusion_page
+from tests.support.scripted_client import ScriptedClient
+
+MATH = task_named("math")
+APPLES = Problem(id="p", text="Three crates hold four apples each. How many apples?", answer="12", task="math")
+SILENT = {
+    "target_variable": "apples",
+    "knowns": {"crates": 3, "each": 4},
+    "causal_graph": [{"cause": ["crates", "each"], "effect": "apples", "rule": "apples = crates * each"}],
+    "computation_plan": [],
+}
+"""Executes to 12 and states no answer. r_logic: no plan 0, causes 1, no answer to agree with 0, do() 1, so 1/2."""
+SUM = [{"cause": ["crates", "each"], "effect": "apples", "rule": "apples = crates + each"}]
+STATED = SILENT | {"final_answer": "12"}  # r_logic 3/4
+
+
+def stored_rollout(number, reply, opinion=None):
+    """A rollout as the generator stores it."""
+    completion = Completion(text=json.dumps(reply))
+    candidate = MATH.parse(completion, APPLES)
+    answer = Answer(Reply(sample_index=0, outcome=Outcome.OK, completion=completion), candidate)
+    return rollout_from(MATH, number, answer, RewardEvaluator().score(MATH, APPLES, candidate, opinion=opinion), [])
+
+
+def group_of(*rollouts):
+    return RolloutGroup(
+        problem_id="p",
+        problem_text=APPLES.text,
+        ground_truth="12",
+        rollouts=list(rollouts),
+        timestamp="2026-01-01T00:00:00+00:00",
+        generator_id="generator_1",
+        task="math",
+        format=1,
+    )
+
+
+async def fuse(group, *replies, opinion=None):
+    evaluator = RewardEvaluator(CriticSettings().reward_weights)
+
+    async def score(task, problem, candidate, baseline=None):
+        return evaluator.score(task, problem, candidate, opinion=opinion, baseline=baseline)
+
+    manager = SimpleNamespace(endpoint=lambda role: SimpleNamespace(model="m"))
+    session = SimpleNamespace(client=ScriptedClient(*replies), evaluator=evaluator, score=score, manager=manager)
+    return await LocalFusions(CriticSettings(), session).make(FusionOrder(APPLES, 0, "generator_1", group, (), "v"))
+
+
+async def test_inputs_count_as_they_were_stored():
+    """A copy of the best input adds nothing. The stated answer that the input lacks is not made up for it."""
+    wrong = stored_rollout(2, SILENT | {"causal_graph": SUM})  # 7: r_ans 0, structure 0.4 * (1/2, 1)
+    best = stored_rollout(1, SILENT)
+    assert (best.answer, best.answer_source, best.stated_answer) == ("12", "executed", None)
+    assert best.r_total == pytest.approx(0.5 + 0.25 * 0.5 + 0.25)  # 0.875
+    assert wrong.r_total == pytest.approx(0.25 * 0.2 + 0.25 * 0.4)  # 0.15
+    fusion = await fuse(group_of(best, wrong), json.dumps(SILENT))
+    assert fusion.merged == "model"
+    # best 0.875; two answers, one each: the first is the majority, 0.875
+    assert fusion.rewards.r_fusion == pytest.approx(0.5)
+    assert fusion.rewards.r_total == pytest.approx((1 + 0.5 + 1 + 0.5) / 4)
+
+
+async def test_an_answer_that_the_inputs_lack_is_worth_what_it_adds():
+    fusion = await fuse(group_of(stored_rollout(1, SILENT), stored_rollout(2, SILENT)), json.dumps(STATED))
+    assert fusion.merged == "structural"  # the merged scaffold has a plan and states 12: its total is 1
+    assert fusion.rewards.r_fusion == pytest.approx(0.5 + (1 - 0.875) / 2)
+
+
+@pytest.mark.parametrize("of_inputs", [None, 0.0, 1.0])
+@pytest.mark.parametrize("of_fusion", [None, 1.0])
+async def test_the_opinions_of_a_judge_are_left_out_on_both_sides(of_inputs, of_fusion):
+    inputs = group_of(stored_rollout(1, SILENT, of_inputs), stored_rollout(2, SILENT | {"causal_graph": SUM}))
+    fusion = await fuse(inputs, json.dumps(SILENT), opinion=of_fusion)
+    assert fusion.rewards.r_fusion == pytest.approx(0.5)
+    page = fusion_page(fusion, inputs, Path())
+    assert (page.own, page.baseline.best) == (pytest.approx(0.875), pytest.approx(0.875))
+
+
+async def test_the_list_of_fusions_and_the_page_of_one_agree():
+    inputs = group_of(
+        stored_rollout(1, SILENT), stored_rollout(2, SILENT | {"causal_graph": SUM}), stored_rollout(3, STATED)
+    )
+    fusion = await fuse(inputs, json.dumps(STATED))
+    page = fusion_page(fusion, inputs, Path())
+    assert [one.total for one in page.inputs] == [pytest.approx(total) for total in (0.875, 0.15, 0.9375)]
+    lead = ((page.own - page.baseline.best) + (page.own - page.baseline.majority)) / 2
+    assert lead == pytest.approx((0 + 0.9375 - (0.875 + 0.9375) / 2) / 2)
+    assert summarise_fusion(fusion, 1, 0, 1).added == pytest.approx(lead / 2)
+
+
+async def test_rollouts_of_a_file_without_rewards_are_scored_when_they_are_fused():
+    bare = stored_rollout(1, STATED).model_copy(
+        update={"r_ans": None, "r_logic": None, "r_graph": None, "r_total": None, "answer_source": None}
+    )
+    other = bare.model_copy(update={"scaffold": json.dumps(SILENT | {"causal_graph": SUM}), "answer": "7"})
+    fusion = await fuse(group_of(bare, other), json.dumps(STATED))
+    assert fusion.rewards.r_fusion == pytest.approx(0.5)

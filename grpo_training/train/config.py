@@ -32,7 +32,7 @@ _NOT_IN_FINGERPRINT = frozenset(
 _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
-        *("advantage_std", "rce_lr_ratio", "disable_dropout"),
+        *("advantage_std", "rce_lr_ratio", "disable_dropout", "sft_temperature"),
         *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
     }
 )
@@ -204,6 +204,12 @@ class GRPOTrainingConfig(ResumableSettings):
     teacher_traces: Path | None = Field(None, description="file of teacher traces; without it teacher-SFT is off")
     teacher_sft_weight: Weight = Field(0.3, description="weight of the teacher-SFT term")
     self_sft_weight: Weight = Field(0.2, description="weight of the self-SFT term: imitation of the best own replies")
+    sft_temperature: float = Field(
+        1.0,
+        gt=0,
+        le=2,
+        description="teacher-SFT and self-SFT divide logits by it, whatever the sampling temperature is",
+    )
     self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
     self_sft_min_reward: float = Field(0.8, description="minimum reward of an imitated reply")
     sft_schedule: Literal["constant", "linear", "chord"] = Field(

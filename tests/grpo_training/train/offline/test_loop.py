@@ -318,6 +318,44 @@ def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
     assert first["rows_without_gradient"] == 4  # of 8 rows the failures; the GRPO weight is 0
 
 
+def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypatch):
+    """It takes 1000 s, each step a few: what is left is said from the steps."""
+    now, score = [0.0], loop.score_reference
+
+    def slow(training):
+        now[0] += 1000.0 if loop.unscored(training) else 0.0
+        score(training)
+
+    def clock():
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr(loop, "score_reference", slow)
+    stream = io.StringIO()
+    config = settings(model, beta=0.1, num_train_epochs=4)
+    train_offline(config, good_and_bad(), [], [], tmp_path / "run", stream=stream, clock=clock)
+    assert now[0] > 1000
+    first = next(line for line in stream.getvalue().splitlines() if " 1/" in line)
+    minutes, seconds = first.rpartition("left ")[2].split(":")
+    assert 60 * int(minutes) + int(seconds) < 100
+
+
+def test_imitation_has_a_temperature_of_its_own(model, tmp_path):
+    """Teacher-SFT and self-SFT at the same one, whatever the run's is: the loss divides the logits by it."""
+    groups, teacher = good_and_bad(), [sample((30, 31, END), 1.0, 0.0, group="t", prompt=(2, 10, 3))]
+    found = {}
+    for temperature, given in ((1.0, {}), (0.5, {}), (1.0, {"sft_temperature": 0.5}), (0.5, {"sft_temperature": 0.5})):
+        config = settings(model, temperature=temperature, teacher_traces="t.jsonl", self_sft_weight=0.2, **given)
+        run = tmp_path / f"{temperature}-{len(given)}"
+        train(config, groups, run, teacher=teacher)
+        first = lines(run)[0]
+        found[temperature, len(given)] = first["loss/teacher_sft"], first["loss/self_sft"]
+    assert found[0.5, 0] == pytest.approx(found[1.0, 0], abs=1e-5)
+    assert found[0.5, 1] == pytest.approx(found[1.0, 1], abs=1e-5)
+    assert all(abs(a - b) > 1e-3 for a, b in zip(found[1.0, 0], found[1.0, 1], strict=True))
+    assert found[1.0, 0][0] == pytest.approx(-logps(load(model), teacher)[0] / 3, abs=1e-4)
+
+
 def test_chord_moves_weight_from_the_teacher_to_the_rewards(model, tmp_path):
     config = settings(
         model,

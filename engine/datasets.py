@@ -37,12 +37,13 @@ class LoadedDataset:
     """The problems of a dataset.
 
     ``dropped`` has (row's id, reason code, sentence) of each unusable row. ``note`` says what was found out about rows
-    that name no task.
+    that name no task; ``remark`` what a user should know about the scores.
     """
 
     problems: list[Problem]
     dropped: list[tuple[str, str, str]] = field(default_factory=list)
     note: str = ""
+    remark: str = ""
 
 
 def load_problems(
@@ -129,7 +130,8 @@ def load_dataset(
     if dataset.generate is not None:
         if task is not None and task is not owner:
             raise InputError(f"The dataset {name_or_path} belongs to the task {owner.name}, not to {task.name}")
-        return LoadedDataset(dataset.generate(max_problems))
+        problems = dataset.generate(max_problems)
+        return LoadedDataset(problems, remark=dataset.remark(problems))
     source, rows = _rows_of(dataset, name_or_path, folders)
     reader = _with_fields(_row_reader(owner, dataset) if task in (None, owner) else _row_reader(task), fields)
     return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)

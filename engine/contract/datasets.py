@@ -63,6 +63,7 @@ class Dataset:
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
         max_line_bytes: limit of a line of the file; None for the usual limit.
+        remark: what a user should know about the scores of these generated problems, if anything.
         families: the families of generated problems whose solutions are known; None if there are none.
     """
 
@@ -74,6 +75,7 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
+    remark: Callable[[Sequence[Problem]], str] = lambda problems: ""
     families: ProblemFamilies | None = None
 
 

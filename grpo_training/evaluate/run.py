@@ -90,8 +90,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     settings = files.run.resumed(settings)
     loaded = read_problems(settings)
     problems = loaded.problems
-    if loaded.note:
-        print(loaded.note)
+    for text in filter(None, (loaded.note, loaded.remark)):
+        print(text)
     lessons = _lessons(settings.experiences)
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):

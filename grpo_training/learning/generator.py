@@ -76,7 +76,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self._role, self._store, self._settings = role, store, settings
         loaded = read_problems(settings)
-        problems, self._note = loaded.problems, loaded.note
+        problems, self._note, self._remark = loaded.problems, loaded.note, loaded.remark
         self._tested: list[Problem] = []
         if settings.gate or settings.hold_out:
             problems, self._tested = split(problems, settings.dataset)
@@ -109,6 +109,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(f"Run: {self._settings.run}, in {shown_path(run_folder(self._settings.run).folder)}")
         if self._note:
             progress.note(f"{self._note} (--task or --compare changes this)")
+        if self._remark:
+            progress.note(self._remark)
         if self._settings.rollouts == 1:
             progress.note("With one rollout σ is 0 and a group has no halves: nothing is extracted or measured.")
         progress.restored(sum((step.problem.id, step.epoch) in self._done for step in self._steps))

@@ -237,7 +237,9 @@ class GRPOTrainingConfig(ResumableSettings):
     load_in_4bit: bool = Field(False, description="keep the base of the adapter in 4 bits, NF4 (needs bitsandbytes)")
     load_in_8bit: bool = Field(False, description="keep the base of the adapter in 8 bits (needs bitsandbytes)")
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
-    bf16: bool | None = Field(None, description="train in bfloat16; default: on a GPU that supports it")
+    bf16: bool | None = Field(
+        None, description="train in bfloat16; default: on a GPU that supports it, or a CPU with AVX512-BF16 or AMX"
+    )
     padding_free: bool = Field(
         False, description="put the rows of a micro-batch in one sequence instead of padding them (offline, sft)"
     )

@@ -12,10 +12,12 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
+from accelerate.state import AcceleratorState  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
+from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective  # noqa: E402
 from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
@@ -316,6 +318,43 @@ def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
     assert all(new > old for new, old in zip(logps(load(alone.merged), good), logps(before, good), strict=True))
     first = lines(tmp_path / "s")[0]
     assert first["rows_without_gradient"] == 4  # of 8 rows the failures; the GRPO weight is 0
+
+
+@pytest.fixture
+def new_precision():
+    """Accelerate keeps the precision of the process's first training; this forgets it, now and at the end."""
+
+    def forget():
+        AcceleratorState._reset_state(reset_partial_state=True)
+
+    yield forget
+    forget()
+
+
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_losses_in_bfloat16_are_those_in_float32(model, tmp_path, monkeypatch, new_precision, use_peft):
+    """Where the hardware has no bfloat16 it is emulated, with the same numbers."""
+    for module in (tokenizer, loading):
+        monkeypatch.setattr(module, "supports_bf16", lambda: True)
+    losses = {}
+    for bf16 in (False, True):
+        config = settings(
+            model,
+            bf16=bf16,
+            use_peft=use_peft,
+            grpo_weight=0.0,
+            self_sft_weight=1.0,
+            num_train_epochs=8,
+            learning_rate=1e-2,
+        )
+        run = tmp_path / str(bf16)
+        new_precision()
+        train(config, good_and_bad(), run)
+        losses[bf16] = [line["loss/self_sft"] for line in lines(run)]
+    assert losses[True] != losses[False]
+    assert losses[True] == pytest.approx(losses[False], rel=0.05)
+    assert losses[False][-1] < losses[False][0] - 0.1
+    assert losses[True][-1] < losses[True][0] - 0.1
 
 
 def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypatch):

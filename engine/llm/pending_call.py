@@ -59,6 +59,7 @@ class PendingCall:
     wasted_prompt_tokens: int = 0
     wasted_completion_tokens: int = 0
     latency_s: float = 0.0
+    first_sent_at: float | None = None
 
     @property
     def connection(self) -> EndpointConnection:

@@ -85,13 +85,12 @@ class RequestSender:
             none: the caller requests it separately.
         """
         call = PendingCall(pool, pool.pick(), request, samples)
-        started = self._clock()
         self.tally.pending += 1
         call.connection.health.load += len(call.samples)
         try:
             result = await self._attempt(call)
             if isinstance(result, RetryDecision):
-                result = await self._retried(call, result, started)
+                result = await self._retried(call, result)
             if not isinstance(result, RetryDecision):
                 return result
             return {} if result.parameter == "n" else call.failed(result)
@@ -99,9 +98,7 @@ class RequestSender:
             self.tally.pending -= 1
             call.connection.health.load -= len(call.samples)
 
-    async def _retried(
-        self, call: PendingCall, first: RetryDecision, started: float
-    ) -> dict[str, Reply] | RetryDecision:
+    async def _retried(self, call: PendingCall, first: RetryDecision) -> dict[str, Reply] | RetryDecision:
         """Repeat a failed attempt until it succeeds, may not be repeated, or attempts and time are used up."""
         made = [first]
 
@@ -112,7 +109,9 @@ class RequestSender:
             return await self._attempt(call)
 
         def wait_s(state: RetryCallState) -> float:
-            return self._wait_s(call, _failure(state), self._clock() - started)
+            # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
+            elapsed_s = 0.0 if call.first_sent_at is None else self._clock() - call.first_sent_at
+            return self._wait_s(call, _failure(state), elapsed_s)
 
         def tell(state: RetryCallState) -> None:
             if not self._moves(call):
@@ -314,6 +313,7 @@ class RequestSender:
         call.attempts += 1
         sent_at = self._clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
+        call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
         connection.health.sent(id(call), sent_at)
         result: ChatResponse | RetryDecision
         try:

@@ -47,7 +47,7 @@ from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
 from grpo_training.runs.named import found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems
+from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
 
 
@@ -93,8 +93,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     settings = files.run.resumed(settings)
     loaded = read_problems(settings)
     problems = loaded.problems
-    if loaded.note:
-        print(loaded.note)
+    for text in filter(None, (loaded.note, *remarks_on(problems))):
+        print(text)
     lessons = _lessons(settings.experiences)
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):

@@ -142,7 +142,7 @@ class Improved:
         return as_dicts(generator_messages(self._task, problem, chosen, self.result.prompts))
 
     def dspy_signature(self) -> Any:
-        """A signature of DSPy from ``question`` to ``answer``, with the static prompt as its instructions. Needs ``dspy``.
+        """A signature of DSPy from ``question`` to ``answer``: the static prompt is its instructions. Needs ``dspy``.
 
         DSPy states the question and the form of the answer in its own way, so the prompt is near to the one that was
         tested, but not equal to it.

@@ -6,12 +6,11 @@ import asyncio
 import hashlib
 import random
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from agents.generator import prompt_hash
-from engine.abilities import RemarksOnProblems
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from engine.experience.choice import ExperienceChoice
@@ -44,7 +43,7 @@ from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.named import in_own_run, run_folder
-from grpo_training.runs.problems import read_problems
+from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
 
 
@@ -120,17 +119,11 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(f"Run: {self._settings.run}, in {shown_path(run_folder(self._settings.run).folder)}")
         if self._note:
             progress.note(f"{self._note} (--task or --compare changes this)")
-        for remark in self._remarks():
+        if self._settings.rollouts == 1 and self._settings.learn == "add":
+            progress.note("With one rollout σ is 0: no experience is extracted.")
+        for remark in remarks_on(step.problem for step in self._steps):
             progress.note(remark)
         return self._steps
-
-    def _remarks(self) -> Iterator[str]:
-        if self._settings.rollouts == 1 and self._settings.learn == "add":
-            yield "With one rollout σ is 0: no experience is extracted."
-        for task in self.tasks:
-            if isinstance(task, RemarksOnProblems):
-                own = {step.problem.id: step.problem for step in self._steps if step.problem.task == task.name}
-                yield from task.remarks(list(own.values()))
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
         """Asks and scores, here or on the cluster of the run."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
+from engine.abilities import RemarksOnProblems
 from engine.datasets import LoadedDataset, load_dataset
-from engine.tasks.registry import check_verifiers, load_task
+from engine.records import Problem
+from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.rows import read_field_map
 
 
@@ -35,3 +38,16 @@ def read_problems(settings: ProblemSettings) -> LoadedDataset:
     )
     check_verifiers(loaded.problems)
     return loaded
+
+
+def remarks_on(problems: Iterable[Problem]) -> list[str]:
+    """What the tasks of the problems have to say about them before anything is paid for, in sentences."""
+    by_task: dict[str, dict[str, Problem]] = {}
+    for problem in problems:
+        by_task.setdefault(problem.task, {})[problem.id] = problem
+    found = []
+    for name, own in by_task.items():
+        task = task_named(name)
+        if isinstance(task, RemarksOnProblems):
+            found += task.remarks(list(own.values()))
+    return found

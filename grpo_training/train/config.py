@@ -37,7 +37,7 @@ _NOT_IN_FINGERPRINT = frozenset(
 _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
-        *("advantage_std", "rce_lr_ratio", "disable_dropout"),
+        *("advantage_std", "rce_lr_ratio", "disable_dropout", "sft_temperature"),
         *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
     }
 )
@@ -221,6 +221,12 @@ class GRPOTrainingConfig(ResumableSettings):
         description="weight of the self-SFT term: imitation of the best correct own replies (default: 0.2; 0 where "
         "reward or reward_settings pays)",
     )
+    sft_temperature: float = Field(
+        1.0,
+        gt=0,
+        le=2,
+        description="teacher-SFT and self-SFT divide logits by it, whatever the sampling temperature is",
+    )
     self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
     self_sft_min_reward: float = Field(
         0.8, description="minimum reward of an imitated reply whose correctness is not known"
@@ -250,7 +256,9 @@ class GRPOTrainingConfig(ResumableSettings):
     load_in_4bit: bool = Field(False, description="keep the base of the adapter in 4 bits, NF4 (needs bitsandbytes)")
     load_in_8bit: bool = Field(False, description="keep the base of the adapter in 8 bits (needs bitsandbytes)")
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
-    bf16: bool | None = Field(None, description="train in bfloat16; default: on a GPU that supports it")
+    bf16: bool | None = Field(
+        None, description="train in bfloat16; default: on a GPU that supports it, or a CPU with AVX512-BF16 or AMX"
+    )
     padding_free: bool = Field(
         False, description="put the rows of a micro-batch in one sequence instead of padding them (offline, sft)"
     )

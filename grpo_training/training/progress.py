@@ -77,6 +77,10 @@ class TrainingProgress:
     ) -> None:
         self._stack.close()
 
+    def steps_begin(self) -> None:
+        """Count the time of the steps from now: what came before them is not repeated."""
+        self._times = deque([(self._done, self._clock())], maxlen=_RATE_STEPS)
+
     def step_done(self, step: int, stage: str, figures: Mapping[str, Any]) -> None:
         """Show a finished step.
 

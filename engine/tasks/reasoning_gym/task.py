@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,9 @@ from engine.tasks.simple import NO_TRUTH, PlainTask
 
 SIZE, SEED = 100, 0
 """Of a dataset whose name gives none."""
+
+_FIXED, _LOOKED_AT, _MUCH = ("0", "1"), 8, 0.25
+"""Answers that are scored on the first problems of a dataset, and the mean score from which on a user is told."""
 
 _SCORER = PackageScorer("engine.tasks.reasoning_gym.scoring")
 _SCORE_LIMIT_S = 10.0
@@ -90,6 +94,28 @@ class ReasoningGymTask(PlainTask):
         score = min(1.0, max(0.0, result.value["score"]))
         return Measurement({"r_ans": score}, score >= 1.0, answer, "stated")
 
+    def remarks(self, problems: Sequence[Problem]) -> list[str]:
+        """Answers that are paid although they do not depend on the problem, a sentence for each generator."""
+        by_generator: dict[str, list[Problem]] = {}
+        for problem in problems:
+            by_generator.setdefault(problem.meta["family"], []).append(problem)
+        return [text for name, own in by_generator.items() if (text := self._fixed_answer(name, own[:_LOOKED_AT]))]
+
+    def _fixed_answer(self, generator: str, problems: Sequence[Problem]) -> str:
+        scores = {
+            answer: [self.evaluate(_fixed(answer), problem).components.get("r_ans") or 0.0 for problem in problems]
+            for answer in _FIXED
+        }
+        answer, paid = max(scores.items(), key=lambda item: fmean(item[1]))
+        if fmean(paid) < _MUCH:
+            return ""
+        right = sum(score >= 1.0 for score in paid)
+        return (
+            f"The answer {answer!r} to every problem of {generator} is paid {fmean(paid):.2f} on average, and is right "
+            f"in {right} of {len(paid)}: compare the model with that. Only a score of 1 counts as correct; r_ans is "
+            "the score itself."
+        )
+
     def verifier(self) -> Mapping[str, Any]:
         """The version of the package, whose scorers decide.
 
@@ -106,6 +132,10 @@ class ReasoningGymTask(PlainTask):
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the entry's answer."""
         return super().leaks_answer(content, problem.model_copy(update={"answer": self.truth(problem)}))
+
+
+def _fixed(answer: str) -> Candidate[str]:
+    return Candidate(Outcome.OK, stated_answer=answer, content=answer, text=answer)
 
 
 def _package() -> Any:

@@ -80,8 +80,8 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
 
 
 def uses_bf16(config: GRPOTrainingConfig) -> bool:
-    """Whether this run computes in bfloat16: ``bf16``, and if that is unset, on a GPU that supports it."""
-    return (torch.cuda.is_available() and supports_bf16()) if config.bf16 is None else config.bf16
+    """Whether this run computes in bfloat16: ``bf16``, and if that is unset, on a GPU or CPU that supports it."""
+    return supports_bf16() if config.bf16 is None else config.bf16
 
 
 def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:

@@ -95,6 +95,9 @@ def train_offline(
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(training, done):
                 progress.note(note)
+        score_reference(training)
+        if accelerator.is_main_process:
+            progress.steps_begin()
         stop = stack.enter_context(StopRequest())
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):

@@ -52,7 +52,7 @@ def objective(
         )
         return term.loss, {"loss/rce": term.loss, **term.metrics}
     if micro_batch.term == "teacher_sft":
-        logps_BC = training.logps(batch, temperature=1.0)
+        logps_BC = training.logps(batch, temperature=config.sft_temperature)
         term = sft_loss(logps_BC, batch.mask_BC, tokens=step_rows.teacher_tokens, phi=config.chord_phi)
         return weights.teacher_sft * term.loss, {"loss/teacher_sft": term.loss}
 
@@ -61,9 +61,12 @@ def objective(
     loss = weights.grpo * policy.loss
     metrics = {"loss/grpo": policy.loss, **policy.metrics, "entropy": entropy_BC.sum() / step_rows.scored.tokens}
     if any(micro_batch.in_self_sft):
+        sft_logps_BC = logps_BC
+        if config.sft_temperature != config.temperature:  # one more forward pass
+            sft_logps_BC = training.logps(batch, temperature=config.sft_temperature)
         in_self_sft_B1 = torch.tensor(micro_batch.in_self_sft, device=logps_BC.device).unsqueeze(1)
         term = sft_loss(
-            logps_BC, batch.mask_BC & in_self_sft_B1, tokens=step_rows.self_sft_tokens, phi=config.chord_phi
+            sft_logps_BC, batch.mask_BC & in_self_sft_B1, tokens=step_rows.self_sft_tokens, phi=config.chord_phi
         )
         loss = loss + weights.self_sft * term.loss
         metrics["loss/self_sft"] = term.loss

@@ -150,6 +150,7 @@ class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
                 batch.attention_mask_BT,
                 batch.completion_start_B,
                 batch.mask_BC,
+                temperature=self._settings.sft_temperature,
                 chunk_size=self._settings.logprob_chunk_size,
             )
         return sft_loss(logps_BC, batch.mask_BC, tokens=tokens, phi=self._settings.chord_phi)

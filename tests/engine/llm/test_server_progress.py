@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 
 from engine.llm import server_progress, trouble
 from engine.llm.cancellation import running_timeout
@@ -10,7 +11,8 @@ from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from engine.llm.wire.server_metrics import ServerMetrics, metrics_url, read_metrics
 from engine.records import Outcome, Sampling
-from tests.support.llm_client import ask, client_of, texts
+from tests.support.fault_server import chat_app
+from tests.support.llm_client import VirtualClock, answer, ask, client_of, texts
 from tests.support.slow_server import PAGE, SlowServer
 
 ONCE = RetryPolicy(attempts=1)
@@ -140,3 +142,22 @@ async def test_a_timeout_is_counted_anew_while_there_is_progress():
         async with running_timeout(0.1, lambda: began + 0.3 - loop.time()):
             await asyncio.sleep(5)
     assert 0.29 <= loop.time() - began < 2
+
+
+async def test_the_wait_for_a_slot_is_not_taken_from_the_time_for_retries():
+    """One request at a time, each of 200 s; the second, which has waited for as long, fails once."""
+    virtual, asked = VirtualClock(), []
+    app = chat_app(answer)
+
+    @web.middleware
+    async def slow(request, handler):
+        asked.append(await request.json())
+        virtual.now += 200.0
+        return web.Response(status=503) if len(asked) == 2 else await handler(request)
+
+    app.middlewares.append(slow)
+    options = {"retry": RetryPolicy(total_s=300.0), "clock": virtual.clock, "sleep": virtual.sleep}
+    async with client_of(app, endpoint={"max_concurrency": 1, "timeout_s": 60.0}, **options) as client:
+        replies = await asyncio.gather(client.sample(ask("first"), [0]), client.sample(ask("second"), [0]))
+    assert texts([reply for [reply] in replies]) == ["first/0", "second/0"]
+    assert len(asked) == 3

@@ -24,6 +24,7 @@ class OneExperiencePerStep:
     """An extractor whose library gains the experience ``G1-<step>`` with each step."""
 
     library = SimpleNamespace(notices=[])
+    learns = True
 
     def __init__(self):
         self.ids = []

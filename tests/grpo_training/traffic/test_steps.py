@@ -210,6 +210,21 @@ class TestGeneration:
         assert main([*check, "--scenarios-dir", str(tmp_path / "scenarios")]) == 1
         assert "its rows are of other files than those in" in capsys.readouterr().out
 
+    def test_the_horizon_is_a_setting_of_the_command(self, scenarios, generated, tmp_path):
+        """The first decision is the same one; twice as many seconds hold at least the queues of the first half."""
+        name, output = min(path.name for path in scenarios.iterdir()), tmp_path / "data"
+        words = ["generate", "--scenario", name, "--scenarios-dir", str(scenarios), "--output-dir", str(output)]
+        assert main([*words, "--max-decisions", "10", "--horizon", "40"]) == 0
+        assert main(["validate", "--dataset", str(output), "--horizon", "40"]) == 0
+        [far, *others] = read_rows(output / name / "grpo_dataset.json")
+        near = next(iter(read_rows(generated / name / "grpo_dataset.json")))
+        assert {row.horizon for row in (far, *others)} == {40}
+        assert near.horizon == 20
+        assert far.prompt == near.prompt
+        for branch in ("extend", "switch"):
+            after = getattr(far.branches, branch).queue_seconds, getattr(near.branches, branch).queue_seconds
+            assert after[0] >= after[1] > 0
+
     def test_a_dataset_of_another_horizon_is_named(self, generated, capsys):
         assert main(["validate", "--dataset", str(generated), "--horizon", "5"]) == 1
         assert "its horizon is 20 s, that of the others 5 s" in capsys.readouterr().out

@@ -36,3 +36,13 @@ def test_a_live_bar_on_a_terminal():
     assert "2/3" in shown
     assert "early" in shown
     assert "loss -0.0123  reward 0.500  beta 0.05" in shown
+
+
+def test_what_comes_before_the_steps_is_not_in_the_time_that_is_left():
+    """A minute of scoring, then steps of ten seconds: 61 of them are left."""
+    stream, times = io.StringIO(), iter([0.0, 60.0, 70.0, 70.0])
+    with TrainingProgress(62, stream=stream, clock=lambda: next(times)) as progress:
+        progress.steps_begin()
+        progress.step_done(1, "late", FIGURES)
+    assert "late 1/62" in stream.getvalue()
+    assert stream.getvalue().rstrip().endswith("left 10:10")

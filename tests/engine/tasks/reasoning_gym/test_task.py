@@ -3,7 +3,7 @@
 import pytest
 
 from agents.generator import generator_messages
-from engine.datasets import load_problems
+from engine.datasets import load_dataset, load_problems
 from engine.errors import InputError
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator
@@ -79,3 +79,34 @@ def test_every_generator(generator, tmp_path, monkeypatch):
         assert scored.outcome is not Outcome.INFRA_FAULT
         assert scored.rewards.r_total < 1.0 or generator in LENIENT
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_that_is_paid_whatever_the_problem_is_told():
+    loaded = load_dataset("reasoning_gym:letter_counting?size=20")
+    paid = [
+        RewardEvaluator().score(TASK, problem, TASK.parse(Completion(text="1"), problem))
+        for problem in loaded.problems[:8]
+    ]
+    mean, right = sum(one.rewards.r_total for one in paid) / 8, sum(one.is_correct for one in paid)
+    assert mean >= 0.25
+    [text] = TASK.remarks(loaded.problems)
+    assert f"The answer '1' to every problem of letter_counting is paid {mean:.2f} on average" in text
+    assert f"is right in {right} of 8" in text
+    assert TASK.remarks(load_dataset("reasoning_gym:products?size=20").problems) == []
+
+
+def test_a_part_of_a_point_is_not_correct():
+    [problem] = load_problems("reasoning_gym:rectangle_count?size=1")
+    truth = int(TASK.truth(problem))
+    near = score(problem, f"<answer>{truth + 1}</answer>")
+    assert 0 < near.rewards.r_total < 1
+    assert not near.is_correct
+    assert score(problem, f"<answer>{truth}</answer>").is_correct
+
+
+def test_the_compact_style_asks_for_the_result_alone_and_reads_it():
+    [problem] = load_problems("reasoning_gym:products?size=1")
+    system, user = generator_messages(TASK, problem, style="compact")
+    assert system.content == "Answer with the result only."
+    assert problem.text in user.content
+    assert score(problem, TASK.truth(problem)).is_correct

@@ -191,6 +191,17 @@ def test_bf16_on_a_machine_without_it(folder, monkeypatch):
     assert not loading.uses_bf16(settings(folder, bf16=None))
 
 
+@pytest.mark.parametrize(
+    ("avx512_bf16", "amx", "default"), [(False, False, False), (True, False, True), (False, True, True)]
+)
+def test_bf16_is_the_default_on_cpus_that_compute_it(folder, monkeypatch, avx512_bf16, amx, default):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    assert loading.uses_bf16(settings(folder, bf16=None)) is default
+    assert not loading.uses_bf16(settings(folder, bf16=False))
+
+
 def test_in_bf16_the_base_is_half_as_large_and_the_lora_stays_exact(folder, monkeypatch):
     for module in (tokenizer, loading):
         monkeypatch.setattr(module, "supports_bf16", lambda: True)

@@ -12,10 +12,12 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
+from accelerate.state import AcceleratorState  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
+from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective  # noqa: E402
 from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
@@ -316,6 +318,81 @@ def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
     assert all(new > old for new, old in zip(logps(load(alone.merged), good), logps(before, good), strict=True))
     first = lines(tmp_path / "s")[0]
     assert first["rows_without_gradient"] == 4  # of 8 rows the failures; the GRPO weight is 0
+
+
+@pytest.fixture
+def new_precision():
+    """Accelerate keeps the precision of the process's first training; this forgets it, now and at the end."""
+
+    def forget():
+        AcceleratorState._reset_state(reset_partial_state=True)
+
+    yield forget
+    forget()
+
+
+@pytest.mark.parametrize("use_peft", [True, False])
+def test_losses_in_bfloat16_are_those_in_float32(model, tmp_path, monkeypatch, new_precision, use_peft):
+    """Where the hardware has no bfloat16 it is emulated, with the same numbers."""
+    for module in (tokenizer, loading):
+        monkeypatch.setattr(module, "supports_bf16", lambda: True)
+    losses = {}
+    for bf16 in (False, True):
+        config = settings(
+            model,
+            bf16=bf16,
+            use_peft=use_peft,
+            grpo_weight=0.0,
+            self_sft_weight=1.0,
+            num_train_epochs=8,
+            learning_rate=1e-2,
+        )
+        run = tmp_path / str(bf16)
+        new_precision()
+        train(config, good_and_bad(), run)
+        losses[bf16] = [line["loss/self_sft"] for line in lines(run)]
+    assert losses[True] != losses[False]
+    assert losses[True] == pytest.approx(losses[False], rel=0.05)
+    assert losses[False][-1] < losses[False][0] - 0.1
+    assert losses[True][-1] < losses[True][0] - 0.1
+
+
+def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypatch):
+    """It takes 1000 s, each step a few: what is left is said from the steps."""
+    now, score = [0.0], loop.score_reference
+
+    def slow(training):
+        now[0] += 1000.0 if loop.unscored(training) else 0.0
+        score(training)
+
+    def clock():
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr(loop, "score_reference", slow)
+    stream = io.StringIO()
+    config = settings(model, beta=0.1, num_train_epochs=4)
+    train_offline(config, good_and_bad(), [], [], tmp_path / "run", stream=stream, clock=clock)
+    assert now[0] > 1000
+    first = next(line for line in stream.getvalue().splitlines() if " 1/" in line)
+    minutes, seconds = first.rpartition("left ")[2].split(":")
+    assert 60 * int(minutes) + int(seconds) < 100
+
+
+def test_imitation_has_a_temperature_of_its_own(model, tmp_path):
+    """Teacher-SFT and self-SFT at the same one, whatever the run's is: the loss divides the logits by it."""
+    groups, teacher = good_and_bad(), [sample((30, 31, END), 1.0, 0.0, group="t", prompt=(2, 10, 3))]
+    found = {}
+    for temperature, given in ((1.0, {}), (0.5, {}), (1.0, {"sft_temperature": 0.5}), (0.5, {"sft_temperature": 0.5})):
+        config = settings(model, temperature=temperature, teacher_traces="t.jsonl", self_sft_weight=0.2, **given)
+        run = tmp_path / f"{temperature}-{len(given)}"
+        train(config, groups, run, teacher=teacher)
+        first = lines(run)[0]
+        found[temperature, len(given)] = first["loss/teacher_sft"], first["loss/self_sft"]
+    assert found[0.5, 0] == pytest.approx(found[1.0, 0], abs=1e-5)
+    assert found[0.5, 1] == pytest.approx(found[1.0, 1], abs=1e-5)
+    assert all(abs(a - b) > 1e-3 for a, b in zip(found[1.0, 0], found[1.0, 1], strict=True))
+    assert found[1.0, 0][0] == pytest.approx(-logps(load(model), teacher)[0] / 3, abs=1e-4)
 
 
 def test_chord_moves_weight_from_the_teacher_to_the_rewards(model, tmp_path):

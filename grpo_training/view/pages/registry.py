@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from grpo_training.view.pages import compare, evaluations, experiences, fusions, group, groups, overview, runs, training
+from grpo_training.view.pages import (
+    against,
+    compare,
+    evaluations,
+    experiences,
+    fusions,
+    group,
+    groups,
+    overview,
+    runs,
+    training,
+)
 from grpo_training.view.web.page import Operation, Page
 
 PAGES: tuple[Page, ...] = (
@@ -13,6 +24,7 @@ PAGES: tuple[Page, ...] = (
     group.PAGE,
     fusions.LIST,
     fusions.PAGE,
+    against.PAGE,
     training.PAGE,
     experiences.LIST,
     experiences.PAGE,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.fusions import FusionSummary, fusion_figures
 from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.compare import pairs
@@ -83,6 +83,7 @@ def _fusions(fusions: Sequence[FusionSummary]) -> dict[str, Any] | None:
         "count": len(fusions),
         "accuracy": sum(checked) / len(checked) if checked else None,
         "reward": sum(totals) / len(totals) if totals else None,
+        "used": fusion_figures(fusions),
     }
 
 

@@ -10,6 +10,7 @@ from grpo_training.view.pages import (
     fusions,
     group,
     groups,
+    notes,
     overview,
     runs,
     training,
@@ -32,4 +33,4 @@ PAGES: tuple[Page, ...] = (
     evaluations.PAGE,
 )
 
-OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)
+OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE, notes.CHANGE)

@@ -9,13 +9,10 @@ from typing import Any
 
 from grpo_training.view.data.fusions import FusionSummary, fusion_figures
 from grpo_training.view.data.libraries import share_read
-from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.data.runs import LANDING, Run, Store
 from grpo_training.view.pages.compare import pairs
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
-
-LANDING = {"generator": "overview", "critic": "fusions", "training": "training"}
-"""The page that a run's name links to, by its kind."""
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:

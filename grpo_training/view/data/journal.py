@@ -10,6 +10,8 @@ from pathlib import Path
 NAME = "requests.sqlite"
 _MOST_KEYS = 500
 _WAIT_S = 0.2
+_LATEST = 1e11
+"""A later moment is none: the journal is damaged."""
 
 
 @contextlib.contextmanager
@@ -40,6 +42,7 @@ def moments_of(path: Path, keys: Sequence[str]) -> dict[str, float]:
     sql = f"SELECT key, stored_at FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
     try:
         with _opened(path) as database:
-            return {str(key): float(moment) for key, moment in database.execute(sql, wanted)}
+            found = {str(key): float(moment) for key, moment in database.execute(sql, wanted)}
     except (sqlite3.Error, TypeError, ValueError):
         return {}
+    return {key: moment for key, moment in found.items() if 0 < moment < _LATEST}

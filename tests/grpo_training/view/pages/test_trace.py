@@ -3,6 +3,7 @@
 import sqlite3
 
 import pytest
+from starlette.testclient import TestClient
 
 from engine.llm.journal import ResponseJournal
 from engine.records import Completion, Usage
@@ -11,8 +12,11 @@ from grpo_training.view.data.journal import moments_of
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages import group as page
 from grpo_training.view.web.page import Request
+from grpo_training.view.web.server import application
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.support.viewer_runs import group, rollout, write
+
+PAGES = {"generator": ["overview", "groups", "groups/1"], "critic": ["fusions", "fusions/1", "against"]}
 
 
 def completion(key, latency, **usage):
@@ -89,3 +93,15 @@ def test_the_journal_is_not_written(folder):
     before = (path.read_bytes(), path.stat().st_mtime_ns)
     assert moments_of(path, ["a", "", "unknown"]) == {"a": 1010.0}
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def test_absurd_numbers_of_damaged_files_do_not_break_the_pages(folder):
+    """Times and prices of 300 digits, integers that no float holds, and a moment that is none."""
+    absurd = completion("c", 1e300, cost_usd=1e300, prompt_tokens=10**400)
+    (folder / "critic_results.jsonl").write_bytes(encode_line(fusion(completion=absurd)) + b"\n")
+    with sqlite3.connect(folder / "requests.sqlite") as database:
+        database.execute("UPDATE replies SET stored_at = 9e999 WHERE key = 'a'")
+    database.close()
+    site = TestClient(application(Store([folder])), base_url="http://localhost")
+    for page_of in ("index", *(f"{one.id}/{name}" for one in Store([folder]).runs for name in PAGES[one.kind])):
+        assert site.get(f"/{page_of}.html").status_code == 200, page_of

@@ -80,10 +80,9 @@
     return (plot, low, high) => {
       if (low === null) return [0, 1];
       const margin = (high - low) * 0.08 || Math.abs(high) * 0.1 || 0.5;
-      return [
-        Math.max(spec.y.min ?? -Infinity, low < 0 ? -Infinity : 0, low - margin),
-        Math.min(spec.y.max ?? Infinity, high + margin),
-      ].map((value, index) => (index === 1 && value <= low ? low + margin : value));
+      const from = Math.max(spec.y.min ?? -Infinity, low < 0 ? -Infinity : 0, low - margin);
+      const to = Math.min(spec.y.max ?? Infinity, high + margin);
+      return [from, to > from ? to : from + margin];
     };
   }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from engine.records import Fusion
+from engine.records import Completion, Fusion
 from engine.storage.lines import Line
 from engine.storage.rollout_store import decode_line
 from grpo_training.view.data.file_index import FileIndex, Summary
@@ -15,6 +16,7 @@ class FusionSummary(Summary, frozen=True, kw_only=True):
     """What the list of fusions needs of one.
 
     Args:
+        prompt_tokens, completion_tokens, cost_usd, latency_s: of its completion; None for the price without prices.
         added: ``r_fusion`` - 0.5, half the mean lead over the best input and over the majority; None if not measured.
     """
 
@@ -25,6 +27,10 @@ class FusionSummary(Summary, frozen=True, kw_only=True):
     total: float | None
     added: float | None
     merged: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    latency_s: float = 0.0
 
     @property
     def key(self) -> Hashable:
@@ -44,7 +50,7 @@ class FusionIndex(FileIndex[FusionSummary, Fusion]):
 
 def summarise_fusion(fusion: Fusion, line: int, start: int, end: int) -> FusionSummary:
     """The summary of a fusion."""
-    added = fusion.rewards.r_fusion
+    added, completion = fusion.rewards.r_fusion, fusion.completion or Completion(text="")
     return FusionSummary(
         line=line,
         start=start,
@@ -58,5 +64,33 @@ def summarise_fusion(fusion: Fusion, line: int, start: int, end: int) -> FusionS
         total=fusion.rewards.r_total,
         added=None if added is None else added - 0.5,
         merged=fusion.merged or "",
+        prompt_tokens=completion.usage.prompt_tokens,
+        completion_tokens=completion.usage.completion_tokens,
+        cost_usd=completion.usage.cost_usd,
+        latency_s=completion.latency_s,
         complete=fusion.outcome.carries_reward,
+    )
+
+
+@dataclass(frozen=True)
+class FusionFigures:
+    """Sums over fusions: the price is None without prices, and ``slowest_s`` is the longest latency."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    mean_s: float | None
+    slowest_s: float | None
+
+
+def fusion_figures(fusions: Sequence[FusionSummary]) -> FusionFigures:
+    """What the critic's requests used. A fusion without a request, which needed no model, counts as nothing."""
+    costs = [one.cost_usd for one in fusions if one.cost_usd is not None]
+    times = [one.latency_s for one in fusions if one.latency_s > 0]
+    return FusionFigures(
+        prompt_tokens=sum(one.prompt_tokens for one in fusions),
+        completion_tokens=sum(one.completion_tokens for one in fusions),
+        cost_usd=sum(costs) if costs else None,
+        mean_s=sum(times) / len(times) if times else None,
+        slowest_s=max(times, default=None),
     )

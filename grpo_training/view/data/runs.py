@@ -7,7 +7,7 @@ import functools
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,12 +22,15 @@ from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.libraries import Library, LibraryIndex
+from grpo_training.view.data.notes import NOTES, Notes, notes_of
 from grpo_training.view.data.own_tasks import load_task_of
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
 
 METRICS = "metrics.jsonl"
+LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "training": "training"}
+"""The page that a run's name links to, by its kind."""
 _RESULTS = re.compile(
     r"(?P<name>.+)_rollouts\.jsonl(?P<old>\.old\d+)?|(?P<critic>critic)_results\.jsonl(?P<was>\.old\d+)?"
 )
@@ -63,6 +66,16 @@ class Run:
     def folder(self) -> Path:
         """The folder of the results."""
         return self.path.parent
+
+    def notes(self) -> Notes:
+        """What a person wrote about the results of the folder."""
+        return notes_of(self.folder)
+
+    @property
+    def shown_folder(self) -> str:
+        """The name that a person gave the results, or that of their folder; of a run with a name, the run's."""
+        own = self.folder.parent.name if self.folder.name == "cache" else self.folder.name
+        return self.notes().name or own or self.folder.name
 
     def size(self) -> int:
         """Of the file, in bytes; 0 if it is not there."""
@@ -235,6 +248,7 @@ class Store:
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
         files += [one.path for one in self.evaluations]
+        files += dict.fromkeys(run.folder / NOTES for run in runs)
         indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]

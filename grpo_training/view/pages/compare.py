@@ -9,16 +9,19 @@ from typing import Any, Literal
 
 from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
 from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.rows import GroupSummary
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.overview import bounded_mean
-from grpo_training.view.web.page import Page, Params, Request
+from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Params, Request
 
 SEPARATOR = "~"
 _MOST = 8
 _MOST_EXPORTED = 66
 """All pairs of 12 runs."""
 _TEXT = 400
+_POINTS = 300
+_SHARE = {"format": "percent", "min": 0, "max": 1}
 
 Measure = Callable[["GroupSummary"], float | None]
 Clusters = dict[str, list[float]]
@@ -57,6 +60,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "settings": differing(configurations),
         "has_settings": any(configurations),
         "rows": figures(groups),
+        **curves([run_name(run) for run in runs], groups),
         "common": [len(problems[0] & other) for other in problems],
         "problems": [len(one) for one in problems],
     }
@@ -81,6 +85,45 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
             means = [_mean(found, side, measure, shown) for found, side in zip(groups, sides, strict=True)]
             rows.append(Row(name, shown, name in components, _cells(means, sides)))
     return rows
+
+
+def run_name(run: Run) -> str:
+    """The name of a run in a legend."""
+    return f"{run.shown_folder} {run.name}"
+
+
+def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> dict[str, Any]:
+    """The curves of several runs over each other, by the number of the group, as ``charts.js`` draws them.
+
+    The moving means have the window of the shortest run, so that all of them are as smooth.
+    """
+    longest = max(map(len, groups), default=0)
+    window = window_for(min(filter(None, map(len, groups)), default=0))
+    at = positions(longest, _POINTS)
+    measures: dict[str, tuple[dict[str, Any], Measure]] = {
+        "accuracy": (_SHARE, lambda one: one.right / one.checked if one.checked else None),
+        "reward": ({"format": "decimal", "min": 0, "max": 1}, lambda one: one.mean),
+        "sigma": ({"format": "decimal", "min": 0}, lambda one: one.sigma),
+        "teaching": (_SHARE, lambda one: float(one.triggered)),
+        "tokens": ({"format": "count", "min": 0}, lambda one: one.completion_tokens / one.rollouts or None),
+    }
+    charts = {}
+    for key, (axis, measure) in measures.items():
+        series = [
+            {"label": name, "values": _curve([measure(one) for one in found], window, at)}
+            for name, found in zip(names, groups, strict=True)
+            if found
+        ]
+        if any(value is not None for one in series for value in one["values"]):
+            charts[key] = {"x": [place + 1 for place in at], "y": axis, "series": series}
+    return {"charts": charts, "window": window}
+
+
+def _curve(values: Sequence[float | None], window: int, at: Sequence[int]) -> list[float | None]:
+    """The moving mean at some positions; None where the run has ended."""
+    inside = [place for place in at if place < len(values)]
+    found = moving_mean(values, window, inside).values
+    return [None if value is None else round(value, 5) for value in found] + [None] * (len(at) - len(inside))
 
 
 def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, shown: Shown) -> Estimate | None:
@@ -136,4 +179,12 @@ def pairs(store: Store, request: Request) -> Iterable[Params]:
     return [{"runs": f"{one.id}{SEPARATOR}{other.id}"} for one, other in found[:_MOST_EXPORTED]]
 
 
-PAGE = Page("compare", "compare/{runs}.html", "compare.html.j2", build, pairs, styles=("runs.css",))
+PAGE = Page(
+    "compare",
+    "compare/{runs}.html",
+    "compare.html.j2",
+    build,
+    pairs,
+    scripts=CHART_SCRIPTS,
+    styles=(*CHART_STYLES, "runs.css"),
+)

@@ -13,7 +13,7 @@ from engine.reward_evaluator import Baseline, fusion_baseline, measured_total
 from engine.storage.rollout_store import UnreadableLineError
 from engine.task import Task
 from grpo_training.view.data.file_index import lines_beside
-from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.fusions import FusionSummary, fusion_figures
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
@@ -165,6 +165,7 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
         "worse": sum(one < 0 for one in added),
         "structural": sum(row.merged == "structural" for row in rows),
         "count": len(rows),
+        "used": fusion_figures(rows),
         "broken": len(index.broken),
         "progress": index.progress(),
         "with_page": set(_with_page(rows, request)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,12 +12,14 @@ from typing import Any
 from engine.errors import InputError
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import agree
-from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
+from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
+from engine.storage.rollout_store import UnreadableLineError
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.view.data.file_index import lines_beside
-from grpo_training.view.data.runs import Store
+from grpo_training.view.data.journal import NAME as JOURNAL
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.prompt_view import PromptView, prompt_of
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
@@ -30,6 +33,7 @@ from grpo_training.view.pages.scaffold_runs import (
     value_text,
 )
 from grpo_training.view.pages.taught import taught_by
+from grpo_training.view.pages.trace import trace_of
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Params, Request
 
@@ -291,6 +295,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "run": run,
         "group": page,
         "library": library,
+        "trace": trace_of(group, _fusions_of(store, request, run, group), run.folder / JOURNAL),
+        "critic": next((one for one in store.runs if one.kind == "critic" and one.folder == run.folder), None),
         "taught": taught_by(store, run, group, summary.mean),
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
@@ -298,6 +304,20 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "before": before,
         "after": after,
     }
+
+
+def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> list[tuple[int, Fusion]]:
+    """The fusions of a group with their lines."""
+    found = []
+    for critic in store.runs:
+        if critic.kind == "critic" and critic.folder == run.folder:
+            index = store.fusions(critic)
+            index.update(request.budget_s)
+            for summary in index.current():
+                if summary.key == (group.problem_id, group.epoch, run.name):
+                    with contextlib.suppress(UnreadableLineError):
+                        found.append((summary.line, index.record(summary)))
+    return found[:_MAX_ROLLOUTS]
 
 
 def instances(store: Store, request: Request) -> Iterator[Params]:

@@ -160,7 +160,8 @@ def _places(estimate: Estimate, limit: float) -> tuple[float, float, float]:
 
 def plot_limit(ends: Iterable[float]) -> float:
     """The difference at both ends of a plot that has room for these: a number of tenths, at most 1."""
-    return min(1.0, max(0.1, math.ceil(10 * max(map(abs, ends), default=0.1)) / 10))
+    largest = min(1.0, max((abs(end) for end in ends), default=0.1))
+    return max(0.1, math.ceil(10 * largest) / 10)
 
 
 def plot_place(value: float, limit: float) -> float:

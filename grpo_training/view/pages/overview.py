@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,8 @@ from typing import Any
 
 from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
 from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.data.journal import NAME as JOURNAL
+from grpo_training.view.data.journal import moments_between
 from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.rows import GroupSummary
 from grpo_training.view.data.runs import Store
@@ -23,7 +24,6 @@ _SLOTS = 120
 _SHORTEST_SLOT_S = 5.0
 _SHORTEST_RUN_S = 60.0
 """A shorter run has no time line: numbers per minute would say nothing."""
-_JOURNAL = "requests.sqlite"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "figures": figures_of(index),
         "alarms": index.dead_rewards(),
         "window": window_for(len(groups)),
-        "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / _JOURNAL, groups)},
+        "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / JOURNAL, groups)},
         "lessons": library_table(store, run),
         "settings": run.configuration(),
     }
@@ -139,7 +139,7 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
     """Replies and finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
     finished = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
-    replies = _stored_at(journal, min(finished) - 3600, max(finished) + 3600) if finished else []
+    replies = moments_between(journal, min(finished) - 3600, max(finished) + 3600) if finished else []
     moments = replies or finished
     if len(moments) < 2 or max(moments) - min(moments) < _SHORTEST_RUN_S:
         return {}
@@ -152,18 +152,6 @@ def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
     series = [{"label": "", "values": _rounded(values), "step": True}]
     name = "replies" if replies else "finished"
     return {name: {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
-
-
-def _stored_at(journal: Path, start: float, end: float) -> list[float]:
-    """When the journal stored its replies; empty if it cannot be read."""
-    if not journal.is_file():
-        return []
-    try:
-        with sqlite3.connect(f"{journal.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2) as database:
-            rows = database.execute("SELECT stored_at FROM replies WHERE stored_at BETWEEN ? AND ?", (start, end))
-            return [float(moment) for (moment,) in rows]
-    except (sqlite3.Error, TypeError, ValueError):
-        return []
 
 
 def _mean_of(name: str) -> Callable[[GroupSummary], float | None]:

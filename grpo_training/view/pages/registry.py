@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from grpo_training.view.pages import compare, evaluations, experiences, fusions, group, groups, overview, runs, training
+from grpo_training.view.pages import (
+    against,
+    compare,
+    evaluations,
+    experiences,
+    fusions,
+    group,
+    groups,
+    notes,
+    overview,
+    runs,
+    training,
+)
 from grpo_training.view.web.page import Operation, Page
 
 PAGES: tuple[Page, ...] = (
@@ -13,6 +25,7 @@ PAGES: tuple[Page, ...] = (
     group.PAGE,
     fusions.LIST,
     fusions.PAGE,
+    against.PAGE,
     training.PAGE,
     experiences.LIST,
     experiences.PAGE,
@@ -20,4 +33,4 @@ PAGES: tuple[Page, ...] = (
     evaluations.PAGE,
 )
 
-OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)
+OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE, notes.CHANGE)

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from grpo_training.view.data.fusions import FusionSummary
+from grpo_training.view.data.fusions import FusionSummary, fusion_figures
 from grpo_training.view.data.libraries import share_read
-from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.data.runs import LANDING, Run, Store
 from grpo_training.view.pages.compare import pairs
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
-
-LANDING = {"generator": "overview", "critic": "fusions", "training": "training"}
-"""The page that a run's name links to, by its kind."""
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -83,6 +80,7 @@ def _fusions(fusions: Sequence[FusionSummary]) -> dict[str, Any] | None:
         "count": len(fusions),
         "accuracy": sum(checked) / len(checked) if checked else None,
         "reward": sum(totals) / len(totals) if totals else None,
+        "used": fusion_figures(fusions),
     }
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engine.statistics.paired import Estimate
 
 MISSING = "–"
+_LARGEST = 1e18
 
 
 def decimal(value: float | None, digits: int = 3) -> str:
@@ -43,6 +44,7 @@ def count(value: float | None) -> str:
     """A number with thousands separated: ``12 500``; from a million on shortened: ``1.25 M``."""
     if value is None:
         return MISSING
+    value = max(-_LARGEST, min(_LARGEST, value))  # an integer of a file may be too large for a float
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(value) >= limit:
             return f"{value / limit:.2f} {unit}"
@@ -58,7 +60,7 @@ def money(value: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     """A duration: ``2.7 s``, ``4 min 10 s``, ``3 h 05 min``."""
-    if value is None:
+    if value is None or not abs(value) < _LARGEST:
         return MISSING
     if value < 120:
         return f"{value:.1f} s"

@@ -280,3 +280,16 @@ def test_a_table_that_is_too_wide_names_the_columns_that_are_hidden(runs, served
         assert "Model" not in note.text_content()
         page.set_viewport_size({"width": 1900, "height": 900})
         expect(note).to_have_text("")
+
+
+def test_notes_are_written_in_the_browser_and_shown_in_the_list(pocket, served, open_page, tmp_path):
+    shutil.copytree(pocket, tmp_path, dirs_exist_ok=True)
+    with served([tmp_path]) as root:
+        page = open_page(f"{root}{RUN}/overview.html")
+        page.get_by_text("Name, tags and note").click()
+        page.get_by_label("Name", exact=True).fill("Autumn")
+        page.get_by_label("Tags, separated by commas").fill("baseline, small")
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator(".run-name")).to_have_text("Autumn generator_1")
+        page.goto(f"{root}index.html")
+        expect(page.locator(".folder").first).to_contain_text("Autumn baseline small")

@@ -86,3 +86,23 @@ def test_the_list_has_the_figures_of_a_critic(pocket):
     assert critic["count"] == len(fusions) == 18
     assert critic["accuracy"] == sum(right) / len(right)
     assert critic["reward"] == pytest.approx(sum(one.rewards.r_total for one in fusions) / len(fusions))
+
+
+def test_curves_of_runs_lie_over_each_other_by_number_of_group(tmp_path):
+    long = [group(f"p{number}", [0.9, 0.9] if number < 5 else [0.1, 0.1]) for number in range(10)]
+    write(tmp_path / "long/cache/generator_1_rollouts.jsonl", long, settings={})
+    write(tmp_path / "short/cache/generator_1_rollouts.jsonl", [group(f"p{number}", [0.9, 0.1]) for number in range(6)])
+    found = build(Store([tmp_path]), "cache-generator_1~cache-generator_1-2")
+    accuracy = found["charts"]["accuracy"]
+    assert found["window"] == 5
+    assert accuracy["x"] == list(range(1, 11))
+    series = {one["label"]: one["values"] for one in accuracy["series"]}
+    assert series["long generator_1"] == [1.0] * 5 + [0.8, 0.6, 0.4, 0.2, 0.0]  # the mean of the last five groups
+    assert series["short generator_1"] == [0.5] * 6 + [None] * 4  # it has ended
+    assert "r_graph" not in found["charts"]
+
+
+def test_a_comparison_without_groups_has_no_curves(tmp_path):
+    for name in "ab":
+        write(tmp_path / name / "generator_1_rollouts.jsonl", [])
+    assert build(Store([tmp_path]), "a-generator_1~b-generator_1")["charts"] == {}

@@ -86,6 +86,13 @@ def test_an_evaluation_is_listed_with_its_base_and_the_paired_difference(tmp_pat
     assert rows[-3:] == ["b 1 / 2 0 / 2", "a 2 / 2 1 / 2", "c 2 / 2 2 / 2"]  # those that differ first
 
 
+def test_a_gate_with_absurd_numbers_is_shown(tmp_path):
+    library = gated(tmp_path)
+    odd = {"verdict": "rejected", "mean": 0.0, "low": -1e308, "high": 1e308, "at": "2026-01-03T00:00"}
+    library.record_gate(GateEvent(version=library.state.version, tokens=10**400, **GATE, **odd))
+    assert read(tmp_path, "evaluations.html")[0] == 200
+
+
 @pytest.mark.parametrize(
     "content",
     ["", "[]", "{", '{"mean_at_n": 1}', '{"num_tasks": -1}', '{"mean_at_n": {"value": 1e300}}', '{"base": []}'],

@@ -17,7 +17,9 @@ from tests.conftest import ROOT
 ATTRIBUTES = ("title", "aria-label", "placeholder", "alt", "label", "data-label", "data-confirm")
 NAMES = {"Scaffold-GRPO", "English", "KL", "Beta", "Enter", "ok"}
 SAME = re.compile(
-    r"r_\w+|[0-9a-f]{12}|\d+ min \d\d s|.* was edited manually; the next run imports the edits", re.DOTALL
+    r"r_\w+|[0-9a-f]{12}|\d+ min \d\d s|[−+]?[\d.]+ pp( … [−+]?[\d.]+ pp)?|"
+    r".* was edited manually; the next run imports the edits",
+    re.DOTALL,
 )
 """Names of rewards, versions, units, and messages of the engine, which is not translated."""
 

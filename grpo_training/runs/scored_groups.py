@@ -15,8 +15,6 @@ from engine.storage.lines import LineReader
 SCORED = "scored"
 """The role of groups that another program sampled."""
 
-_NAMED = ("r_ans", "r_logic", "r_graph")
-
 
 def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
     """The groups of a scored file, one for each step and prompt, in the order of their first rows.
@@ -92,7 +90,9 @@ def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
         scaffold=row.get("code") or row["text"],
         answer=_answer(row),
         is_correct=row.get("is_correct"),
-        **{name: components.pop(name, None) for name in _NAMED},
+        r_ans=components.pop("r_ans", None),
+        r_logic=components.pop("r_logic", None),
+        r_graph=components.pop("r_graph", None),
         r_total=reward["total"],
         components=components,
         outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.OK,

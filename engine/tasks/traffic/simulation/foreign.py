@@ -124,7 +124,11 @@ def simulate_dataset(
                 copy = states / f"state_{number}.xml"
                 shutil.copyfile(state, copy)
                 copy.with_suffix(".json").write_text(json.dumps(message["controllers"]), encoding="utf-8")
-                kept = {"id": row.id, "expert_decision": row.expert_decision, "state_file": f"states/{copy.name}"}
+                kept: dict[str, Any] = {
+                    "id": row.id,
+                    "expert_decision": row.expert_decision,
+                    "state_file": f"states/{copy.name}",
+                }
                 found.append(message["row"] | kept)
                 progress(len(found))
         if not found:
@@ -134,7 +138,11 @@ def simulate_dataset(
                 fix="The state files must be those that SUMO saved when the decisions of the rows were due.",
             )
         replace_file(partial / DATASET, json.dumps(found, indent=2, ensure_ascii=False).encode() + b"\n")
-        record = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+        record: dict[str, Any] = {
+            "settings": asdict(settings),
+            "config": config.name,
+            "network": network_digest(config),
+        }
         record |= {"rows": len(found), "dropped": dict(dropped)}
         replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
         os.replace(partial, target)

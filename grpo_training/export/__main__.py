@@ -30,7 +30,7 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--to", choices=formats, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
-                        help="trl: .jsonl or .parquet; rollouts: .jsonl; inspect: .json or a folder; else a folder")  # fmt: skip
+                        help="trl: .jsonl or .parquet; rollouts: .jsonl; inspect: .json; else a folder")  # fmt: skip
     parser.add_argument("--prompts", default="full", help="style that the prompts were sent in (default: %(default)s)")
     parser.add_argument("--experiences-dir", type=Path, metavar="DIR",
                         help="libraries of the prompts' experiences (default: those of the cache)")  # fmt: skip

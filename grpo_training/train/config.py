@@ -288,7 +288,7 @@ class GRPOTrainingConfig(ResumableSettings):
             return values
         named: dict[str, Any] = {}
         for key, value in values.items():
-            name = ALIASES[key] if key in ALIASES else key
+            name = ALIASES.get(str(key), str(key))
             if name in named:
                 raise ValueError(f"{key} and another spelling set {name}")
             named[name] = value

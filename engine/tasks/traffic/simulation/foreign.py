@@ -100,7 +100,7 @@ def simulate_dataset(
         "horizon": horizon,
         "branch_limit_s": limit_s / 2,
     }
-    dropped, done = Counter[str](), 0
+    dropped = Counter[str]()
     found: list[dict[str, Any]] = []
     with locked(output / f".{name}.partial") as partial:
         states = partial / "states"
@@ -108,7 +108,6 @@ def simulate_dataset(
         with SimulationProcess(job, limit_s) as process:
             messages = process.messages()
             for number, row in enumerate(rows, 1):
-                done += 1
                 state = _state(row, path.parent, config.parent)
                 if state is None:
                     dropped[NO_STATE] += 1

@@ -26,6 +26,8 @@ PAGES = [
             "README.md",
             "README.zh-CN.md",
             "CONTRIBUTING.md",
+            "TRAINING_GUIDE.md",
+            "grpo_training/README.md",
             "data/models/pocket/README.md",
             "examples/README.md",
         )

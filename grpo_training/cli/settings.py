@@ -100,6 +100,8 @@ class Settings(BaseModel):
     """Title of a group in ``--help`` -> its fields, the commonest first. Other fields are listed at the end."""
     aliases: ClassVar[Mapping[str, str]] = {}
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
+    letters: ClassVar[Mapping[str, str]] = {}
+    """Field -> its flag of one letter, such as ``-s``."""
     sections: ClassVar[frozenset[str]] = frozenset()
     """YAML keys whose values are mappings of further keys; these are read as if they were at the top level.
 
@@ -239,6 +241,7 @@ def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str)
     field = model.model_fields[name]
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
     flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
+    flags += [model.letters[name]] if name in model.letters else []
     text = _help_text(field, spellings[1:]).replace("%", "%%")
     if _plain_type(field.annotation) is bool:
         group.add_argument(

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from engine.errors import InputError, MissingInputError
 from engine.records import FORMAT, Completion, Outcome, Policy, Rollout, RolloutGroup, Sampling
 from engine.statistics.groups import group_stats
-from engine.storage.lines import LineReader
+from engine.storage.lines import LineReader, encode_line
 
 SCORED = "scored"
 """The role of groups that another program sampled."""
-
-_NAMED = ("r_ans", "r_logic", "r_graph")
 
 
 def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
@@ -31,11 +31,11 @@ def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
     """
     if not path.is_file():
         raise MissingInputError(f"File not found: {path}")
-    groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in LineReader(path).read(to_the_end=True):
         try:
             row = json.loads(line.text)
-            key = (json.dumps(row["step"] if "step" in row else None), str(row["prompt_id"]))
+            key = (json.dumps(row.get("step")), str(row["prompt_id"]))
             row["reward"]["total"], row["text"]
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
@@ -43,15 +43,18 @@ def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
                 why="It has no prompt_id, text and reward.total.",
                 fix="Give a cache folder, or an --out file of python -m grpo_training.score_rollouts.",
             ) from None
-        groups.setdefault(key, []).append((line.number, row))
-    return [_group([row for _, row in rows], tau) for rows in groups.values()]
+        groups.setdefault(key, []).append(row)
+    try:
+        return [_group(rows, tau) for rows in groups.values()]
+    except (ValidationError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read as scored rows", why=str(error).splitlines()[0]) from None
 
 
 def write_groups(path: Path, folder: Path) -> None:
     """Write a scored file as the rollouts of generator 1 into a folder."""
     folder.mkdir(parents=True)
-    lines = "".join(group.model_dump_json() + "\n" for group in scored_groups(path))
-    (folder / "generator_1_rollouts.jsonl").write_text(lines, encoding="utf-8")
+    lines = b"".join(encode_line(group) + b"\n" for group in scored_groups(path))
+    (folder / "generator_1_rollouts.jsonl").write_bytes(lines)
 
 
 def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
@@ -92,7 +95,9 @@ def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
         scaffold=row.get("code") or row["text"],
         answer=_answer(row),
         is_correct=row.get("is_correct"),
-        **{name: components.pop(name, None) for name in _NAMED},
+        r_ans=components.pop("r_ans", None),
+        r_logic=components.pop("r_logic", None),
+        r_graph=components.pop("r_graph", None),
         r_total=reward["total"],
         components=components,
         outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.OK,

@@ -17,7 +17,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "reply, and the critic's fusions. Without a problem, list the problems.",
     )
     parser.add_argument("place", nargs="*", metavar="CACHE PROBLEM_ID",
-                        help="cache folder, or a file of score_rollouts (default: that of the run); id of the problem, or a part of it")  # fmt: skip
+                        help="cache folder or scored file (default: that of the run); id of the problem")  # fmt: skip
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--role", choices=LEARNERS, help="only this generator, or the critic")
     parser.add_argument("--epoch", type=int, help="only this epoch")

@@ -1,17 +1,15 @@
-"""Prompt, reader and reward of the task ``code`` as plain functions, for programs that train on their own."""
+"""Prompt, reader and reward of Python problems as plain functions, for programs that train on their own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from agents.generator import generator_messages
 from engine.records import Completion, Message, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
-from engine.tasks.code.reply import extract
-from engine.tasks.registry import task_named
-
-_TASK = "code"
+from engine.tasks.registry import task_of_row
 
 
 def get_unified_prompt(task_description: str, test_list: Sequence[str] = (), *, style: str = "full") -> str:
@@ -34,13 +32,14 @@ def unified_messages(
 
 def extract_thinking_and_code_unified(response: str) -> dict[str, str | None]:
     """The ``thinking`` and the ``code`` of a reply; None for what it does not have."""
-    read = extract(response)
-    return {"thinking": read.thinking, "code": read.code}
+    task, completion = _task(), Completion(text=response)
+    candidate = task.parse(completion, _problem("-", ()))
+    return {"thinking": task.thinking(completion), "code": task.to_record(candidate) or None}
 
 
 def extract_function_from_code(response: str) -> str:
     """The program of a reply, without thinking and Markdown; empty if there is none."""
-    return extract(response).code or ""
+    return extract_thinking_and_code_unified(response)["code"] or ""
 
 
 def compute_reward(code: str, test_cases: Sequence[str], test_setup_code: str = "") -> float | None:
@@ -66,10 +65,14 @@ def compute_reward(code: str, test_cases: Sequence[str], test_setup_code: str = 
 
 
 def _task() -> Task:
-    return task_named(_TASK)
+    """The task of rows with assert statements."""
+    task = task_of_row({"test_list": []})
+    assert task is not None
+    return task
 
 
 def _problem(text: str, test_list: Sequence[str], setup: str = "") -> Problem:
+    row: dict[str, Any]
     if test_list:
         row = {"task_id": "0", "prompt": text, "test_list": list(test_list), "test_setup_code": setup}
     else:

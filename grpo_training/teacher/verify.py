@@ -14,6 +14,7 @@ from engine.datasets import load_problems
 from engine.errors import InputError, ScaffoldError
 from engine.records import Completion, Outcome, Problem
 from engine.storage.append_log import replace_file
+from engine.storage.lines import encode_line
 from engine.storage.rollout_store import read
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import UnusableRowError
@@ -60,8 +61,9 @@ def run(settings: VerifySettings) -> int:
     for group in groups.values():
         for trace in accept(group, (), _canonical, most=settings.accept_per_task, max_chars=settings.max_chars):
             statistics.add(trace)
-            lines.append(trace.model_dump_json() + "\n")
-    replace_file(settings.output, "".join(lines).encode())
+            lines.append(encode_line(trace))
+    settings.output.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(settings.output, b"".join(line + b"\n" for line in lines))
     print(table(statistics.rows()), flush=True)
     print(f"Traces are stored in {settings.output}")
     return 0

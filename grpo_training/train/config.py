@@ -296,7 +296,7 @@ class GRPOTrainingConfig(ResumableSettings):
             return values
         named: dict[str, Any] = {}
         for key, value in values.items():
-            name = ALIASES.get(key, key)
+            name = ALIASES.get(str(key), str(key))
             if name in named:
                 raise ValueError(f"{key} and another spelling set {name}")
             named[name] = value

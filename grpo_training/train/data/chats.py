@@ -25,7 +25,8 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     """The chats of ``config.dataset_path``, tokenised; each is a group of one sample with reward 1.
 
     A row has ``messages`` that end with the assistant's, or ``prompt`` and ``completion``, or is an accepted trace of a
-    teacher. Only the last message is trained on, with the token that ends it. All chats of a random share of the prompts are held out.
+    teacher. Only the last message is trained on, with the token that ends it. All chats of a random share of the
+    prompts are held out.
 
     Raises:
         MissingInputError: there is no such file, or no such model.

@@ -55,9 +55,9 @@ def prepare_teacher_sft_batch(
     length = max(len(prompt) + len(reply) for prompt, reply in rows)
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else chat.end_of_turn
     batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "labels": []}
-    for prompt, reply in rows:
-        room = length - len(prompt) - len(reply)
-        batch["input_ids"].append([*prompt, *reply, *[padding] * room])
+    for prompt_ids, ids in rows:
+        room = length - len(prompt_ids) - len(ids)
+        batch["input_ids"].append([*prompt_ids, *ids, *[padding] * room])
         batch["attention_mask"].append([*[1] * (length - room), *[0] * room])
-        batch["labels"].append([*[IGNORED] * len(prompt), *reply, *[IGNORED] * room])
+        batch["labels"].append([*[IGNORED] * len(prompt_ids), *ids, *[IGNORED] * room])
     return {name: torch.tensor(values) for name, values in batch.items()}

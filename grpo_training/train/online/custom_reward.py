@@ -30,8 +30,8 @@ _EXPECTED = (
 class BatchReward:
     """A reward function of TRL.
 
-    Where the rows have a text as ``prompt``, it gets prompts and completions as texts, else as chat messages. Columns of
-    the rows are passed by name, each a list; a value that a row lacks is None.
+    Where the rows have a text as ``prompt``, it gets prompts and completions as texts, else as chat messages. Columns
+    of the rows are passed by name, each a list; a value that a row lacks is None.
 
     Args:
         function: returns one number per completion; None where it has no reward. Any finite number is a reward.
@@ -41,11 +41,10 @@ class BatchReward:
     def __init__(self, function: Callable[..., Any], place: str) -> None:
         self._function, self._place = function, place
         parameters = inspect.signature(function).parameters.values()
-        self._names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-        self._takes_all = len(self._names) < len(parameters)
-        self._required = {
-            one.name for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD
-        } - _OF_TRL
+        named = [one for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
+        self._names = {one.name for one in named}
+        self._takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        self._required = {one.name for one in named if one.default is one.empty} - _OF_TRL
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Check that the rows have the columns that the function needs.

@@ -25,10 +25,10 @@ def declared_rewards() -> dict[str, TrainingReward[Any, Any]]:
 
 def task_with_settings(given: Mapping[str, Any] | None) -> Task[Any] | None:
     """The only known task whose training reward has these settings; None if there is no such task, or several."""
+    if not given:
+        return None
     fitting = [
-        name
-        for name, reward in declared_rewards().items()
-        if given and given.keys() <= reward.settings.model_fields.keys()
+        name for name, reward in declared_rewards().items() if given.keys() <= reward.settings.model_fields.keys()
     ]
     return task_named(fitting[0]) if len(fitting) == 1 else None
 

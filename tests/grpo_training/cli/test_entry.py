@@ -16,7 +16,17 @@ from tests.conftest import ROOT
 from tests.support.table import table
 
 CONTINUE = "Stored results are kept; run the same command again to continue."
-WITHOUT_RESULTS = {"doctor", "experiences", "export", "prepare_data", "replay_server", "serve", "show", "view"}
+WITHOUT_RESULTS = {
+    "doctor",
+    "experiences",
+    "export",
+    "prepare_data",
+    "verify_teacher_traces",
+    "replay_server",
+    "serve",
+    "show",
+    "view",
+}
 
 
 def started(*arguments, path=(), **options):

@@ -68,3 +68,18 @@ def test_what_is_not_stored_is_one_error(tmp_path):
         show.main([str(EXAMPLE), "handshakes", "--epoch", "3"])
     with pytest.raises(MissingInputError, match="No results in"):
         show.main([str(tmp_path), "p"])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"prompt_id": "a", "text": "b"}', ":1: no scored row"),
+        ("[1]", ":1: no scored row"),
+        ('{"prompt_id": "a", "text": "b", "reward": {"total": "much"}}', "cannot be read as scored rows"),
+    ],
+)
+def test_a_file_that_was_not_scored_is_named(tmp_path, line, message):
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=message):
+        show.main([str(path)])

@@ -276,3 +276,12 @@ generate(json.loads(sys.argv[1]), emit)
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 print(">", sum(each.ru_utime + each.ru_stime for each in used))
 """
+
+
+def test_generate_has_flags_of_one_letter(capsys):
+    for words, wanted in (("-s one -p 3 -o out", ("one", False, 3, "out")), ("-a -p 2", (None, True, 2, None))):
+        with pytest.raises(SystemExit):
+            main(["generate", *words.split(), "--print-config"])
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["scenario"], printed["all"], printed["parallel"]) == wanted[:3]
+        assert wanted[3] in (None, printed["output_dir"])

@@ -100,7 +100,7 @@ def simulate_dataset(
         "horizon": horizon,
         "branch_limit_s": limit_s / 2,
     }
-    dropped, done = Counter[str](), 0
+    dropped = Counter[str]()
     found: list[dict[str, Any]] = []
     with locked(output / f".{name}.partial") as partial:
         states = partial / "states"
@@ -108,7 +108,6 @@ def simulate_dataset(
         with SimulationProcess(job, limit_s) as process:
             messages = process.messages()
             for number, row in enumerate(rows, 1):
-                done += 1
                 state = _state(row, path.parent, config.parent)
                 if state is None:
                     dropped[NO_STATE] += 1
@@ -124,7 +123,11 @@ def simulate_dataset(
                 copy = states / f"state_{number}.xml"
                 shutil.copyfile(state, copy)
                 copy.with_suffix(".json").write_text(json.dumps(message["controllers"]), encoding="utf-8")
-                kept = {"id": row.id, "expert_decision": row.expert_decision, "state_file": f"states/{copy.name}"}
+                kept: dict[str, Any] = {
+                    "id": row.id,
+                    "expert_decision": row.expert_decision,
+                    "state_file": f"states/{copy.name}",
+                }
                 found.append(message["row"] | kept)
                 progress(len(found))
         if not found:
@@ -134,7 +137,11 @@ def simulate_dataset(
                 fix="The state files must be those that SUMO saved when the decisions of the rows were due.",
             )
         replace_file(partial / DATASET, json.dumps(found, indent=2, ensure_ascii=False).encode() + b"\n")
-        record = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+        record: dict[str, Any] = {
+            "settings": asdict(settings),
+            "config": config.name,
+            "network": network_digest(config),
+        }
         record |= {"rows": len(found), "dropped": dict(dropped)}
         replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
         os.replace(partial, target)

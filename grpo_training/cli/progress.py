@@ -168,7 +168,6 @@ class Progress:
             self._live.__exit__(kind, error, trace)
         if self._bar is not None:
             self._bar.close()
-        self._live = self._bar = None
 
     @property
     def groups(self) -> int:

@@ -135,7 +135,8 @@ async def _run(
 ) -> bool:
     """Run until all steps are done; whether the library has experiences then."""
     manager.endpoint(role)
-    settings, window = with_window(settings, files, manager, role, learner.total)
+    epochs = settings.epochs if isinstance(settings, GeneratorSettings) else 1
+    settings, window = with_window(settings, files, manager, role, learner.total, epochs)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     json_path = settings.experiences_dir / f"{role}_experiences.json"
     with files.open(settings, facts) as manifest:

@@ -69,6 +69,9 @@ def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, 
     assert "generator_1: μ=" in out
     assert "→ Extract (σ>τ)" in out
     assert re.search(r"✅ Saved: G1-\d+ When a ", out)
+    used = sum(any(rollout["experience_ids"] for rollout in group["rollouts"]) for group in groups_of(world, 1))
+    assert used >= 20  # of a short run most groups have experiences
+    assert f"experiences were in the prompts of {used} of 30 groups" in out
 
 
 @pytest.mark.parametrize("seed", [1, 2])

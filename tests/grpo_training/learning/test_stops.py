@@ -38,7 +38,8 @@ def run(tmp_path):
         return generator1.main(
             [
                 *("--api-config", str(config), "--cache-dir", str(tmp_path / "cache"), "--dataset", "physics"),
-                *("--experiences-dir", str(tmp_path / "experiences"), "--max-problems", str(PROBLEMS), *map(str, more)),
+                *("--experiences-dir", str(tmp_path / "experiences"), "--max-problems", str(PROBLEMS)),
+                *("--window", "8", *map(str, more)),
             ]
         )
 

@@ -118,10 +118,8 @@ def run_learner(
     ):
         has_learned = run_async(_run(role, files, settings, manager, learner, remote))
     if names_next:
-        commands = next_commands(role, settings, has_learned=has_learned)
-        print_next(commands if settings.verbose else commands[:1])
-        if not settings.verbose:
-            print("  more: the same command with --verbose")
+        following = next_commands(role, settings, has_learned=has_learned)
+        print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
     return 0
 
 

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Protocol, TextIO
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from tqdm import tqdm
 
@@ -60,10 +59,6 @@ class RequestCounters(SpentTokens, Protocol):
     @property
     def journal_hits(self) -> int:
         """Replies that were read from the journal."""
-
-    @property
-    def waiting(self) -> int:
-        """Requests that wait for a slot, a pause or the next attempt."""
 
     @property
     def by_purpose(self) -> Mapping[str, SpentTokens]:
@@ -168,7 +163,6 @@ class Progress:
             self._live.__exit__(kind, error, trace)
         if self._bar is not None:
             self._bar.close()
-        self._live = self._bar = None
 
     @property
     def groups(self) -> int:
@@ -254,15 +248,12 @@ class Progress:
 
     def summary(self, rows: Sequence[Row]) -> None:
         """Print the final table. Call it after the context has ended. A path is printed in one piece."""
-        counters, totals = self._counters(), self._totals
+        counters, totals, seconds = self._counters(), self._totals, self._clock() - self._started
         executed = f"; executed {totals['executed right']} of {totals['executed']}" if totals["executed"] else ""
         before = f" + {self._before} completed before" if self._before else ""
         shown = [
             Row("right answers", f"{_share(totals['correct'], totals['answers'])}{executed}"),
-            Row(
-                "groups",
-                f"{self._done}{before}, in {self._clock() - self._started:.0f} s; σ>τ in {totals['triggered']}",
-            ),
+            Row("groups", f"{self._done}{before}, in {seconds:.0f} s; σ>τ in {totals['triggered']}"),
             Row("experiences saved", str(self._saved)),
             *rows,
             Row("cost", _cost(counters)),
@@ -274,13 +265,17 @@ class Progress:
             text = f"{counters.hedged}, without the tokens of the slower ones"
             shown.append(Row("sent twice (--hedge)", text, True))
         shown = [row for row in shown if self._verbose or not row.is_detail]
-        table = Table(title=self._label, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
+        names = [row.name for row in shown if not isinstance(row.value, Path)]
+        console, wide = _console(self._stream), max(map(len, names))
+        console.print(Text(self._label, style="bold"))
         for row in shown:
             if not isinstance(row.value, Path):
-                table.add_row(Text(f"  {row.name}"), Text(harmless(row.value, keep="\n")))
-        _console(self._stream).print(table)
+                value = Text(harmless(row.value, keep="\n"))
+                # Nothing is wrapped in a file, where a line may be searched for.
+                lines = value.wrap(console, console.width - wide - 4) if self._stream.isatty() else value.split("\n")
+                for place, line in enumerate(lines):
+                    line.rstrip()
+                    console.print(Text(f"  {'' if place else row.name:<{wide}}  ") + line, soft_wrap=True)
         _print_unbroken([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
 
     def _count(self, line: GroupLine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from grpo_training.cli.terminal_text import shortened
@@ -22,31 +23,36 @@ class Stragglers:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._guard = threading.RLock()  # a footer reads in a thread of its own
         self._open: dict[int, tuple[str, float]] = {}  # in the order of the steps: name and start
         self._scored: set[int] = set()
         self._told = 0.0  # seconds of the wait that was told last
 
     def begin(self, step: int, name: str) -> None:
         """A step is worked on. Steps begin in their order."""
-        self._begin_wait(step, name)
+        with self._guard:
+            self._begin_wait(step, name)
 
     def score(self, step: int) -> None:
         """The group of a step is scored and stored; its analyst may still be asked."""
-        if step in self._open:
-            self._scored.add(step)
-            self._begin_wait(step, self._open[step][0])
+        with self._guard:
+            if step in self._open:
+                self._scored.add(step)
+                self._begin_wait(step, self._open[step][0])
 
     def end(self, step: int) -> None:
         """A step is complete."""
-        if step == next(iter(self._open), None):
-            self._told = 0.0
-        self._open.pop(step, None)
-        self._scored.discard(step)
+        with self._guard:
+            if step == next(iter(self._open), None):
+                self._told = 0.0
+            self._open.pop(step, None)
+            self._scored.discard(step)
 
     def text(self) -> str:
         """What later groups wait for, such as ``waiting for aime2024_001, 10 s``; empty if nothing."""
-        found = self._first()
-        return "" if found is None or found[1] < _SHOWN_FROM_S else self._text(*found)
+        with self._guard:
+            found = self._first()
+            return "" if found is None or found[1] < _SHOWN_FROM_S else self._text(*found)
 
     def news(self) -> str:
         """As :meth:`text`, once after 10 s and then each time the wait has doubled; else empty."""

@@ -120,11 +120,6 @@ def passes(problems: int) -> int:
     return max(3, min(_MOST_PASSES, math.ceil(_LEAST_GROUPS / max(1, problems))))
 
 
-def window(groups: int) -> int:
-    """Problems in flight: few enough that most of a short run has experiences in its prompts."""
-    return max(2, min(8, round(groups / 8)))
-
-
 def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
     """The problems whose text does not occur before, among themselves or in ``taken``."""
     known = {one.text for one in taken}

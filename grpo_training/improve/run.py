@@ -23,7 +23,7 @@ from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved, Result
-from grpo_training.improve.plan import Plan, passes, tokens_of, window, without_duplicates
+from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import write_improved
 from grpo_training.improve.verdict import sentence, spending
@@ -33,6 +33,7 @@ from grpo_training.learning.status import LearnerStatus, is_writing
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
+from grpo_training.runs.window import default_window
 from grpo_training.serve.endpoints import check_budget, check_endpoint, journal_path, open_client, open_endpoints
 
 _SEED_STEP = 1000
@@ -202,7 +203,6 @@ def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> Ge
         GeneratorSettings,
         settings,
         epochs=plan.epochs,
-        window=window(plan.groups),
         hold_out=settings.test is None,
         seed=settings.seed + _SEED_STEP * index,
     )
@@ -224,7 +224,8 @@ def _learn_in_processes(
         commands.append(Command(name, [f"generator{number}", *words], run.folder / "logs" / f"{name}.log", status))
     if settings.critic:
         numbers = ",".join(str(number) for number in range(1, len(generators) + 1))
-        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, window=window(plan.groups))
+        window = default_window(None, plan.groups)  # a critic that follows does not know the number itself
+        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, window=window)
         status = LearnerStatus(run.cache, run.experiences, "critic", plan.groups)
         commands.append(Command("critic", ["critic", *flags_of(of_critic)], run.folder / "logs/critic.log", status))
     supervise(commands, ready=lambda command: is_writing(run.cache, command.name), check=lambda: None)

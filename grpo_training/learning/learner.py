@@ -118,10 +118,8 @@ def run_learner(
     ):
         has_learned = run_async(_run(role, files, settings, manager, learner, remote))
     if names_next:
-        commands = next_commands(role, settings, has_learned=has_learned)
-        print_next(commands if settings.verbose else commands[:1])
-        if not settings.verbose:
-            print("  more: the same command with --verbose")
+        following = next_commands(role, settings, has_learned=has_learned)
+        print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
     return 0
 
 
@@ -135,7 +133,8 @@ async def _run(
 ) -> bool:
     """Run until all steps are done; whether the library has experiences then."""
     manager.endpoint(role)
-    settings, window = with_window(settings, files, manager, role, learner.total)
+    epochs = settings.epochs if isinstance(settings, GeneratorSettings) else 1
+    settings, window = with_window(settings, files, manager, role, learner.total, epochs)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     json_path = settings.experiences_dir / f"{role}_experiences.json"
     with files.open(settings, facts) as manifest:

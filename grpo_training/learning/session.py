@@ -21,7 +21,7 @@ from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverifie
 from engine.task import Task
 from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
 from grpo_training.runs.files import RunFiles
-from grpo_training.runs.window import SMALLEST_DEFAULT, default_window
+from grpo_training.runs.window import USUAL, default_window
 from grpo_training.serve.endpoints import check_budget, open_client
 
 SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
@@ -130,7 +130,7 @@ async def open_session(
     check_budget(settings, manager, role)
     async with AsyncExitStack() as stack:
         if remote is not None:
-            await stack.enter_async_context(remote.opened(settings.window or SMALLEST_DEFAULT))
+            await stack.enter_async_context(remote.opened(settings.window or USUAL))
         client = await stack.enter_async_context(
             open_client(settings, manager, budget=None if remote is None else remote.budget)
         )
@@ -185,9 +185,9 @@ def make_analyst(
 
 
 def with_window(
-    settings: SettingsT, files: RunFiles, manager: ApiManager, role: str, steps: int | None
+    settings: SettingsT, files: RunFiles, manager: ApiManager, role: str, steps: int | None, epochs: int = 1
 ) -> tuple[SettingsT, int]:
-    """The settings with the window of the run, and the window: as set, as stored, or as the endpoint needs.
+    """The settings with the window of the run, and the window: as set, as stored, or as problems and endpoint need.
 
     Args:
         settings: as given.
@@ -195,11 +195,12 @@ def with_window(
         manager: the endpoints.
         role: whose endpoint is asked.
         steps: number of steps; None: unknown.
+        epochs: passes over the problems.
     """
     stored = files.stored(settings, "window")
     slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
     known = sum(one for one in slots if one) if all(slots) else None
-    window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps))
+    window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps, epochs))
     return settings.model_copy(update={"window": window}), window
 
 

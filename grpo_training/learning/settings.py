@@ -39,7 +39,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
     window: Positive | None = Field(
         None,
         description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
-        "(default: 8, or more if the endpoint has a max_concurrency)",
+        "(default: an eighth of the groups, 2 to 8; from 100 problems on, more if the endpoint has a max_concurrency)",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     capacity: Positive | None = Field(

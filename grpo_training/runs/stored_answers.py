@@ -23,7 +23,7 @@ class StoredAnswers(NamedTuple):
 
 
 def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredAnswers]:
-    """Everything that is stored, by role, in the order of the files; of repeated groups the last one.
+    """Everything that is stored, by role, in problem order; of repeated groups the last one.
 
     Args:
         cache_dir: a cache folder, or a file of ``score_rollouts``, whose groups have the role ``scored``.

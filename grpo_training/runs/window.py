@@ -6,24 +6,34 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-SMALLEST_DEFAULT = 8
+USUAL = 8
+"""W where neither the endpoint nor the number of problems says otherwise."""
+_SMALLEST = 2
 _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
+_MANY = 100
+"""Problems from which on the window is as large as the endpoint takes."""
 
 StepT = TypeVar("StepT")
 ResultT = TypeVar("ResultT")
 
 
-def default_window(slots: int | None, steps: int | None) -> int:
+def default_window(slots: int | None, steps: int | None, epochs: int = 1) -> int:
     """W of a run that does not set it. It depends on nothing that is measured, so equal runs have equal results.
+
+    Below 100 problems it is an eighth of the steps, from 2 to 8, so that most of a short run has the experiences of
+    other steps. From 100 on it is what the endpoint takes, at most a quarter of the steps.
 
     Args:
         slots: requests in flight that the endpoint is known to take; None: unknown.
-        steps: number of steps; None: unknown. At least half of them have the experiences of others.
+        steps: number of steps in all epochs; None: unknown.
+        epochs: passes over the problems.
     """
-    if slots is None or steps is None:
-        return SMALLEST_DEFAULT
-    return max(SMALLEST_DEFAULT, min(_PER_SLOT * slots, steps // 2))
+    if steps is None:
+        return USUAL
+    if steps // epochs >= _MANY and slots is not None:
+        return max(USUAL, min(_PER_SLOT * slots, steps // 4))
+    return max(_SMALLEST, min(USUAL, round(steps / USUAL)))
 
 
 async def run_in_window(

@@ -188,11 +188,11 @@ class Workspace:
     def start(self, command: str, *flags: Any, shared: bool = True, **variables: str) -> ForkedCommand:
         """Start the command; ``shared``: with the flags that say where files lie.
 
-        Learners put all experiences into all prompts, which is what the stored files were written with.
+        Learners put all experiences into all prompts and have a window of 8: so the stored files were written.
         """
         places = ["--api-config", "keys/api_config.json", "--cache-dir", "cache", "--experiences-dir", "experiences"]
         if command in [role.replace("_", "") for role in ROLES]:
-            places += ["--learn", "add"]
+            places += ["--learn", "add", "--window", "8"]
         return ForkedCommand(
             f"grpo_training.{command}", [*(places if shared else ()), *flags], self.folder, **variables
         )

@@ -184,7 +184,10 @@ def in_one_process(tmp_path_factory):
     world = World(tmp_path_factory.mktemp("clean"), EXAMPLE_FILES, copies=False)
     with world:
         world.write_config(world.base_url, **ONE_BY_ONE)
-        assert world.generate(1, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES) == 0
+        assert (
+            world.generate(1, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", PROBLEMS)
+            == 0
+        )
     return world
 
 
@@ -217,7 +220,7 @@ def test_a_generator_writes_the_files_of_one_process(cluster, in_one_process, tm
     world = World(tmp_path, EXAMPLE_FILES, copies=False)
     with world:
         world.write_config(world.base_url, **ONE_BY_ONE)
-        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray")
+        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", PROBLEMS, "--executor", "ray")
         assert world.generate(1, "quickstart", *more) == 0
     assert normalised(world) == normalised(in_one_process)
     assert not repeated(world, in_one_process)
@@ -231,7 +234,12 @@ def fused(tmp_path_factory):
     with world:
         world.write_config(world.base_url, **ONE_BY_ONE)
         for number in (1, 2):
-            assert world.generate(number, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES) == 0
+            assert (
+                world.generate(
+                    number, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", PROBLEMS
+                )
+                == 0
+            )
         world.traffic.requests.clear()
         assert world.criticise(*BOTH) == 0
     return world
@@ -265,7 +273,7 @@ def test_the_critic_follows_a_generator_from_a_cluster(cluster, fused, tmp_path)
         world.write_config(world.base_url, **ONE_BY_ONE)
         critic = world.start("critic", *BOTH, "--follow", "--executor", f"ray:{cluster.address}")
         wait_for(lambda: critic.poll() is not None or worker_processes(cluster))
-        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES)
+        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", PROBLEMS)
         generator = threads.submit(world.generate, 1, "quickstart", *more)
         wait_for(lambda: critic.poll() is not None or (barrier.held and fusions_of(world)))
         assert not generator.done()
@@ -297,7 +305,16 @@ def test_replies_of_a_worker_that_is_killed_are_not_asked_for_again(cluster, in_
         more = ("--executor", "ray", "--workers", 1)
         if learner == "generator":
             run = threads.submit(
-                world.generate, 1, "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES, *more
+                world.generate,
+                1,
+                "quickstart",
+                "--max-problems",
+                PROBLEMS,
+                "--rollouts",
+                SAMPLES,
+                "--window",
+                PROBLEMS,
+                *more,
             )
         else:
             run = threads.submit(world.criticise, *BOTH, *more)
@@ -337,7 +354,7 @@ def test_a_command_that_is_killed_goes_on_and_asks_for_nothing_twice(cluster, in
 def test_the_budget_is_one_for_all_workers(cluster, in_one_process, tmp_path):
     world = World(tmp_path, EXAMPLE_FILES, copies=False)
     with world:
-        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--executor", "ray")
+        more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", PROBLEMS, "--executor", "ray")
         with pytest.raises(BudgetExceededError, match="limits: 12000 tokens"):
             world.generate(1, "quickstart", *more, "--max-tokens", 1000, "--budget-tokens", 12000)
     counts = world.traffic.counts()

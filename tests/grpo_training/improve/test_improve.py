@@ -1,6 +1,7 @@
 """From a file of problems to a verdict and a prompt to take home, in one command."""
 
 import json
+import re
 import subprocess
 
 import openai
@@ -100,6 +101,7 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(folder, capsys):
     write(folder / "mails.jsonl", server.rows(range(12)))
     start(folder, server, "--epochs", 3)
     first, said = result_of(folder), capsys.readouterr().out
+    assert re.search(r"experiences were in the prompts of \d+ of 36 groups \(--window 4\)", said)  # 36 groups / 8
     assert start(folder, server, "--epochs", 3) == []
     assert result_of(folder) == first
     assert first["sentence"] in said
@@ -170,8 +172,11 @@ def test_three_generators_and_the_critic_learn_in_processes_and_the_best_library
     flags = ("--generators", 3, "--critic", "--epochs", 2, "--samples", 4)
     start(folder, server, *flags)
     run = folder / "runs/mails-m"
+    windows = set()
     for name in ("generator_1", "generator_2", "generator_3", "critic"):
         assert (run / f"experiences/{name}_experiences.json").exists() or name == "critic"
+        windows.add(json.loads((run / f"cache/{name}_run.json").read_text())["configuration"]["settings"]["window"])
+    assert len(windows) == 1
     assert (run / "cache/critic_results.jsonl").stat().st_size
     result = result_of(folder)
     assert result["role"] in ("generator_1", "generator_2", "generator_3")

@@ -1,12 +1,12 @@
 """What a learner shows while its endpoint does not answer."""
 
+import functools
 import io
 import json
 
 import pytest
 
 from engine.errors import ConfigurationError, FatalEndpointError
-from engine.llm.client import Counters
 from grpo_training import generator1
 from grpo_training.cli import progress
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
@@ -15,21 +15,12 @@ from tests.support.llm_client import refusing_url
 
 @pytest.mark.parametrize("live", [False, True])
 def test_a_learner_says_what_it_waits_for_and_gives_up(tmp_path, capsys, monkeypatch, live):
-    """In lines, and in the panel, which is drawn each time that a line is added to it."""
-    panels = []
+    """In lines, also above the footer of a terminal."""
+    terminal = io.StringIO()
     if live:
-
-        class Panel(progress.Progress):
-            def __init__(self, label, total, counters):
-                super().__init__(label, total, Counters, stream=io.StringIO(), live=True)
-
-            def note(self, text):
-                super().note(text)
-                shown = io.StringIO()
-                progress.Console(file=shown, width=200).print(self._panel())
-                panels.append(shown.getvalue())
-
-        monkeypatch.setattr("grpo_training.learning.learner.Progress", Panel)
+        monkeypatch.setenv("COLUMNS", "200")
+        shown = functools.partial(progress.Progress, stream=terminal, live=True)
+        monkeypatch.setattr("grpo_training.learning.learner.Progress", shown)
     problems, config = tmp_path / "p.jsonl", tmp_path / "api.json"
     row = {"problem_id": "p1", "problem": "What is 1 + 1?", "answer": "2"}
     problems.write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -41,8 +32,7 @@ def test_a_learner_says_what_it_waits_for_and_gives_up(tmp_path, capsys, monkeyp
                 ["--api-config", str(config), *folders, "--dataset", str(problems), "--connect-minutes", "0.05"]
             )
     line = f"cannot reach {url}: connection refused; is the server running? (trying again)"
-    shown = "".join(panels) if live else capsys.readouterr().out
-    assert line in shown
+    assert line in (terminal.getvalue() if live else capsys.readouterr().out)
     assert not (tmp_path / "cache/generator_1_rollouts.jsonl").exists()
 
 

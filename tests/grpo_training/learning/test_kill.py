@@ -19,7 +19,8 @@ KILLS = 50
 KILLS_OF_A_RUN = 7  # a run may end before its last kill
 RUNS_SIDE_BY_SIDE = 8
 LATENCY_S = 0.2  # long enough for all kills of a run: each further run takes processor time of its own
-WINDOW = 2
+LONGEST_S = 0.4  # a further random time of each reply, so that groups are stored in another order than that of problems
+WINDOW = 4
 TIMEOUT_S = 60  # a busy machine must not make a request time out: it would be sent again
 
 
@@ -116,8 +117,9 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, command, *flags)
 
     def run_with_kills(number):
-        """One run from its start to its end; how often it was killed."""
-        with World(tmp_path / f"killed{number}", files, latency_s=LATENCY_S) as world:
+        """One run from its start to its end; how often it was killed, and whether lines were stored out of order."""
+        uneven = {"latency_s": LATENCY_S, "seed": number, "longest_s": LONGEST_S}
+        with World(tmp_path / f"killed{number}", files, **uneven) as world:
             world.write_config(world.base_url, timeout_s=TIMEOUT_S)
             if command == "critic":
                 copy_of_generators(undisturbed, world)
@@ -129,13 +131,17 @@ def test_kill_nine(recorded, aime2024, tmp_path, command):
                 assert process.returncode == 0, output
             assert normalised(world) == normalised(undisturbed)
             assert_nothing_paid_twice(world, undisturbed, kills)
-            return len(kills)
+            results = world.cache / ("critic_results.jsonl" if command == "critic" else "generator_1_rollouts.jsonl")
+            steps = [json.loads(line)["step"] for line in results.read_text().splitlines()]
+            return len(kills), steps != sorted(steps)
 
     # A run mostly waits, so several are killed side by side.
-    killed, numbers = 0, itertools.count()
+    killed, out_of_order, numbers = 0, 0, itertools.count()
     with ThreadPoolExecutor(RUNS_SIDE_BY_SIDE) as runs:
         while killed < KILLS:
-            killed += sum(runs.map(run_with_kills, itertools.islice(numbers, RUNS_SIDE_BY_SIDE)))
+            for kills, is_out_of_order in runs.map(run_with_kills, itertools.islice(numbers, RUNS_SIDE_BY_SIDE)):
+                killed, out_of_order = killed + kills, out_of_order + is_out_of_order
+    assert out_of_order > 0
 
 
 FORGETFUL = """

@@ -69,6 +69,9 @@ def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, 
     assert "generator_1: μ=" in out
     assert "→ Extract (σ>τ)" in out
     assert re.search(r"✅ Saved: G1-\d+ When a ", out)
+    used = sum(any(rollout["experience_ids"] for rollout in group["rollouts"]) for group in groups_of(world, 1))
+    assert used > 15  # of a short run most groups have experiences
+    assert f"experiences were in the prompts of {used} of 30 groups" in out
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -124,12 +127,13 @@ class FirstProblemWaits:
         return hold
 
 
-def test_one_slow_problem_keeps_no_other_one_from_file_and_display(files, aime2024, tmp_path, undisturbed):
+def test_one_slow_problem_keeps_no_other_one_from_file_and_display(files, aime2024, tmp_path):
     first = json.loads(aime2024.read_text().splitlines()[0])["problem"]
     barrier = FirstProblemWaits(json.dumps(first, ensure_ascii=False)[1:200])
-    with World(tmp_path, files, barrier=barrier) as world:
+    flags = ("--max-problems", 12, "--window", 8)
+    with World(tmp_path / "slow", files, barrier=barrier) as world:
         world.write_config(world.base_url, timeout_s=60)
-        process = world.fork("generator1", "--dataset", aime2024, "--max-problems", 12, "--window", 8)
+        process = world.fork("generator1", "--dataset", aime2024, *flags)
         deadline = time.monotonic() + 60
         while len(groups_of(world, 1)) < 7 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -147,8 +151,9 @@ def test_one_slow_problem_keeps_no_other_one_from_file_and_display(files, aime20
     assert sorted(name for _, name in scored[:7]) == [f"aime2024_{n:03}" for n in range(2, 9)]
     assert re.search(r"^waiting for aime2024_001, 1\d s$", output, re.MULTILINE)
     assert output.index("waiting for") < output.index("✅ Saved: G1-001")
-    of_generator_1 = {name: text for name, text in undisturbed(12).items() if name.startswith("generator_1")}
-    assert normalised(world) == of_generator_1
+    with World(tmp_path / "undisturbed", files) as undisturbed:
+        assert undisturbed.generate(1, aime2024, *flags) == 0
+    assert normalised(world) == normalised(undisturbed)
 
 
 def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):

@@ -17,17 +17,25 @@ from grpo_training.runs.window import default_window
 @pytest.mark.parametrize(
     ("slots", "steps", "window"),
     [
+        (None, 1, 2),
+        (32, 10, 2),
+        (32, 30, 4),
+        (32, 64, 8),
+        (32, 99, 8),
+        (32, 100, 25),
+        (32, 1000, 128),
+        (8, 1000, 32),
+        (1, 1000, 8),
         (None, 1000, 8),
         (8, None, 8),
-        (1, 1000, 8),
-        (8, 1000, 32),
-        (32, 1000, 128),
-        (32, 100, 50),
-        (32, 10, 8),
     ],
 )
-def test_the_default_follows_the_slots_and_leaves_half_of_the_problems_with_experiences(slots, steps, window):
+def test_most_groups_of_a_short_run_have_experiences_and_a_long_run_uses_the_endpoint(slots, steps, window):
     assert default_window(slots, steps) == window
+
+
+def test_several_passes_over_few_problems_are_a_short_run():
+    assert [default_window(32, 10 * epochs, epochs) for epochs in (1, 2, 4, 50)] == [2, 2, 5, 8]
 
 
 class Unlocked:

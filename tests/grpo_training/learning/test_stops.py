@@ -38,7 +38,8 @@ def run(tmp_path):
         return generator1.main(
             [
                 *("--api-config", str(config), "--cache-dir", str(tmp_path / "cache"), "--dataset", "physics"),
-                *("--experiences-dir", str(tmp_path / "experiences"), "--max-problems", str(PROBLEMS), *map(str, more)),
+                *("--experiences-dir", str(tmp_path / "experiences"), "--max-problems", str(PROBLEMS)),
+                *("--window", "8", *map(str, more)),
             ]
         )
 
@@ -171,7 +172,7 @@ def test_a_process_that_was_stopped_longer_than_its_timeout_reads_what_arrived(t
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "timeout_s": 2, "max_concurrency": 8}
         config.write_text(json.dumps({"generator_1": entry}))
         arguments = ["--api-config", config, "--cache-dir", tmp_path / "cache", "--dataset", "physics"]
-        arguments += ["--experiences-dir", tmp_path / "experiences", "--max-problems", PROBLEMS]
+        arguments += ["--experiences-dir", tmp_path / "experiences", "--max-problems", PROBLEMS, "--window", 8]
         process = ForkedCommand("grpo_training.generator1", arguments)
         while server.in_flight < 8:
             time.sleep(0.01)

@@ -123,10 +123,13 @@ class GeneratorLearner(Learner[RolloutGroup]):
     def _remarks(self) -> Iterator[str]:
         if self._settings.rollouts == 1 and self._settings.learn == "add":
             yield "With one rollout σ is 0: no experience is extracted."
-        for task in self.tasks:
+        by_task: dict[str, dict[str, Problem]] = {}
+        for step in self._steps:
+            by_task.setdefault(step.problem.task, {})[step.problem.id] = step.problem
+        for name, problems in by_task.items():
+            task = task_named(name)
             if isinstance(task, RemarksOnProblems):
-                own = {step.problem.id: step.problem for step in self._steps if step.problem.task == task.name}
-                yield from task.remarks(list(own.values()))
+                yield from task.remarks(list(problems.values()))
 
     def producer(self, session: Session, progress: Progress) -> RolloutProducer:
         """Asks and scores, here or on the cluster of the run."""

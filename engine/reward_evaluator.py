@@ -55,7 +55,7 @@ class Baseline:
 
     Args:
         best: the best total of its inputs.
-        majority: the mean total of the inputs with the most frequent answer.
+        majority: the mean total of the inputs with the most frequent answer; of all, if several are equally frequent.
     """
 
     best: float
@@ -221,7 +221,7 @@ def fusion_baseline(
         same: whether two texts are the same answer (``Task.same_answer``).
 
     Returns:
-        None if there are no candidates. The first of several most frequent answers is the majority.
+        None if there are no candidates. Without a majority, the mean of all totals stands in its place.
     """
     if not totals:
         return None

@@ -186,7 +186,7 @@ class _Track:
 
 
 def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = operator.eq) -> list[int]:
-    """The indices of the answers that equal the most frequent one; of several most frequent ones, of the first.
+    """The indices of the answers that equal the most frequent one; none if several are equally frequent.
 
     Args:
         answers: one for each candidate; None is not counted as an answer.
@@ -203,4 +203,6 @@ def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = o
             classes.append((text, [index]))
         else:
             known.append(index)
-    return max((members for _, members in classes), key=len, default=[])
+    most = max((len(members) for _, members in classes), default=0)
+    found = [members for _, members in classes if len(members) == most]
+    return found[0] if len(found) == 1 else []

@@ -124,7 +124,8 @@ def field_of(row: Mapping[str, Any], names: Sequence[str], where: str) -> str:
         here = ", ".join(map(str, row))[:300] or "no field at all"
         empty = next((name for name in names if name in row), None)
         missing, null = f"{where}: field '{names[0]}' is missing (here: {here})", f"{where}: field '{empty}' is null"
-        raise InputError(missing if empty is None else null, fix=NEEDED_FIELDS)
+        names_it = f" If another field holds it: --fields {names[0]}=FIELD."
+        raise InputError(missing if empty is None else null, fix=NEEDED_FIELDS + names_it)
     return present
 
 

@@ -48,18 +48,23 @@ def default_dataset() -> Iterator[CheckResult]:
 
 
 def data_files(folder: Path) -> Iterator[CheckResult]:
-    """Shipped datasets, libraries, prepared data and traces: those that exist are readable."""
+    """Shipped datasets, libraries, prepared data and traces: those that exist are readable.
+
+    Of prepared data and traces the missing ones are named where there are others of them.
+    """
     for path in sorted(shipped_file("datasets").glob("*.jsonl")):
         yield passed(f"{path.name}: {len(load_problems(str(path)))} problems")
     for path in sorted((folder / "grpo_experiences").glob("*_experiences.json")):
         yield _library(path)
-    for path in (folder / "train.jsonl", folder / "val.jsonl"):
+    prepared, traces = (folder / "train.jsonl", folder / "val.jsonl"), folder / "teacher_traces.jsonl"
+    if not any(path.exists() for path in (*prepared, traces)):
+        return  # nobody trains on traces here
+    for path in prepared:
         if path.exists():
             rows = len(load_problems(str(path), max_problems=_ROWS_READ))
             yield passed(f"{path.name}: the first {rows} problems are readable")
         else:
             yield warned(f"{path} does not exist yet", "python -m grpo_training.prepare_data")
-    traces = folder / "teacher_traces.jsonl"
     if traces.exists():
         yield from _traces(traces)
     else:

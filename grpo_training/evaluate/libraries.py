@@ -172,7 +172,7 @@ def _verdicts(samples: Sequence[_Sample | None]) -> list[bool | None]:
 
 
 def _vote(task: Task, row: Sequence[_Sample | None]) -> _Sample | None:
-    """The sample with the most frequent answer of the row; without any answer, the first sample, which is wrong."""
+    """The sample with the most frequent answer of the row; without a majority, the first sample."""
     present = [sample for sample in row if sample is not None]
     if len(present) < len(row):
         return None

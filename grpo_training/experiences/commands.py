@@ -60,12 +60,12 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
     if hasattr(arguments, "id"):
         arguments.id = arguments.id.upper()
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)
-    run = _SUBCOMMANDS[arguments.command]
+    subcommand = _SUBCOMMANDS[arguments.command]
     if arguments.command in LISTINGS and sys.stdout.isatty():
         with paged(sys.stdout) as stream:
-            run(folder, arguments, View(stream))
+            subcommand(folder, arguments, View(stream))
     else:
-        run(folder, arguments, View(sys.stdout))
+        subcommand(folder, arguments, View(sys.stdout))
     return 0
 
 

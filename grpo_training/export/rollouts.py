@@ -160,6 +160,7 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
         output.mkdir(parents=True, exist_ok=True)
         started = re.sub(r"[:.]", "-", log["eval"]["created"])
         output /= f"{started}_{role.replace('_', '-')}_{log['eval']['task_id']}.json"
+    output.parent.mkdir(parents=True, exist_ok=True)
     replace_file(output, json.dumps(log, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
     return output, len(log["samples"])
 

@@ -149,11 +149,18 @@ def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mappi
     if "facts" in wanted:
         pairs.append((stored.configuration.get("facts", {}), wanted["facts"]))
     return [
-        f"{key}: stored {_shown(key, old)!r}, given {_shown(key, new)!r}"
+        f"{key}: stored {_as_written(_shown(key, old))}, given {_as_written(_shown(key, new))}"
         for old, new in pairs
         for key in sorted(old.keys() | new.keys())
         if _shown(key, old) != _shown(key, new)
     ]
+
+
+def _as_written(value: Any) -> str:
+    """A value as a person writes it on a command line or in YAML."""
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def _shown(key: str, values: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -28,6 +29,27 @@ class Tracker(Protocol):
 
     def finish(self) -> None:
         """Send what is left, and end the run."""
+
+
+_MODULES = {"trackio": "trackio", "wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboard"}
+
+
+def check_tracker(name: str) -> None:
+    """Check that a tracker can be imported; ``none`` always can.
+
+    Raises:
+        ConfigurationError: it is not installed, or its import fails.
+    """
+    if name not in _MODULES:
+        return
+    try:
+        importlib.import_module(_MODULES[name])
+    except Exception as error:  # of any type: a broken installation too
+        raise ConfigurationError(
+            f"--report-to {name}: {name} cannot be imported",
+            why=f"{type(error).__name__}: {error}",
+            fix=f"{pip_install(name)}   (or omit --report-to)",
+        ) from error
 
 
 def open_tracker(

@@ -118,7 +118,9 @@ def _group(one: StoredAnswers, view: View, chars: int) -> None:
     view.line(f"{one.role}{epoch}", style="bold")
     for record in one.records:
         fusion: Fusion = record  # type: ignore[assignment]
-        label = f"fusion of {fusion.generator_id}" + (", merged without a model" if fusion.completion is None else "")
+        label = f"fusion of {fusion.generator_id}" + (
+            ", merged without a model" if fusion.merged == "structural" else ""
+        )
         _answer(view, label, fusion.final_answer, fusion.is_correct, fusion.rewards, fusion.experience_ids)
         _reply(view, fusion.completion, fusion.fault, fusion.fused_scaffold, chars)
 

@@ -6,8 +6,11 @@ first step. So a missing package, a wrong path or a dry run is answered without 
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import hashlib
 import importlib.util
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
-from engine.records import Problem
+from engine.records import Message, Problem
 from engine.storage.installation import install_command
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
-from grpo_training.runs.directory import RunDirectory
-from grpo_training.runs.manifest import RunManifest
+from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
+from grpo_training.runs.manifest import RunManifest, check_same_configuration, load_manifest
 from grpo_training.runs.named import found_run
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
@@ -37,6 +40,7 @@ from grpo_training.train.processes import (
     join_processes,
     shared_failure,
 )
+from grpo_training.train.reporting.dry_run import check_services, print_first_prompt, print_unlike_trl
 from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
 from grpo_training.view.training_page import write_page
 
@@ -109,6 +113,11 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
             data = load_training_data(config)
             print_plan(offline_plan(config, data), str(data.report))
         if config.dry_run:
+            from grpo_training.train.models.tokenizer import load_tokenizer
+
+            check_services(config)
+            print_first_prompt(load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
+            print_unlike_trl(config)
             return 0
         samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
         facts = {"model": _model_digest(config), "samples": samples}
@@ -143,6 +152,12 @@ def _train_online(config: GRPOTrainingConfig) -> int:
             traces = len(load_teacher_samples(config.teacher_traces, tokenizer, config))
         print_plan(online_plan(config, problems, traces))
         if config.dry_run:
+            from grpo_training.train.online.trl_arguments import check_arguments
+
+            check_arguments(config)
+            check_services(config)
+            print_first_prompt(_rendered(tokenizer, messages_of(problems[0], config.prompts, prompts)))
+            print_unlike_trl(config)
             return 0
         facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}
         facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
@@ -154,6 +169,11 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         facts,
         lambda folder: train_online(config, problems, folder, prompts=prompts),
     )
+
+
+def _rendered(tokenizer: Any, messages: Iterable[Message]) -> str:
+    chat = [one.model_dump() for one in messages]
+    return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
 def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
@@ -201,6 +221,7 @@ def _train_in_run_directory(
                 code = exit_code_of_the_first(None)
         return code or 0
     others_know = False
+    _allow_more_steps(config, facts)
     try:
         with RunDirectory(config.output_dir).open(config, facts) as manifest:
             if manifest.is_finished and _is_chosen(config, manifest):
@@ -222,6 +243,32 @@ def _train_in_run_directory(
     if result.helped:
         _upload(config)
     return code
+
+
+def _allow_more_steps(config: GRPOTrainingConfig, facts: dict[str, Any]) -> None:
+    """Let a finished training go on where nothing but ``max_steps`` differs, and is larger than before.
+
+    Raises:
+        InputError: the manifest is damaged, or something else differs too.
+    """
+    manifest = None if config.fresh else load_manifest(config.output_dir / CONFIG_JSON)
+    if manifest is None or not manifest.is_finished:
+        return
+    before = int(manifest.settings.get("max_steps", -1))
+    done = before if before > 0 else _last_step(config.output_dir)
+    if config.max_steps <= done or config.max_steps == before:
+        return
+    configuration = {**manifest.configuration, "settings": {**manifest.settings, "max_steps": config.max_steps}}
+    longer = dataclasses.replace(manifest, configuration=configuration, is_finished=False)
+    wanted = json.loads(json.dumps({"settings": config.fingerprint(), "facts": facts}))
+    check_same_configuration(longer, wanted, config.compared, resume=config.resume)
+    longer.save()
+    print(f"This training had finished after {done} steps. It goes on to {config.max_steps}.")
+
+
+def _last_step(folder: Path) -> int:
+    numbers = [path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")]
+    return max((int(number) for number in numbers if number.isdigit()), default=0)
 
 
 def _is_chosen(config: GRPOTrainingConfig, manifest: RunManifest) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from engine.datasets import MAX_LINE_BYTES, load_problems
 from engine.errors import InputError, MissingInputError
 from engine.storage import hub
+from engine.tasks.registry import task_named
 from engine.tasks.rows import read_field_map
 from tests.support.table import table
 
@@ -234,6 +235,14 @@ def test_a_broken_line_is_named(write, line, words):
         load_problems(path)
     assert path in caught.value.what
     assert len(str(caught.value)) < 1000
+
+
+def test_a_row_without_an_answer_names_the_flag_that_says_where_it_is(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"problem": "1 + 1?", "solution_text": "2"}\n')
+    with pytest.raises(InputError, match="field 'answer' is missing") as raised:
+        load_problems(str(path), task=task_named("math"))
+    assert "--fields answer=FIELD" in raised.value.fix
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n  \n", b"\xef\xbb\xbf"])

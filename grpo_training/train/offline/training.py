@@ -286,7 +286,9 @@ def restore(training: Training) -> int:
     if not found:
         return 0
     last = found[-1]
-    check_same_run(last, config.compared(last.state.settings), _settings(training), _data(training))
+    # The manifest decides whether a training may go on to more steps: those before are the same.
+    stored = {**config.compared(last.state.settings), "max_steps": config.max_steps}
+    check_same_run(last, stored, _settings(training), _data(training))
     tensors = load_tensors(last)
     training.reference.known = tensors["reference"]
     score_reference(training)  # what is missing, while the weights are the initial ones

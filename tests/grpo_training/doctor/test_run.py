@@ -356,6 +356,10 @@ def test_traces_of_another_prompt_and_torn_lines(tmp_path):
     assert "another" in other.text
 
 
+def test_who_prepares_no_training_data_is_not_warned_about_them(tmp_path):
+    assert [result for result in files.data_files(tmp_path) if result.level is not CheckLevel.PASS] == []
+
+
 def test_prepared_data_and_libraries(tmp_path):
     row = {"task_id": 1, "text": "Double.", "test_list": ["assert f(1) == 2"]}
     (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")

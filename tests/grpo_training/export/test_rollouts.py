@@ -97,6 +97,10 @@ def test_the_eval_log_holds_every_rollout_as_an_epoch_of_its_problem(tmp_path, r
     assert accuracy == pytest.approx(sum(one["is_correct"] for one in own) / len(own))
 
 
+def test_the_folder_of_a_log_is_made(tmp_path):
+    assert exported("inspect", tmp_path / "new" / "log.json", "--role", "generator_1").is_file()
+
+
 def test_inspect_ai_reads_the_log(tmp_path):
     inspect_log = pytest.importorskip("inspect_ai.log")
     exported("inspect", tmp_path / "logs", "--role", "generator_1")

@@ -69,11 +69,17 @@ async def test_inputs_count_as_they_were_stored():
     assert (best.answer, best.answer_source, best.stated_answer) == ("12", "executed", None)
     assert best.r_total == pytest.approx(0.5 + 0.25 * 0.5 + 0.25)  # 0.875
     assert wrong.r_total == pytest.approx(0.25 * 0.2 + 0.25 * 0.4)  # 0.15
-    fusion = await fuse(group_of(best, wrong), json.dumps(SILENT))
+    fusion = await fuse(group_of(best, wrong, stored_rollout(3, SILENT)), json.dumps(SILENT))
     assert fusion.merged == "model"
-    # best 0.875; two answers, one each: the first is the majority, 0.875
     assert fusion.rewards.r_fusion == pytest.approx(0.5)
     assert fusion.rewards.r_total == pytest.approx((1 + 0.5 + 1 + 0.5) / 4)
+
+
+async def test_inputs_without_a_majority_count_by_their_mean():
+    inputs = group_of(stored_rollout(1, SILENT), stored_rollout(2, SILENT | {"causal_graph": SUM}))
+    fusion = await fuse(inputs, json.dumps(SILENT))
+    # best 0.875, mean of 0.875 and 0.15
+    assert fusion.rewards.r_fusion == pytest.approx(0.5 + (0 + 0.875 - (0.875 + 0.15) / 2) / 4)
 
 
 async def test_an_answer_that_the_inputs_lack_is_worth_what_it_adds():
@@ -85,7 +91,8 @@ async def test_an_answer_that_the_inputs_lack_is_worth_what_it_adds():
 @pytest.mark.parametrize("of_inputs", [None, 0.0, 1.0])
 @pytest.mark.parametrize("of_fusion", [None, 1.0])
 async def test_the_opinions_of_a_judge_are_left_out_on_both_sides(of_inputs, of_fusion):
-    inputs = group_of(stored_rollout(1, SILENT, of_inputs), stored_rollout(2, SILENT | {"causal_graph": SUM}))
+    wrong = stored_rollout(3, SILENT | {"causal_graph": SUM})
+    inputs = group_of(stored_rollout(1, SILENT, of_inputs), stored_rollout(2, SILENT, of_inputs), wrong)
     fusion = await fuse(inputs, json.dumps(SILENT), opinion=of_fusion)
     assert fusion.rewards.r_fusion == pytest.approx(0.5)
     page = fusion_page(fusion, inputs, Path())
@@ -109,5 +116,5 @@ async def test_rollouts_of_a_file_without_rewards_are_scored_when_they_are_fused
         update={"r_ans": None, "r_logic": None, "r_graph": None, "r_total": None, "answer_source": None}
     )
     other = bare.model_copy(update={"scaffold": json.dumps(SILENT | {"causal_graph": SUM}), "answer": "7"})
-    fusion = await fuse(group_of(bare, other), json.dumps(STATED))
+    fusion = await fuse(group_of(bare, other, bare), json.dumps(STATED))
     assert fusion.rewards.r_fusion == pytest.approx(0.5)

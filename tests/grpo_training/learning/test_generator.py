@@ -133,7 +133,7 @@ def test_journalled_replies_without_logprobs_are_not_reused(runs):
 
 def test_resume_keeps_the_stored_value(runs, capsys):
     runs.generate(GIVES_BOTH, "--logprobs", "--max-problems", 1)
-    with pytest.raises(InputError, match="logprobs: stored True, given False"):
+    with pytest.raises(InputError, match="logprobs: stored true, given false"):
         runs.generate(GIVES_BOTH)
     printed(capsys)
     assert all(body["logprobs"] for body in runs.generate(GIVES_BOTH, "--resume"))
@@ -146,7 +146,7 @@ def test_a_cache_that_is_older_than_the_flag_was_made_without_it(runs):
     written = json.loads(manifest.read_text())
     assert written["configuration"]["settings"].pop("logprobs") is False
     manifest.write_text(json.dumps(written))
-    with pytest.raises(InputError, match="logprobs: stored False, given True"):
+    with pytest.raises(InputError, match="logprobs: stored false, given true"):
         runs.generate(GIVES_BOTH, "--logprobs")
     [body] = runs.generate(GIVES_BOTH, "--logprobs", "--resume")
     assert not ASKED & set(body)

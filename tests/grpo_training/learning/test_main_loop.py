@@ -233,7 +233,7 @@ def test_extra_request_fields_belong_to_the_configuration(files, aime2024, tmp_p
     with World(tmp_path, files) as world:
         world.generate(1, aime2024, "--max-problems", 1)
         world.write_config(world.base_url, extra_body={"top_k": 20})
-        with pytest.raises(InputError, match=r"extra_body of generator_1: stored None, given {'top_k': 20}"):
+        with pytest.raises(InputError, match=r"extra_body of generator_1: stored nothing, given {.top_k.: 20}"):
             world.generate(1, aime2024, "--max-problems", 2)
         assert world.generate(1, aime2024, "--max-problems", 1, "--fresh") == 0
         assert world.generate(1, aime2024, "--max-problems", 2) == 0

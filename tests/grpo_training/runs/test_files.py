@@ -66,7 +66,7 @@ def test_the_same_command_continues_the_run(results):
     ("given", "why"),
     [
         ({"tau": 0.1}, "tau: stored 0.05, given 0.1"),
-        ({"facts": {"model": "n", "prompt_hash": "p"}}, "model: stored 'm', given 'n'; prompt_hash: stored None"),
+        ({"facts": {"model": "n", "prompt_hash": "p"}}, "model: stored m, given n; prompt_hash: stored nothing"),
     ],
     ids=["setting", "fact"],
 )
@@ -81,7 +81,7 @@ def test_results_of_another_configuration_are_refused(results, given, why):
 def test_resume_restores_the_settings_but_not_the_facts(results):
     first = start(results, tau=0.2)
     assert start(results, tau=0.1, resume=True).run == first.run
-    with pytest.raises(InputError, match="model: stored 'm', given 'n'\nPass --fresh"):
+    with pytest.raises(InputError, match="model: stored m, given n\nPass --fresh"):
         start(results, facts={"model": "n"}, resume=True)
 
 
@@ -92,7 +92,7 @@ def test_a_setting_that_the_manifest_does_not_name_had_its_default(results):
     results.with_name("probe_run.json").write_text(json.dumps(manifest))
     assert start(results).run == first.run
     assert files(results).resumed(ProbeSettings(mode="b", resume=True)).mode == "a"
-    with pytest.raises(InputError, match="mode: stored 'a', given 'b'"):
+    with pytest.raises(InputError, match="mode: stored a, given b"):
         start(results, mode="b")
 
 

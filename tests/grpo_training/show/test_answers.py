@@ -39,6 +39,16 @@ def test_the_fusions_come_last_and_long_replies_are_cut(shown):
     assert "characters more (--chars 0)" in text
 
 
+def test_a_fusion_that_does_not_say_how_it_was_made_is_not_said_to_be_merged(shown, tmp_path):
+    lines = [json.loads(line) for line in (EXAMPLE / "critic_results.jsonl").read_text().splitlines()]
+    merged = [line for line in lines if line["merged"] == "structural"][:1]
+    foreign = [{**merged[0], "merged": None, "generator_id": "generator_9"}]
+    (tmp_path / "critic_results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in merged + foreign))
+    text = shown(tmp_path, merged[0]["problem_id"])
+    assert f"fusion of {merged[0]['generator_id']}, merged without a model: " in text
+    assert "fusion of generator_9: " in text
+
+
 def test_json_has_the_stored_records(shown):
     records = [json.loads(line) for line in shown(EXAMPLE, "handshakes", "--json").splitlines()]
     assert [record.get("generator_id") for record in records] == ["generator_1", "generator_2", "generator_3"] * 2

@@ -1,5 +1,6 @@
 """The command from its flags to the call of a trainer, which has tests of its own."""
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -192,6 +193,57 @@ def test_a_dry_run_of_online_training_counts_the_problems(tmp_path, data, traine
     assert main(flags(tmp_path, data, *online)) == 0
     assert "5 of quickstart (" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_shows_the_first_prompt_and_the_defaults_that_trl_does_not_have(tmp_path, data, trainers, capsys):
+    assert main(flags(tmp_path, data, "--dry-run")) == 0
+    shown = capsys.readouterr().out
+    prompt = shown.partition("first prompt:\n")[2]
+    assert "Problem " in prompt
+    assert "<|assistant|>" in prompt  # as the chat template of the pocket model has it
+    assert "self_sft_weight 0.2: " in shown
+    assert "--self-sft-weight 0 turns it off." in shown
+    assert "beta 0.05: " in shown
+    assert "--beta 0 turns it off." in shown
+    assert main(flags(tmp_path, data, "--dry-run", "--beta", "0", "--self-sft-weight", "0.2")) == 0
+    assert "turns it off" not in capsys.readouterr().out
+    online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--dry-run"]
+    assert main(flags(tmp_path, data, *online)) == 0
+    assert "<|assistant|>" in capsys.readouterr().out.partition("first prompt:\n")[2]
+
+
+def test_a_dry_run_checks_the_tracker_and_vllm(tmp_path, data, trainers, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(ConfigurationError, match="--report-to mlflow: mlflow cannot be imported"):
+        main(flags(tmp_path, data, "--dry-run", "--report-to", "mlflow"))
+    online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--dry-run", "--use-vllm"]
+    present = importlib.util.find_spec
+    for is_there, match in (
+        (False, "vllm is not installed"),
+        (True, "vLLM server at http://127.0.0.1:9 does not answer"),
+    ):
+        monkeypatch.setattr(
+            importlib.util,
+            "find_spec",
+            lambda name, *more, is_there=is_there: present(name, *more) if name != "vllm" else is_there or None,
+        )
+        with pytest.raises(ConfigurationError, match=match):
+            main(flags(tmp_path, data, *online, "--vllm-server-base-url", "http://127.0.0.1:9"))
+
+
+def test_a_finished_training_goes_on_with_a_larger_max_steps(tmp_path, data, trainers, capsys):
+    command, manifest = flags(tmp_path, data), tmp_path / "out/config.json"
+    main([*command, "--max-steps", "2"])
+    assert main([*command, "--max-steps", "5"]) == 0
+    assert [call[0].max_steps for call in trainers] == [2, 5]
+    assert "had finished after 2 steps. It goes on to 5." in capsys.readouterr().out
+    stored = json.loads(manifest.read_text())
+    assert (stored["finished"], stored["configuration"]["settings"]["max_steps"]) == (True, 5)
+    before = manifest.read_bytes()
+    for other in (["--max-steps", "3"], ["--max-steps", "9", "--learning-rate", "0.5"]):
+        with pytest.raises(InputError, match="results of another configuration"):
+            main([*command, *other])
+    assert json.loads(manifest.read_text()) == json.loads(before)
 
 
 def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_path, data, trainers, capsys):

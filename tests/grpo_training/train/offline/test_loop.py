@@ -782,6 +782,21 @@ def test_a_finished_training_exports_another_checkpoint_without_another_step(mod
     assert lines(tmp_path) == steps
 
 
+def test_a_finished_training_goes_on_to_more_steps_with_the_same_first_steps(model, tmp_path):
+    def trained(folder, steps):
+        train(settings(model, max_steps=steps, lr_scheduler_type="constant"), good_and_bad(), folder)
+        return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+    short = trained(tmp_path / "one", 3)
+    longer = trained(tmp_path / "one", 5)
+    whole = trained(tmp_path / "two", 5)
+    steps = [row["step"] for row in longer if "loss" in row]
+    assert steps == [1, 2, 3, 4, 5]
+    assert longer[: len(short)] == short
+    losses = [[row["loss"] for row in rows if "loss" in row] for rows in (longer, whole)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
 def test_a_training_that_makes_held_out_replies_worse_exports_the_start(model, tmp_path):
     reversed_rewards = [
         [dataclasses.replace(row, reward=1 - row.reward, advantage=-row.advantage) for row in group]

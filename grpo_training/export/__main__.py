@@ -30,7 +30,7 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--to", choices=formats, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
-                        help="trl: .jsonl, .parquet; rollouts: .jsonl; inspect: .json, a folder; else a folder")  # fmt: skip
+                        help="trl: .jsonl, .parquet; rollouts: .jsonl; inspect: .json; else a folder")  # fmt: skip
     parser.add_argument("--prompts", metavar="STYLE",
                         help="style of the prompts (default: as sent; environments: full)")  # fmt: skip
     parser.add_argument("--experiences-dir", type=Path, metavar="DIR",

@@ -45,7 +45,7 @@ def remarks_on(problems: Iterable[Problem]) -> list[str]:
     by_task: dict[str, dict[str, Problem]] = {}
     for problem in problems:
         by_task.setdefault(problem.task, {})[problem.id] = problem
-    found = []
+    found: list[str] = []
     for name, own in by_task.items():
         task = task_named(name)
         if isinstance(task, RemarksOnProblems):

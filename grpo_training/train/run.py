@@ -6,7 +6,6 @@ first step. So a missing package, a wrong path or a dry run is answered without 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import importlib.util

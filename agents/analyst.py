@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
-from engine.experience.state import Refusal
+from engine.experience.events import Refusal
 from engine.reading.control_characters import as_one_line
 from engine.reading.json_reading import read_json_object
 from engine.reading.special_tokens import break_special_tokens

@@ -22,8 +22,8 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.learning_world import Planted, World, in_process
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import GateEvent
 from engine.experience.trial import Trials, difference, half_of, half_of_rollout
 from grpo_training.gate import __main__ as gate
 

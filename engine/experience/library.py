@@ -8,7 +8,6 @@ consistent one. People and other programs read the JSON file; manual edits of it
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,15 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from engine.errors import InputError
-from engine.experience.file import EditedFile, LibraryRenderer, parse_library
-from engine.experience.proposals import refused_record, review_proposals
-from engine.experience.review import LeakCheck, leaks_short_answer
-from engine.experience.state import (
-    EMPTY,
-    EVENT,
+from engine.experience.events import (
     BeginEvent,
     ChoiceRecord,
     EditEvent,
@@ -32,18 +24,18 @@ from engine.experience.state import (
     GroupTrial,
     ImportEvent,
     LibraryEvent,
-    LibraryState,
     Refusal,
     RollbackEvent,
     StepEvent,
-    reduce,
 )
-from engine.records import FORMAT, GroupStats, Operation, Problem
-from engine.storage.append_log import AppendLog, replace_file
-from engine.storage.lines import Line, LineReader, encode_line
+from engine.experience.file import EditedFile, LibraryRenderer, parse_library
+from engine.experience.log import HistoryEntry, LibraryLog, StepResult
+from engine.experience.proposals import refused_record, review_proposals
+from engine.experience.review import LeakCheck, leaks_short_answer
+from engine.experience.state import EMPTY, LibraryState, reduce
+from engine.records import GroupStats, Operation, Problem
+from engine.storage.append_log import replace_file
 
-_LOCK_WAIT_S = 30.0
-"""A commit takes milliseconds; a longer wait means that the other process hangs."""
 _PROBLEM_CHARACTERS = 2000
 """Of the text of a problem, which later problems are compared with."""
 
@@ -83,27 +75,6 @@ class StepOutcome:
     asked: bool = False
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """The library after a step, and the applied and refused proposals of the step."""
-
-    problem_id: str
-    epoch: int
-    state: LibraryState
-    applied: tuple[Operation, ...]
-    refused: tuple[Refusal, ...]
-
-
-@dataclass(frozen=True)
-class HistoryEntry:
-    """One event with the states before and after it; ``number`` is its line in the log, from 1."""
-
-    number: int
-    event: LibraryEvent
-    before: LibraryState
-    after: LibraryState
-
-
 class ExperienceLibrary:
     """The library of one agent.
 
@@ -133,19 +104,13 @@ class ExperienceLibrary:
         self.notices: list[str] = []
         self.capacity = capacity
         self._prefix, self._clock, self._read_only = prefix, clock, read_only
-        self._log = AppendLog(self.log_path, wait_s=_LOCK_WAIT_S)
-        self._reader = LineReader(self.log_path)
-        self._last_line = _hash(b"")
-        """The hash of the last line that was read."""
+        self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
-        self._history: list[HistoryEntry] = []
         self._renderer = LibraryRenderer()
-        self._results: dict[tuple[str, int], StepResult] = {}
         self._is_edited = False
         """The JSON file has what the log does not have; read-only libraries only."""
-        self._run_starts: dict[str, LibraryState] = {}
         if read_only:
-            self._read_log()
+            self._log.read()
             self._read_json_only()
         elif self.json_path.exists() or self.log_path.exists():
             with self._transaction(at_open=True):
@@ -158,11 +123,11 @@ class ExperienceLibrary:
     @property
     def state(self) -> LibraryState:
         """The library as last read by this object; the next commit reads what other processes wrote."""
-        return self._history[-1].after if self._history else EMPTY
+        return self._log.state
 
     def history(self) -> list[HistoryEntry]:
         """All events so far, oldest first."""
-        return list(self._history)
+        return list(self._log.entries)
 
     def refresh(self) -> bool:
         """Read what was appended to the log of a library that was opened read-only.
@@ -176,13 +141,13 @@ class ExperienceLibrary:
         with self._guard:
             if self._is_edited:
                 return False
-            self._read_log()
+            self._log.read()
             self._read_json_only()
             return not self._is_edited
 
     def recorded(self, run: str, step: int) -> StepResult | None:
         """The result of a step of a run; None if it is not recorded."""
-        return self._results.get((run, step))
+        return self._log.results.get((run, step))
 
     def at_version(self, version: str) -> LibraryState:
         """The latest state with this version.
@@ -194,7 +159,7 @@ class ExperienceLibrary:
             InputError: no version matches, or several do.
         """
         found = {}
-        for state in (EMPTY, *(entry.after for entry in self._history)):
+        for state in (EMPTY, *(entry.after for entry in self._log.entries)):
             if state.version == version or (len(version) >= 4 and state.version.startswith(version)):
                 found[state.version] = state
         if len(found) == 1:
@@ -214,10 +179,10 @@ class ExperienceLibrary:
             tasks: of its problems, if experiences are on trial.
         """
         with self._transaction():
-            if run not in self._run_starts:
+            if run not in self._log.run_starts:
                 begin = BeginEvent(at=self._now(), run=run, model=model, tasks=list(tasks), choice=choice)
                 self._commit(begin)
-            return self._run_starts[run]
+            return self._log.run_starts[run]
 
     def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:
         """Record a step and apply its valid proposals to the newest state.
@@ -231,9 +196,9 @@ class ExperienceLibrary:
         """
         with self._transaction():
             key = (step.run, step.step)
-            if key not in self._results:
+            if key not in self._log.results:
                 self._commit(self._step_event(step, proposals))
-            return self._results[key]
+            return self._log.results[key]
 
     def review(
         self, state: LibraryState, proposals: Sequence[Operation], problem: Problem, leaks_answer: LeakCheck
@@ -318,54 +283,16 @@ class ExperienceLibrary:
         if self._read_only:
             raise RuntimeError("the library was opened read-only")
         with self._guard, self._log.hold():
-            self._read_log()
+            self._log.read()
             self._import_json(at_open=at_open)
             yield
 
-    def _read_log(self) -> None:
-        """Apply the lines that were written since the last call, by any process."""
-        if self._reader.replaced():
-            raise InputError(
-                f"{self.log_path} was replaced or truncated while it was in use",
-                why="Another program changed the library, so that its state is not the one that this command has read.",
-                fix="Start the command again; it reads the file as it is now. If lines are missing that you need, put "
-                "the file back from a copy before that.",
-            )
-        for line in self._reader.read():
-            event = _event(line, self.log_path)
-            if event.previous and event.previous != self._last_line:
-                raise InputError(
-                    f"The library log {self.log_path} has a gap before line {line.number}",
-                    why="The hash of the line before it is another: a line was removed, changed or added by hand.",
-                    fix="Put the line back from a copy. If the change was meant, remove "
-                    f'"previous" from line {line.number}.',
-                )
-            self._remember(event)
-            self._last_line = _hash(line.text)
-
-    def _remember(self, event: LibraryEvent) -> HistoryEntry:
-        before = self.state
-        entry = HistoryEntry(len(self._history) + 1, event, before, reduce(before, event))
-        self._history.append(entry)
-        if isinstance(event, StepEvent):
-            result = StepResult(
-                event.problem_id, event.epoch, entry.after, tuple(event.operations), tuple(event.refused)
-            )
-            self._results.setdefault((event.run, event.step), result)
-        elif isinstance(event, BeginEvent):
-            self._run_starts.setdefault(event.run, entry.after)
-        return entry
-
     def _commit(self, event: LibraryEvent) -> HistoryEntry:
-        self._append(event)
-        entry = self._history[-1]
+        self._log.append(event)
+        entry = self._log.entries[-1]
         if entry.after is not entry.before or not self.json_path.exists():
             replace_file(self.json_path, self._renderer.render(entry.after))
         return entry
-
-    def _append(self, event: LibraryEvent) -> None:
-        self._log.append(encode_line(event.model_copy(update={"previous": self._last_line})))
-        self._read_log()
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
         review = review_proposals(
@@ -413,15 +340,15 @@ class ExperienceLibrary:
         content = self._json_content()
         if content == self._renderer.render(self.state):
             return
-        is_behind = bool(self._history) and content == self._renderer.render(self._history[-1].before)
+        is_behind = bool(self._log.entries) and content == self._renderer.render(self._log.entries[-1].before)
         if content is None or is_behind:  # a crash happened after writing the log: the log is authoritative
-            if self._history:
+            if self._log.entries:
                 replace_file(self.json_path, self._renderer.render(self.state))
             return
         try:
             file = parse_library(content, self.json_path)
             event: ImportEvent | EditEvent | None
-            event = self._edit_event(file) if self._history else self._import_event(file)
+            event = self._edit_event(file) if self._log.entries else self._import_event(file)
         except InputError as error:
             if at_open:
                 raise
@@ -430,7 +357,7 @@ class ExperienceLibrary:
             self.notices.append(f"{error.what}; the file was moved to {aside.name} and written again from the log")
             event = None
         if event is not None:
-            self._append(event)
+            self._log.append(event)
             self.notices.append(_notice(event, self.json_path))
         replace_file(self.json_path, self._renderer.render(self.state))
 
@@ -458,9 +385,9 @@ class ExperienceLibrary:
         content = self._json_content()
         if content is None or content == self._renderer.render(self.state):
             return
-        self._is_edited = not self._history or content != self._renderer.render(self._history[-1].before)
-        if not self._history:
-            self._remember(self._import_event(parse_library(content, self.json_path)))
+        self._is_edited = not self._log.entries or content != self._renderer.render(self._log.entries[-1].before)
+        if not self._log.entries:
+            self._log.remember(self._import_event(parse_library(content, self.json_path)))
         elif self._is_edited:
             try:
                 edit = self._edit_event(parse_library(content, self.json_path))
@@ -469,7 +396,7 @@ class ExperienceLibrary:
                 self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
             else:
                 if edit is not None:
-                    self._remember(edit)
+                    self._log.remember(edit)
                 self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
 
     def _json_content(self) -> bytes | None:
@@ -491,32 +418,6 @@ def library_prefix(name: str) -> str:
     if found := re.fullmatch(r"generator_(\d{1,4})", name):
         return f"G{found.group(1)}"
     raise InputError(f"Unknown library {name!r}", fix="Use generator_<number> or critic.")
-
-
-_OF_ONE_RUN = re.compile(rb'"(at|created_at|run)": ?"[^"]*"')
-
-
-def _hash(line: bytes) -> str:
-    """The hash of a line without times and the name of the run: the same inputs give the same log."""
-    return hashlib.blake2b(_OF_ONE_RUN.sub(b"", line), digest_size=8).hexdigest()
-
-
-def _event(line: Line, path: Path) -> LibraryEvent:
-    why = line.fault
-    if not why:
-        try:
-            event = EVENT.validate_json(line.text)
-            if event.format <= FORMAT:
-                return event
-            why = f"format {event.format} was written by a newer version; this one reads up to {FORMAT}"
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            why = f"{'.'.join(str(part) for part in first['loc'])} {first['msg']}".strip()
-    raise InputError(
-        f"Invalid line in a library log: {path}, line {line.number}",
-        why=why,
-        fix="Correct the line, or move the log away: the JSON file next to it is then imported.",
-    )
 
 
 def _notice(event: ImportEvent | EditEvent, path: Path) -> str:

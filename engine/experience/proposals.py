@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.experience.events import Refusal
 from engine.experience.growing import Growing
 from engine.experience.review import (
     DuplicateIndex,
@@ -16,7 +17,7 @@ from engine.experience.review import (
     leaks_short_answer,
 )
 from engine.experience.similarity import KeptMatcher
-from engine.experience.state import LibraryState, Refusal, with_operations
+from engine.experience.state import LibraryState, with_operations
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import Operation, Problem
 

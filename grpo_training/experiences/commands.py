@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.experience.effect import described
-from engine.experience.library import HistoryEntry
+from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState, diff
 from engine.records import Experience, Operation
 from grpo_training.cli.pager import paged

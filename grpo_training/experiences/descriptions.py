@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.experience.library import HistoryEntry
+from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
 from engine.records import Evidence, Experience, Fusion, RolloutGroup

@@ -14,8 +14,9 @@ from typing import TextIO
 from engine.api_manager import ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
+from engine.experience.events import BeginEvent, GateEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import BeginEvent, GateEvent, LibraryState, sources_of
+from engine.experience.state import LibraryState, sources_of
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed

@@ -12,7 +12,8 @@ from pydantic import Field, ValidationError
 from agents.generator import generator_messages
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
-from engine.experience.state import ChoiceRecord, GateEvent, LibraryState
+from engine.experience.events import ChoiceRecord, GateEvent
+from engine.experience.state import LibraryState
 from engine.records import Completion, Experience, Message, Problem, Record
 from engine.task import Task
 from engine.tasks.registry import load_task

@@ -12,8 +12,8 @@ from typing import TextIO, TypeVar
 from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, InputError
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import GateEvent
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.experience.state import GateEvent
+from engine.experience.events import GateEvent
 
 
 def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:

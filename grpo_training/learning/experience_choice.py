@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.experience.choice import ByChance, BySimilarity, ExperienceChoice, WholeLibrary
-from engine.experience.state import ChoiceRecord
+from engine.experience.events import ChoiceRecord
 
 if TYPE_CHECKING:
     from grpo_training.learning.settings import LearnerSettings

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
-from engine.experience.library import ExperienceLibrary, StepOutcome, StepResult
+from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
+from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
-from engine.experience.state import BeginEvent, ChoiceRecord, GroupTrial, LibraryState
+from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
 from engine.tasks.registry import task_named

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
-from engine.experience.library import StepResult
-from engine.experience.state import EMPTY, LibraryState, Refusal
+from engine.experience.events import Refusal
+from engine.experience.log import StepResult
+from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row

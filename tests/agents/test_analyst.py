@@ -1,7 +1,7 @@
 import json
 
 from agents.analyst import Attempt, ExperienceAnalyst
-from engine.experience.state import Refusal
+from engine.experience.events import Refusal
 from engine.records import Experience, Operation, Outcome, Problem
 from tests.support.scripted_client import ScriptedClient
 

@@ -8,7 +8,7 @@ from typing import Any
 from agents.analyst import Attempt
 from agents.chat import Answer
 from engine.errors import ConfigurationError, InputError
-from engine.experience.state import GroupTrial
+from engine.experience.events import GroupTrial
 from engine.experience.trial import HALVES, difference
 from engine.records import Candidate, Fusion, Half, Problem, Rewards, Rollout
 from engine.reward_evaluator import Scored

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.errors import InputError
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import GateEvent
 from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 
 _OPEN = 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import InputError
-from engine.experience.state import GateEvent
+from engine.experience.events import GateEvent
 from grpo_training.view.data.evaluations import Evaluation, Measured, Report, TaskResult
 from grpo_training.view.data.libraries import Library, share_read
 from grpo_training.view.data.runs import Store

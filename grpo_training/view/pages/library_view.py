@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.experience.effect import Effect, Use, effect_of
-from engine.experience.library import HistoryEntry
-from engine.experience.state import Change, GateEvent, LibraryState, StepEvent, diff
+from engine.experience.events import GateEvent, StepEvent
+from engine.experience.log import HistoryEntry
+from engine.experience.state import Change, LibraryState, diff
 from engine.experience.trial import Trials
 from engine.records import Experience
 from engine.statistics.paired import Estimate

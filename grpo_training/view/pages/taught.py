@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import InputError
-from engine.experience.library import ExperienceLibrary, HistoryEntry
-from engine.experience.state import LibraryState, StepEvent
+from engine.experience.events import StepEvent
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import HistoryEntry
+from engine.experience.state import LibraryState
 from engine.records import Experience, RolloutGroup
 from engine.statistics.paired import Estimate
 from grpo_training.view.data.libraries import Library

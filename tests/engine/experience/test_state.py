@@ -3,19 +3,10 @@ import json
 
 import pytest
 
+from engine.experience.events import EVENT, BeginEvent, EditEvent, ImportEvent, RollbackEvent, StepEvent
 from engine.experience.file import LibraryRenderer
 from engine.experience.proposals import MAX_PROPOSALS, review_proposals
-from engine.experience.state import (
-    EMPTY,
-    EVENT,
-    BeginEvent,
-    EditEvent,
-    ImportEvent,
-    RollbackEvent,
-    StepEvent,
-    diff,
-    reduce,
-)
+from engine.experience.state import EMPTY, diff, reduce
 from engine.records import Evidence, Experience, Operation, Problem, Uses
 from tests.support.library import rendered
 

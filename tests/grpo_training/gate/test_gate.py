@@ -6,8 +6,8 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import GateEvent
 from engine.records import Problem
 from grpo_training import gate
 from grpo_training.gate.__main__ import main

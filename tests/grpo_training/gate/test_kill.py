@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import GateEvent
 from tests.grpo_training.learning.test_kill import TIMEOUT_S, assert_nothing_paid_twice, kill_at_random_moments
 from tests.support.main_loop import World
 

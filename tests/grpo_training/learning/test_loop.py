@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import IncompleteRunError
-from engine.experience.library import StepResult
+from engine.experience.log import StepResult
 from engine.experience.state import EMPTY
 from engine.records import Experience, Fault, Problem, Rewards
 from engine.statistics.groups import group_stats

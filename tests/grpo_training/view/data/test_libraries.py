@@ -6,8 +6,8 @@ import os
 import pytest
 
 from engine.errors import InputError
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary, StepOutcome
-from engine.experience.state import GateEvent
 from engine.records import Operation, Problem
 from grpo_training.view.data import libraries
 from grpo_training.view.data.libraries import LibraryIndex

@@ -7,8 +7,8 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import GateEvent
 from engine.records import Operation
 from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results

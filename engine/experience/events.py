@@ -1,0 +1,165 @@
+"""The events that change an experience library: the lines of its log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from engine.records import FORMAT, Experience, Half, Operation, Record
+
+
+class ChoiceRecord(Record):
+    """Which experiences go into a prompt; see :mod:`engine.experience.choice`.
+
+    Args:
+        select: ``all``, ``text`` (the most similar to the problem), ``random``, or ``selector``.
+        k: how many, where they are selected.
+        selector: the checkpoint of ``selector``.
+    """
+
+    select: Literal["all", "text", "random", "selector"] = "all"
+    k: int = 64
+    selector: str | None = None
+
+
+class Event(Record):
+    """One line of the log: one transaction.
+
+    ``previous`` is the hash of the line before it: a line that is missing or was changed is noticed. Lines of
+    earlier versions have none.
+    """
+
+    at: str
+    format: int = FORMAT
+    previous: str = Field(default="", exclude_if=lambda digest: not digest)
+
+
+class BeginEvent(Event):
+    """The start of a run. Its first prompts use the library at this line.
+
+    ``model`` and ``tasks`` are given where experiences are on trial.
+    """
+
+    event: Literal["begin"] = "begin"
+    run: str
+    model: str = Field(default="", exclude_if=lambda model: not model)
+    tasks: list[str] = Field(default_factory=list, exclude_if=lambda tasks: not tasks)
+    choice: ChoiceRecord | None = Field(default=None, exclude_if=lambda choice: choice is None)
+
+
+class Refusal(Record):
+    """An operation that was not applied, and why (a short code and a sentence)."""
+
+    operation: Operation
+    reason: str
+    message: str = ""
+
+
+class GroupTrial(Record):
+    """What a group measures of the experiences in its two prompts.
+
+    Args:
+        difference: mean score of A minus mean score of B; None if it has none.
+        halves: id -> the prompt in which the experience stood.
+        rollouts: rollouts of each prompt.
+        correct: correct rollouts of each prompt.
+    """
+
+    difference: float | None
+    halves: dict[str, Half]
+    rollouts: dict[Half, int]
+    correct: dict[Half, int]
+
+
+class StepEvent(Event):
+    """A scored group: the experiences in its prompts, its results and the operations learned from it.
+
+    ``asked`` says whether the analyst was asked, in a run with trials.
+    """
+
+    event: Literal["step"] = "step"
+    run: str
+    step: int
+    problem_id: str
+    problem_text: str = Field(default="", exclude_if=lambda text: not text)
+    epoch: int
+    used: list[str]
+    rollouts: int
+    correct: int
+    mean: float | None = None
+    std: float | None = None
+    operations: list[Operation] = Field(default_factory=list)
+    refused: list[Refusal] = Field(default_factory=list)
+    trial: GroupTrial | None = Field(default=None, exclude_if=lambda trial: trial is None)
+    asked: bool = Field(default=False, exclude_if=lambda asked: not asked)
+
+
+class EditEvent(Event):
+    """A manual change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``, ``forbid``, ``allow``."""
+
+    event: Literal["edit"] = "edit"
+    operations: list[Operation]
+    note: str = ""
+
+
+class RollbackEvent(Event):
+    """The library of ``version`` is restored; ids assigned since then are not reused."""
+
+    event: Literal["rollback"] = "rollback"
+    version: str
+    experiences: list[Experience]
+
+
+class ImportEvent(Event):
+    """The import of a library file that has no log."""
+
+    event: Literal["import"] = "import"
+    experiences: list[Experience]
+
+
+class GateEvent(Event):
+    """A test of the library as a whole: problems answered with and without it.
+
+    Args:
+        version: of the library.
+        verdict: ``adopted`` (it helps), ``rejected`` (it harms), or ``not_proven``.
+        mean, low, high: share of right answers with it minus without it, and the interval.
+        problems: problems that were answered until the verdict; ``of`` were planned.
+        own: problems that experiences were learned from; they were asked without those.
+        samples: answers of each problem with and without the library.
+        alpha: probability of a wrong ``adopted`` or ``rejected``.
+        looks: looks at the differences.
+        dataset: hash of the problems, in the order in which they were asked.
+        model: that answered.
+        right_with, right_without: shares of right answers; None in logs of earlier versions.
+        tokens: of the answers.
+        tokens_ratio: tokens of the answers with it, as a multiple of those without; None in logs of earlier versions.
+        cost_usd: of the answers; None if the prices are not known.
+        needed: problems that would show 10 points, if nothing is proven.
+    """
+
+    event: Literal["gate"] = "gate"
+    version: str
+    verdict: Literal["adopted", "rejected", "not_proven"]
+    mean: float
+    low: float
+    high: float
+    problems: int
+    of: int
+    own: int
+    samples: int
+    alpha: float
+    looks: int
+    dataset: str
+    model: str
+    right_with: float | None = None
+    right_without: float | None = None
+    tokens: int = 0
+    tokens_ratio: float | None = None
+    cost_usd: float | None = None
+    needed: int | None = None
+
+
+LibraryEvent = BeginEvent | StepEvent | EditEvent | RollbackEvent | ImportEvent | GateEvent
+EVENT: TypeAdapter[LibraryEvent] = TypeAdapter(Annotated[LibraryEvent, Field(discriminator="event")])

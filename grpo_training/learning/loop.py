@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from engine.errors import IncompleteRunError
 from engine.experience.library import StepResult
@@ -40,11 +40,12 @@ class GroupProducer(Protocol[RecordT]):
 
 @dataclass(frozen=True)
 class _StepResult(Generic[RecordT]):
-    """A group and the analyst's proposal, or the fault that leaves the step open."""
+    """A group and the analyst's proposal, or the fault that leaves the step open; ``not_asked`` says why it was not."""
 
     group: ScoredGroup[RecordT] | None
     proposal: Proposal | None = None
     fault: Fault | None = None
+    not_asked: str = ""
 
 
 @dataclass
@@ -119,7 +120,7 @@ class LearningLoop(Generic[RecordT]):
         proposal = await self.extractor.propose(step, group, state)
         if proposal is not None and proposal.outcome is Outcome.INFRA_FAULT:
             return _StepResult(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
-        return _StepResult(group, proposal)
+        return _StepResult(group, proposal, not_asked=reason)
 
     async def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
         recorded = await _to_the_end(self._store, step, result)
@@ -129,7 +130,7 @@ class LearningLoop(Generic[RecordT]):
             return False
         self._committed.append(recorded.state)
         self._count(result.group)
-        self._show(step, result.group, result.proposal, recorded)
+        self._show(step, result.group, result, recorded)
         return True
 
     def _store(self, step: Step, result: _StepResult[RecordT]) -> StepResult | None:
@@ -151,7 +152,7 @@ class LearningLoop(Generic[RecordT]):
         for alarm in self._watch.feed({name: [member.get(name) for member in members] for name in names}):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
 
-    def _show(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None, result: StepResult) -> None:
+    def _show(self, step: Step, group: ScoredGroup[RecordT], made: _StepResult[RecordT], result: StepResult) -> None:
         line = GroupLine(
             problem_id=step.problem.id,
             mean=group.stats.mean,
@@ -161,7 +162,7 @@ class LearningLoop(Generic[RecordT]):
             size=len(group.attempts),
             saved=[operation.content or f"deleted {operation.id}" for operation in result.applied],
             refused=[_refusal(refusal) for refusal in result.refused],
-            why_none=_why_none(group.stats.triggered, proposal, result),
+            why_none=_why_none(group.stats.triggered, made, result),
         )
         if group.is_kept:
             self.progress.restored_one(line)
@@ -213,12 +214,13 @@ def _refusal(refusal: Refusal) -> str:
     return f"{about}: {refusal.message or refusal.reason.replace('_', ' ')}"
 
 
-def _why_none(triggered: bool, proposal: Proposal | None, result: StepResult) -> str:
+def _why_none(triggered: bool, made: _StepResult[Any], result: StepResult) -> str:
     """Why a group that triggered has changed nothing and had nothing refused; empty for other groups."""
     if not triggered or result.applied or result.refused:
         return ""
+    proposal = made.proposal
     if proposal is None:
-        return "an earlier start has recorded this group"
+        return made.not_asked or "an earlier start has recorded this group"
     if proposal.fault is not None:
         return f"the analyst's reply cannot be used ({proposal.fault.message or proposal.fault.kind})"
     return "the analyst proposed no change to the library"

@@ -116,9 +116,12 @@ def test_one_rollout_a_problem_is_refused_or_only_collected(tmp_path):
     assert world.analyst_bodies == []
 
 
-def test_without_learning_the_analyst_is_not_asked_and_the_library_is_used_as_it_is(tmp_path):
+def test_without_learning_the_analyst_is_not_asked_and_the_library_is_used_as_it_is(tmp_path, capsys):
     world = World(tmp_path, problems=4)
     bodies = world.learn("--learn", "none")
+    said = capsys.readouterr().out
+    assert f"the {len(WORDS)} experiences of the library are used as they are (--learn none)" in said
+    assert "an earlier start has recorded" not in said
     assert world.analyst_bodies == []
     assert all(HELPS in prompt(body) and HARMS in prompt(body) for body in bodies)
     assert [one["id"] for one in world.library().values()] == [f"G1-{n:03d}" for n in range(1, len(WORDS) + 1)]

@@ -65,7 +65,7 @@ walk "reading a run"
 run experiences --run trains
 shows 'G1-001'
 run experiences show g1-001 --run trains
-run show --run trains 1
+run show --run trains trains_001
 shows 'r_total|right'
 run view --run trains --export report.html
 grep -q '<html' report.html
@@ -90,7 +90,7 @@ run generator1 "${task[@]}" --dataset sort_words --max-problems 12 --rollouts 4 
 shows 'an answer counts as right if exact is 1'
 run critic --run words --generators 1 --learn none --endpoint local --max-tokens 64
 run experiences --run words
-run show --run words 1
+run show --run words sort_words
 run evaluate "${task[@]}" --model-path data/models/pocket --dataset sort_words --max-problems 8 --num-samples 2 \
     --k-values 1 --max-tokens 64 --output outputs/words.json
 shows 'pass@'

@@ -53,7 +53,7 @@ class GeneratorCaches:
         if missing and must_exist:
             commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
             have = [name[-1] for name in self.names if name not in missing]
-            alone = " --learn off" if len(have) == 1 else ""  # one fusion a problem cannot be learned from
+            alone = " --learn none" if len(have) == 1 else ""  # one fusion a problem cannot be learned from
             fuse = f", fuse what is there with --generators {','.join(have)}{alone}" if have else ""
             raise MissingInputError(
                 f"Rollouts file not found: {', '.join(str(self.path(name)) for name in missing)}",

@@ -15,7 +15,7 @@ from engine.errors import InputError
 from engine.records import Record
 from engine.storage.append_log import writer_of
 from engine.storage.lines import Line, LineReader
-from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line
+from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
 
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
@@ -33,6 +33,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         line: number of its line in the file, from 1.
         start, end: where the line is in the file, in bytes.
         problem_id, epoch: of its problem.
+        step: its place in the run, from 0; None in files of earlier versions and of other programs.
         complete: whether it has all its rewards.
     """
 
@@ -42,6 +43,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     problem_id: str
     epoch: int
     complete: bool
+    step: int | None = None
 
     @property
     def key(self) -> Hashable:
@@ -107,9 +109,9 @@ class FileIndex(ABC, Generic[SummaryT, RecordT]):
         return min(1.0, self._reader.offset / size) if size else 1.0
 
     def current(self) -> list[SummaryT]:
-        """One record per key: the last complete one, else the last, in order of first appearance."""
+        """One record per key: the last complete one, else the last, in problem order."""
         with self._guard:
-            return list(self._latest.values())
+            return in_problem_order(self._latest.values(), lambda one: one.step)
 
     def all(self) -> list[SummaryT]:
         """Every record, also those that a later one replaces."""

@@ -58,6 +58,7 @@ def summarise_fusion(fusion: Fusion, line: int, start: int, end: int) -> FusionS
         problem_id=fusion.problem_id,
         problem=fusion.problem_text[:200],
         epoch=fusion.epoch,
+        step=fusion.step,
         generator=fusion.generator_id,
         is_correct=fusion.is_correct,
         answer=(fusion.final_answer or "")[:120],

@@ -70,6 +70,7 @@ class _Group(msgspec.Struct):
     generator_id: str | None = ""
     task: str | None = ""
     epoch: _Count | None = 0
+    step: _Count | None = None
     format: int | None = 0
     policy: _Policy | None = None
     stats: _Stats | None = None
@@ -207,6 +208,7 @@ def _summary(
         generator_id=shared(group.generator_id),
         task=shared(group.task),
         epoch=group.epoch or 0,
+        step=group.step,
         timestamp=(group.timestamp or "")[:_MAX_NAME],
         rollouts=len(group.rollouts),
         right=sum(rollout.is_correct is True for rollout in group.rollouts),

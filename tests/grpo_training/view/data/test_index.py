@@ -96,6 +96,13 @@ def test_a_later_complete_group_replaces_an_earlier_one(tmp_path):
     assert [index.is_current(one) for one in index.all()] == [False, True, True, False]
 
 
+def test_groups_are_in_problem_order_whatever_the_order_of_their_completion(tmp_path):
+    done = [group(f"p{step}", [0.1, 0.2]).model_copy(update={"step": step}) for step in (2, 0, 1)]
+    index = indexed(write(tmp_path / "a_rollouts.jsonl", [group("foreign", [0.3, 0.3]), *done]))
+    assert [one.problem_id for one in index.current()] == ["foreign", "p0", "p1", "p2"]
+    assert [one.problem_id for one in index.all()] == ["foreign", "p2", "p0", "p1"]
+
+
 BROKEN = {
     b'{"problem_id": "p", "rollouts": []}': "no rollouts",
     b'{"problem_id": "", "rollouts": [{}]}': "no problem_id",

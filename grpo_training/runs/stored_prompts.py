@@ -6,6 +6,7 @@ version. Experiences that are not found are reported, never guessed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +46,14 @@ class StoredPrompts:
         style: the prompt style. None: the one in which each prompt was sent; for records without the hash of their
             prompt, ``full``.
         experiences_dir: folder of the libraries and their logs.
+        libraries: those that are open already, by the name of their generator.
     """
 
-    def __init__(self, style: str | None, experiences_dir: Path) -> None:
+    def __init__(
+        self, style: str | None, experiences_dir: Path, libraries: Mapping[str, ExperienceLibrary] | None = None
+    ) -> None:
         self._style, self._experiences_dir = style, experiences_dir
-        self._libraries: dict[str, ExperienceLibrary] = {}
+        self._libraries = dict(libraries or {})
         self._unknown_hashes: set[tuple[str, str]] = set()
         self._styles: dict[tuple[str, str], str | None] = {}
 

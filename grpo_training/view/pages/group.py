@@ -279,10 +279,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index.update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
-    folders = [one.path.parent for one in store.libraries if one.name == group.generator_id]
-    if library is not None:
-        folders = [library.path.parent, *folders]
-    prompts = [(part.rollouts[0].prompt_half or "", prompt_of(part, folders)) for part in group.by_prompt()]
+    others = [one for one in store.libraries if one.name == group.generator_id and one != library]
+    libraries = others if library is None else [library, *others]
+    prompts = [
+        (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
+        for part in group.by_prompt()
+    ]
     page = replace(
         group_page(group, run.folder, prompts, model=run.model()),
         mean=summary.mean,

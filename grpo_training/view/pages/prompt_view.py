@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agents.generator import prompt_hash
 from engine.errors import InputError, TemplateError
+from engine.experience.library import ExperienceLibrary
 from engine.records import RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
+from grpo_training.view.data.libraries import Library
 from prompts import prompt_styles
 
 
@@ -39,8 +41,10 @@ class PromptView:
     remark: str = ""
 
 
-def prompt_of(group: RolloutGroup, library_folders: Iterable[Path]) -> PromptView:
-    """The prompt of a group, with the experiences from the first folder whose library has them."""
+def prompt_of(
+    group: RolloutGroup, libraries: Iterable[Library], open_library: Callable[[Library], ExperienceLibrary]
+) -> PromptView:
+    """The prompt of a group, with the experiences from the first library that has them."""
     try:
         task = task_named(group.task)
         asked = group.policy.prompt_hash if group.policy else ""
@@ -50,10 +54,11 @@ def prompt_of(group: RolloutGroup, library_folders: Iterable[Path]) -> PromptVie
     if style is None:
         return PromptView(why="templates_changed" if asked else "no_templates")
     found = PromptView(why="no_library")
-    for folder in library_folders if group.rollouts[0].experience_ids else [Path()]:
+    for library in libraries if group.rollouts[0].experience_ids else [None]:
         try:
-            return _rendered(group, StoredPrompts(style, folder))
-        except (ExperiencesNotFoundError, InputError, TemplateError) as error:
+            opened = {} if library is None else {group.generator_id: open_library(library)}
+            return _rendered(group, StoredPrompts(style, Path() if library is None else library.path.parent, opened))
+        except (ExperiencesNotFoundError, InputError, TemplateError, OSError) as error:
             found = PromptView(why="unreadable", remark=str(error))
     return found
 

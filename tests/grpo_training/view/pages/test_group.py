@@ -8,6 +8,7 @@ from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Policy, Problem, Rollout, RolloutGroup
 from engine.tasks.registry import task_named
+from grpo_training.view.data.libraries import Library, open_read_only
 from grpo_training.view.pages.group import group_page
 from grpo_training.view.pages.prompt_view import PromptView, Segment, marked, prompt_of
 from tests.support.table import table
@@ -197,11 +198,16 @@ def hash_of(style):
     return prompt_hash(task_named("math"), style)
 
 
+def shown_prompt(asked, folders):
+    libraries = [Library(str(folder), "generator_1", folder / "generator_1_experiences.json") for folder in folders]
+    return prompt_of(asked, libraries, open_read_only)
+
+
 def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
     folder, version = library
     policy = Policy(library_version=version, prompt_hash=hash_of("compact"))
     asked = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=policy)
-    view = prompt_of(asked, [folder / "elsewhere", folder])
+    view = shown_prompt(asked, [folder / "elsewhere", folder])
     assert view.experiences == [("G1-001", "Weigh by the amounts.")]
     pieces = [piece for _, message in view.messages for piece in message]
     assert Segment("Weigh by the amounts.", "G1-001") in pieces
@@ -212,9 +218,9 @@ def test_a_prompt_that_cannot_be_rendered_again_says_why(library):
     folder, _ = library
     unknown = Policy(library_version="ffffffffffff", prompt_hash=hash_of("full"))
     with_experience = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=unknown)
-    assert "ffffffffffff" in prompt_of(with_experience, [folder]).remark
-    assert prompt_of(with_experience, []).why == "no_library"
+    assert "ffffffffffff" in shown_prompt(with_experience, [folder]).remark
+    assert shown_prompt(with_experience, []).why == "no_library"
     changed = group(rollout(1, RIGHT, "44", 0.9), policy=Policy(prompt_hash="0" * 12))
-    assert prompt_of(changed, [folder]).why == "templates_changed"
-    assert prompt_of(group(rollout(1, RIGHT, "44", 0.9)), [folder]).why == "no_templates"
-    assert prompt_of(group(rollout(1, RIGHT, "44", 0.9), task="unknown task"), [folder]).remark
+    assert shown_prompt(changed, [folder]).why == "templates_changed"
+    assert shown_prompt(group(rollout(1, RIGHT, "44", 0.9)), [folder]).why == "no_templates"
+    assert shown_prompt(group(rollout(1, RIGHT, "44", 0.9), task="unknown task"), [folder]).remark

@@ -134,8 +134,9 @@ view: $(STAMP)  ## look at the runs of this folder in a browser
 screenshots: $(STAMP)  ## pictures of the viewer's pages in screenshots/, from its tests; needs Chromium
 	VIEWER_SCREENSHOTS=screenshots $(BIN)/python -m pytest -q -p no:xdist -m browser tests/grpo_training/view
 
-first-hour:  ## type the first commands of README.md into a terminal of 80x24, in a fresh clone; needs tmux, takes minutes
+first-hour:  ## what new users do, in fresh clones: the first commands of README.md, and four walks; needs tmux, takes minutes
 	scripts/first_hour.sh
+	scripts/walks.sh
 
 clean:  ## remove the environments and the built documentation
 	rm -rf $(VENV) .venv-vllm .venv-verifiers .venv-inspect .venv-backends site

@@ -115,7 +115,7 @@ def test_11_a_second_start_adds_no_second_line(finished, aime2024):
 
 def test_13_problems_are_asked_in_parallel(recorded, aime2024, tmp_path):
     with World(tmp_path, list(recorded.values()), latency_s=0.3) as world:
-        world.generate(1, aime2024, "--max-problems", 9)
+        world.generate(1, aime2024, "--max-problems", 9, "--window", 8)
     spans = [
         (entry["came"], entry["left"])
         for entry in world.traffic.requests

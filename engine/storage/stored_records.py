@@ -148,7 +148,9 @@ class StepNumbers:
     """Numbers the steps of a run that is made from stored groups. A group keeps its number while the file grows."""
 
     def __init__(self) -> None:
-        self._taken: set[int] = set()
+        self._free = 0
+        """The lowest number that is not taken."""
+        self._taken: set[int] = set()  # above it
         self._without = 0
 
     def number(self, step: int | None) -> int:
@@ -156,11 +158,14 @@ class StepNumbers:
 
         The same step occurs twice in a file that was put together from several.
         """
-        number = self._without if step is None else step
+        number = max(self._free, self._without if step is None else step)
         self._without += step is None
         while number in self._taken:
             number += 1
         self._taken.add(number)
+        while self._free in self._taken:
+            self._taken.remove(self._free)
+            self._free += 1
         return number
 
 

@@ -28,6 +28,7 @@ from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import make_analyst, with_window
 from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.files import RunFiles
+from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
 
@@ -54,6 +55,8 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
     analyst_role = "analyst" if manager.has("analyst") else role
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
+    if settings.window is None:
+        settings = settings.model_copy(update={"window": files.stored(settings, "window") or _window_of_run(settings)})
     settings, window = with_window(settings, files, manager, analyst_role, len(groups))
     with files.open(settings, facts) as manifest:
         library_path = settings.experiences_dir / f"{role}_experiences.json"
@@ -73,6 +76,13 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
                 progress.summary([*loop.summary_rows(), Row("library kept in", shown_path(library_path))])
         manifest.finish()
     return 0
+
+
+def _window_of_run(settings: ExtractorSettings) -> int | None:
+    """The window of the run that stored the groups: with it, the analyst sees what it saw then."""
+    manifest = load_manifest(settings.cache_dir / f"{settings.role}_run.json")
+    window = None if manifest is None else manifest.settings.get("window")
+    return window if isinstance(window, int) else None
 
 
 Key = tuple[str, int]

@@ -43,6 +43,8 @@ MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
 _SHUTDOWN_S = 2.0
 _ANALYST = "analyst"
+_RECORDED_WINDOW = 8
+"""W of the runs that made the example: with it the analyst is asked the same."""
 _OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
 
 
@@ -316,7 +318,7 @@ def _greeting(app: web.Application, address: Any, settings: ReplaySettings) -> s
     name = next(iter(problems))
     command = name.replace("_", "") if name in GENERATORS else "generator1"
     if settings.recorded == EXAMPLE_FILES:
-        rest = f"--dataset {POCKET_DATASET} --max-problems {problems[name]} --rollouts 4"
+        rest = f"--dataset {POCKET_DATASET} --max-problems {problems[name]} --rollouts 4 --window {_RECORDED_WINDOW}"
     else:
         rest = "--dataset FILE"
     return (

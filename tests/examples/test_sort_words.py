@@ -54,7 +54,11 @@ def test_it_runs_through_generator_critic_and_evaluation(workspace):
     workspace.run(["critic", *own, "--generators", 1, "--window", 1])
     fusions = records(workspace.folder / "cache/critic_results.jsonl")
     assert [fusion["rewards"]["components"] for fusion in fusions] == [{"exact": 1.0, "in_place": 1.0}] * 3
-    assert all(fusion["rewards"]["r_fusion"] == 0.5 for fusion in fusions)
+    wrong = {group["problem_id"]: group["rollouts"][1]["r_total"] for group in groups}
+    for fusion in fusions:
+        # f = 1; best = 1; the two inputs disagree, so their mean takes the place of the majority.
+        mean = (1 + wrong[fusion["problem_id"]]) / 2
+        assert fusion["rewards"]["r_fusion"] == pytest.approx(0.5 + (1 - mean) / 4)
 
     output = workspace.folder / "figures.json"
     places = ("--role", "generator_1", "--api-config", "keys/api_config.json", "--output", output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,8 @@ class GeneratorCaches:
         self._groups: dict[str, StoredGroups] = {}  # a group is read when it is fused
         self._opened: dict[Key, dict[str, RolloutGroup]] = {}  # of steps that are not fused yet
         self._numbers = StepNumbers()
-        self._order: dict[Key, int] = {}  # the numbers of the first generator's groups, with --follow
+        self._pending: set[Key] = set()  # numbered groups of the first generator that are not fused, with --follow
+        self._ready: list[tuple[int, Key]] = []  # the same as a heap by number
         self._used: set[Key] = set()
         self._runs: dict[str, str] = {}
         missing = [name for name in self.names if not self.path(name).exists()]
@@ -119,10 +121,15 @@ class GeneratorCaches:
             while True:
                 ended = all(reader.done() for reader in readers)
                 changed.clear()
-                for there, key in sorted((there, key) for key, there in self._order.items() if there >= number):
+                while self._ready:
+                    there, key = self._ready[0]
                     lacking = [name for name in self.names if key not in self._groups[name]]
                     if (there > number or lacking) and not ended:
                         break
+                    heapq.heappop(self._ready)
+                    self._pending.remove(key)
+                    if not self._pending:
+                        self._pending = set()  # an emptied set would keep the memory of its largest size
                     if not lacking:
                         yield self._step(there, key)
                         yielded += 1
@@ -169,14 +176,17 @@ class GeneratorCaches:
     def _number(self, keys: Iterable[Key]) -> None:
         """Number the groups that the first generator has added; one that was replaced keeps its number."""
         for key in keys:
-            if key not in self._order:
-                self._order[key] = self._numbers.number(self._groups[self.names[0]].step(key))
+            if key not in self._pending:
+                self._pending.add(key)
+                number = self._numbers.number(self._groups[self.names[0]].step(key))
+                heapq.heappush(self._ready, (number, key))
 
     def _start_over(self, name: str) -> None:
         """Read a generator's file from its start."""
         self._groups[name] = StoredGroups(self.path(name), is_growing=True)
         if name == self.names[0]:
-            self._order.clear()
+            self._pending.clear()
+            self._ready.clear()
             self._numbers = StepNumbers()
 
     def _restarted(self, name: str) -> InputError:

@@ -80,6 +80,7 @@ def test_each_task_implements_the_protocols_that_it_needs():
         "math": {"TakesOpinions"},
         "physics": {"TakesOpinions"},
         "answers": {"JudgedByRubric", "ReadsWholeDatasets"},
+        "reasoning_gym": {"RemarksOnProblems"},
         "code": {"DisplaysItself", "PreparesData", "ChecksItself"},
         "phaser": {"DisplaysItself", "HasCheckOptions", "ScoresForeignRows"},
         "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},

@@ -67,6 +67,8 @@ def test_the_whole_demo(run, tmp_path):
         [json.loads(line) for line in (tmp_path / f"cache/generator_{n}_rollouts.jsonl").read_text().splitlines()]
         for n in (1, 2, 3)
     ]
+    for groups in caches:
+        groups.sort(key=lambda group: group["step"])
     orders = [[group["problem_id"] for group in groups] for groups in caches]
     assert orders[0] == orders[1] == orders[2]
     assert len(orders[0]) == TRAIN

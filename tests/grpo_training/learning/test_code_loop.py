@@ -110,8 +110,9 @@ def test_generators_and_critic_on_programs(own, tmp_path):
     fusions = fusions_of(world)
     assert [fusion["merged"] for fusion in fusions] == ["model"] * 6
     assert [fusion["is_correct"] for fusion in fusions] == [False, True, True] * 2
-    # A right fusion: f = 1; best = 1; the inputs' answers are all different, so the first is the "majority".
-    assert [fusion["rewards"]["r_fusion"] for fusion in fusions[1:3]] == [0.5, 0.5]
+    # A right fusion: f = 1; best = 1; the inputs' answers are all different, so their mean takes the majority's place:
+    # (1 + 1/9 + 0) / 3 = 10/27, and r_fusion = 1/2 + ((1 - 1) + (1 - 10/27)) / 4 = 71/108.
+    assert [fusion["rewards"]["r_fusion"] for fusion in fusions[1:3]] == pytest.approx([71 / 108, 71 / 108])
     assert json.loads((world.experiences / "critic_experiences.json").read_text())
 
 

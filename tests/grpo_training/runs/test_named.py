@@ -74,7 +74,7 @@ def test_another_dataset_or_model_is_another_run_and_the_same_one_continues(fold
     assert len(generate(folder, "--dataset", folder / "one.jsonl")) > 0
     generate(folder, "--dataset", folder / "two.jsonl")
     generate(folder, "--dataset", folder / "one.jsonl", model="other")
-    assert generate(folder, "--dataset", folder / "one.jsonl") == []
+    assert generate(folder, "--dataset", folder / "one.jsonl", "--verbose") == []
     assert {path.name for path in (folder / "runs").iterdir()} == {"one-m", "two-m", "one-other"}
     with pytest.raises(InputError, match="another configuration") as raised:
         generate(folder, "--dataset", folder / "one.jsonl", "--temperature", 1)

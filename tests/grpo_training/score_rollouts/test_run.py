@@ -183,7 +183,7 @@ def test_refuses_missing_files_other_options_and_other_results(scoring):
     scoring.write("r.jsonl", [rollout("p0", "1")])
     with pytest.raises(InputError, match="results of another configuration"):
         main(scoring.arguments(path))
-    with pytest.raises(InputError, match="adv_norm: stored 'std'"):
+    with pytest.raises(InputError, match="adv_norm: stored std"):
         main(scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "0")]), "--adv-norm", "mean-only"))
     assert main(scoring.arguments(path, "--adv-norm", "mean-only", "--fresh")) == 0
     assert (scoring.folder / "scored.jsonl.old1").exists()

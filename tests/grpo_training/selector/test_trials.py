@@ -27,8 +27,8 @@ def test_a_half_is_a_sequence_and_its_reward_is_the_mean_of_its_rollouts(learned
     data = trial_data(learned.cache, learned.experiences, "generator_1", HashingEmbedder(64))
     names = list(texts_of_library(learned.experiences, "generator_1")[0])
     problems = {}
-    for line in (learned.cache / "generator_1_rollouts.jsonl").read_text().splitlines():
-        group = json.loads(line)
+    lines = (learned.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
+    for group in sorted(map(json.loads, lines), key=lambda group: group["step"]):
         for rollout in group["rollouts"]:
             if rollout["experience_ids"]:
                 found = problems.setdefault(group["problem_id"], {})

@@ -16,6 +16,8 @@ from grpo_training.view.web.server import application
 from tests.support.viewer_runs import pocket_run
 
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+_LIMIT_S = 60
+"""It only ends a hang: a busy machine may take seconds for a page."""
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +57,7 @@ def chromium():
     path = next(filter(None, map(shutil.which, _CHROMIUM)), None)
     if path is None:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
+    playwright.expect.set_options(timeout=_LIMIT_S * 1000)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
         yield browser
@@ -68,7 +71,7 @@ def open_page(chromium):
 
     def open_one(address, **options):
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **options})
-        context.set_default_timeout(5000)
+        context.set_default_timeout(_LIMIT_S * 1000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)

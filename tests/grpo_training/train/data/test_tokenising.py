@@ -288,6 +288,8 @@ def teacher(tmp_path, tokenizer, *rows, report=None):
 
 
 def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
+    from grpo_training.train.data.teacher_samples import NOT_ACCEPTED, NOT_EXECUTED, OTHER_PROMPT
+
     tokenizer = make_tokenizer(TEMPLATE.replace("{{ raise_exception('no system prompt') }}", ""))
     report = DropReport()
     rows = [
@@ -306,7 +308,7 @@ def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):
     ]
     assert {(sample.reward, sample.advantage, sample.old_logps) for sample in samples} == {(1.0, 0.0, None)}
     assert len({sample.group_id for sample in samples}) == 3
-    assert sorted(report.dropped.values()) == [1, 2]
+    assert report.dropped == {NOT_EXECUTED: 1, OTHER_PROMPT: 1, NOT_ACCEPTED: 1}
 
 
 def test_traces_of_another_prompt_are_refused_with_the_counts(tmp_path, trace, tokenizer):

@@ -314,7 +314,7 @@ def test_teacher_traces_that_are_left_out_are_noted(model, task, tmp_path):
     path.write_text("".join(json.dumps(trace | {"accepted": accepted}) + "\n" for accepted in (True, False)))
     shown = io.StringIO()
     train_online(config_of(model, teacher_traces=path, max_seq_length=1000), PROBLEMS, tmp_path / "run", stream=shown)
-    assert "left out      1  traces: not accepted by the tests" in shown.getvalue()
+    assert "left out      1  traces: of another program, and never executed here" in shown.getvalue()
 
 
 def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task, tmp_path):

@@ -28,12 +28,11 @@ _EFFECTS = {"helps": 0.30, "does nothing": 0.0, "harms": -0.30}
 
 def verdict(kind: str, effect: float, seed: int, problems: int) -> tuple[str, float, float]:
     """The verdict of one run, the gain that it found, and the seconds that it took."""
-    folder, server = Path(tempfile.mkdtemp(prefix="bench-improve-")), PlantedServer(kind, effect, seed)
-    rows = server.rows(range(problems))
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    named.WORKING_DIR = folder
-    started = time.monotonic()
-    with serve_in_thread(chat_app(server.reply)) as url:
+    server = PlantedServer(kind, effect, seed)
+    with tempfile.TemporaryDirectory(prefix="bench-improve-") as name, serve_in_thread(chat_app(server.reply)) as url:
+        folder = Path(name)
+        rows = server.rows(range(problems))
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         entry = {"api_key": "EMPTY", "base_url": url, "model": "m", "max_concurrency": 32}
         roles = {
             "default": entry,
@@ -42,11 +41,14 @@ def verdict(kind: str, effect: float, seed: int, problems: int) -> tuple[str, fl
         }
         (folder / "api.json").write_text(json.dumps(roles))
         words = ["--dataset", folder / "rows.jsonl", "--api-config", folder / "api.json", "--seed", seed]
+        named.WORKING_DIR = folder
+        started = time.monotonic()
         with contextlib.redirect_stdout(io.StringIO()):
             improve.main([str(word) for word in words])
-    [result] = (json.loads(path.read_text()) for path in folder.glob("runs/*/improved/result.json"))
+        seconds = time.monotonic() - started
+        [result] = (json.loads(path.read_text()) for path in folder.glob("runs/*/improved/result.json"))
     gain = 0.0 if result["gate"] is None else result["gate"]["mean"]
-    return result["verdict"], gain, time.monotonic() - started
+    return result["verdict"], gain, seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:

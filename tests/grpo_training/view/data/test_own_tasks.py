@@ -58,6 +58,17 @@ def test_a_file_that_may_have_come_with_the_results_is_not_run(working_dir, plac
     assert list(working_dir.parent.rglob("*.ran")) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["TASK = 1\n", "from engine.records import Problem\n", "import engine\nTASK_OF = 1\n", "engine = TASK = 1\n"],
+)
+def test_another_script_of_the_user_is_not_run(working_dir, text):
+    script = working_dir / "deploy.py"
+    script.write_text(f"{text}from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n")
+    assert truth_on_the_page(working_dir / "runs", "deploy.py:TASK") == "seven"
+    assert not script.with_suffix(".ran").exists()
+
+
 @pytest.mark.parametrize("task", ["missing.py:TASK", "broken.py:TASK", "os:system", "math", ":", "\0.py:TASK", 7])
 def test_a_task_that_cannot_be_loaded_leaves_the_page_as_it_is(working_dir, task):
     (working_dir / "broken.py").write_text("1 / 0\n")

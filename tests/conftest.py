@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.tasks import registry
+
 # Tests run side by side, one per core: more threads of torch only wait for each other. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +30,15 @@ def _loopback_only(monkeypatch):
         return connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_task_of_another_module():
+    """Tasks that the tests of a module load are unknown to those of others in the same process."""
+    before = dict(registry._registered)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
 
 
 def shared_file(relative: str) -> Path:

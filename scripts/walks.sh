@@ -90,14 +90,14 @@ run generator1 "${task[@]}" --dataset sort_words --max-problems 12 --rollouts 4 
 shows 'an answer counts as right if exact is 1'
 run critic --run words --generators 1 --learn none --endpoint local --max-tokens 64
 run experiences --run words
-run show --run words sort_words
+run show --run words sort_words_001
 run evaluate "${task[@]}" --model-path data/models/pocket --dataset sort_words --max-problems 8 --num-samples 2 \
     --k-values 1 --max-tokens 64 --output outputs/words.json
 shows 'pass@'
 run export --run words --to hf-dataset --output outputs/words
 run view --run words --export words.html
-run train --dataset-path runs/words/cache --model-path data/models/pocket --zero-variance --dry-run --output-dir outputs/w
-shows 'groups'
+run train --dataset-path runs/words/cache --model-path data/models/pocket --zero-variance keep --dry-run --output-dir outputs/w
+shows "first prompt"
 
 echo
 echo "All walks have ended in $SECONDS s. Outputs: $work"

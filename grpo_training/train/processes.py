@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import itertools
@@ -61,6 +62,15 @@ def join_processes() -> None:
             why="Each group would train a model of its own and write the same directory.",
             fix="Start them with torchrun or accelerate launch, or start a single process.",
         )
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    """Close the group at the end of the process: a thread of it that still runs then aborts the process."""
+    import torch
+
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _meet() -> Any:

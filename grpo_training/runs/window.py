@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 USUAL = 8
 """W where neither the endpoint nor the number of problems says otherwise."""
-_SMALLEST = 2
+_SMALLEST, _SHARE = 2, 8
+"""The least window, and the part of the steps that it is: an eighth."""
 _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
 _MANY = 100
@@ -33,7 +34,7 @@ def default_window(slots: int | None, steps: int | None, epochs: int = 1) -> int
         return USUAL
     if steps // epochs >= _MANY and slots is not None:
         return max(USUAL, min(_PER_SLOT * slots, steps // 4))
-    return max(_SMALLEST, min(USUAL, round(steps / USUAL)))
+    return max(_SMALLEST, min(USUAL, round(steps / _SHARE)))
 
 
 async def run_in_window(

@@ -134,7 +134,8 @@ async def _run(
     """Run until all steps are done; whether the library has experiences then."""
     manager.endpoint(role)
     epochs = settings.epochs if isinstance(settings, GeneratorSettings) else 1
-    settings, window = with_window(settings, files, manager, role, learner.total, epochs)
+    learns = settings.learn != "none"
+    settings, window = with_window(settings, files, manager, role, learner.total, epochs, learns=learns)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     json_path = settings.experiences_dir / f"{role}_experiences.json"
     with files.open(settings, facts) as manifest:
@@ -145,7 +146,6 @@ async def _run(
             manifest.finish()
             return bool(report["has_learned"])
         broken = learner.read_stored()
-        learns = settings.learn != "none"
         library = ExperienceLibrary(json_path, library_prefix(role), settings.library_capacity, read_only=not learns)
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)

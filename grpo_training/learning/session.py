@@ -185,7 +185,14 @@ def make_analyst(
 
 
 def with_window(
-    settings: SettingsT, files: RunFiles, manager: ApiManager, role: str, steps: int | None, epochs: int = 1
+    settings: SettingsT,
+    files: RunFiles,
+    manager: ApiManager,
+    role: str,
+    steps: int | None,
+    epochs: int = 1,
+    *,
+    learns: bool = True,
 ) -> tuple[SettingsT, int]:
     """The settings with the window of the run, and the window: as set, as stored, or as problems and endpoint need.
 
@@ -196,11 +203,13 @@ def with_window(
         role: whose endpoint is asked.
         steps: number of steps; None: unknown.
         epochs: passes over the problems.
+        learns: whether experiences are learned in the run.
     """
     stored = files.stored(settings, "window")
     slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
     known = sum(one for one in slots if one) if all(slots) else None
-    window = settings.window or (stored if isinstance(stored, int) else default_window(known, steps, epochs))
+    usual = default_window(known, steps, epochs, learns=learns)
+    window = settings.window or (stored if isinstance(stored, int) else usual)
     return settings.model_copy(update={"window": window}), window
 
 

@@ -14,12 +14,14 @@ _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
 _MANY = 100
 """Problems from which on the window is as large as the endpoint takes."""
+_WITHOUT_LEARNING = 64
+"""W of a run that learns nothing: its prompts do not depend on W, so only the endpoint limits what is in flight."""
 
 StepT = TypeVar("StepT")
 ResultT = TypeVar("ResultT")
 
 
-def default_window(slots: int | None, steps: int | None, epochs: int = 1) -> int:
+def default_window(slots: int | None, steps: int | None, epochs: int = 1, *, learns: bool = True) -> int:
     """W of a run that does not set it. It depends on nothing that is measured, so equal runs have equal results.
 
     Below 100 problems it is an eighth of the steps, from 2 to 8, so that most of a short run has the experiences of
@@ -29,7 +31,10 @@ def default_window(slots: int | None, steps: int | None, epochs: int = 1) -> int
         slots: requests in flight that the endpoint is known to take; None: unknown.
         steps: number of steps in all epochs; None: unknown.
         epochs: passes over the problems.
+        learns: whether experiences are learned in the run; without that W is at least 64.
     """
+    if not learns:
+        return max(_WITHOUT_LEARNING, _PER_SLOT * (slots or 0))
     if steps is None:
         return USUAL
     if steps // epochs >= _MANY and slots is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -36,6 +37,12 @@ def test_most_groups_of_a_short_run_have_experiences_and_a_long_run_uses_the_end
 
 def test_several_passes_over_few_problems_are_a_short_run():
     assert [default_window(32, 10 * epochs, epochs) for epochs in (1, 2, 4, 50)] == [2, 2, 5, 8]
+
+
+def test_a_run_that_learns_nothing_is_limited_by_the_endpoint_only():
+    assert [default_window(slots, 10, learns=False) for slots in (None, 8, 32)] == [64, 64, 128]
+    files = RunFiles(Path("none.json"), [], lock=Unlocked())
+    assert with_window(GeneratorSettings(), files, manager(None), "generator_1", 1000, learns=False)[1] == 64
 
 
 class Unlocked:

@@ -11,6 +11,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from engine.reading.python_syntax import parse
 
@@ -24,6 +25,8 @@ _PYTHON = frozenset({"python", "python3", "py", "py3"})
 _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
 _OPENING = re.compile(r"<(?i:think(?:ing)?)>")
 
+_FIRST_LINE = re.compile(r"^(?:@|(?:async +def|def|class|import|from)\b)", re.MULTILINE)
+_MOST_FIRST_LINES = 8  # of a program without a fence that are tried, as a sentence may also begin with "from"
 _MARGIN = 40  # most characters of indentation, bullets and quote marks before a fence
 _LINE_START = re.compile(r"(?:\A|\n)[ \t>*-]*\Z")
 _TICKS = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^`~\n]*)")
@@ -74,7 +77,8 @@ def extract(text: str, reasoning: str | None = None, entry_point: str | None = N
     3. an unclosed last fence that holds a complete program (status ``unclosed_fence``),
     4. the last fence tagged as Python,
     5. the last untagged fence that is a Python program,
-    6. the whole text, if there is no fence and it is a Python program.
+    6. without a fence, the whole text if it is a Python program, else the text from the first line that begins an
+       import, a decorator or a definition (8 are tried), if it is a program that defines the entry point.
 
     Does not raise for any text.
 
@@ -205,7 +209,8 @@ def _code(fences: list[_Fence], rest: str, entry_point: str | None) -> tuple[str
             return _dedented(fence.body), ReplyStatus.OK
     if fences:
         return None, ReplyStatus.NO_CODE if fences[-1].is_closed else ReplyStatus.UNCLOSED_FENCE
-    return (rest.strip(), ReplyStatus.OK) if _is_program(rest.strip()) else (None, ReplyStatus.NO_CODE)
+    code = _unfenced(rest.strip(), entry_point)
+    return code, ReplyStatus.OK if code else ReplyStatus.NO_CODE
 
 
 def _defining(fences: list[_Fence], entry_point: str) -> str | None:
@@ -232,6 +237,18 @@ def _unfinished(fences: list[_Fence], entry_point: str | None) -> str | None:
     if tree is None or not _does_something(tree):
         return None
     return code if entry_point is None or entry_point in defined_names(tree) else None
+
+
+def _unfenced(text: str, entry_point: str | None) -> str | None:
+    """The program of a text without fences; a sentence may stand before it."""
+    if _is_program(text):
+        return text
+    for first in islice(_FIRST_LINE.finditer(text), _MOST_FIRST_LINES):
+        code = text[first.start() :]
+        tree = parse_program(code)
+        if tree is not None and (entry_point is None or entry_point in defined_names(tree)):
+            return code
+    return None
 
 
 def _dedented(body: str) -> str:

@@ -54,7 +54,15 @@ def fenced(code, tag="python"):
         (f"```python\n{F}", "g", None, None, FENCE),
         (fenced("def f(:"), "f", None, "def f(:", SYNTAX),
         (fenced(""), "f", None, None, NONE),
+        # without a fence
         (F, "f", None, F, OK),
+        (f"Here is the code:\n{F}", "f", None, F, OK),
+        (f"Here is the code:\n\nimport re\n{F}", None, None, f"import re\n{F}", OK),
+        (f"The idea comes\nfrom a book.\n{F}", "f", None, F, OK),
+        (f"Here is the code:\n{F}", "g", None, None, NONE),
+        (f"Here is the code:\n{F}\nIt returns one.", "f", None, None, NONE),
+        ("Everything comes\nfrom a book.", None, None, None, NONE),
+        ("from here\n" * 9 + F, "f", None, None, NONE),
         ("Sorry", None, None, None, NONE),
         ("Answer: 42", None, None, None, NONE),
         ("I cannot solve this.", None, None, None, NONE),
@@ -88,6 +96,7 @@ HOSTILE = {
     "sum": fenced("x = " + "+".join("1" * 60_000)),
     "NUL": fenced("\0"),
     "half a pair": fenced("\ud800"),
+    "first lines": "def f():\n" + "from a import b\n" * 10_000 + "(",
 }
 
 

@@ -5,9 +5,16 @@ import signal
 import socket
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from engine.tasks import registry
+
+from engine.tasks import registry
+
+# No examples are too slow on a loaded machine; pytest-timeout ends those that hang.
+hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("tests")
 
 # Tests run side by side, one per core: more threads of torch only wait for each other. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -374,7 +374,7 @@ PIECES = [
 TRUTHS = ["204", r"\frac{1}{2}", r"2\sqrt{3}", "(1,2)", "[0,1)", "x+1", "5 m/s", r"\{1,2\}", "y=2x+3"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
     st.sampled_from(TRUTHS),
@@ -411,7 +411,7 @@ LEFT = [
 RIGHT = [r"2\sqrt{3}", "x+1", "(1,2)", r"\{2,1\}", "[1,2]", "(1,2]", r"\frac{2}{4}", r"\pi", "5", "x-5=0"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(LEFT), st.sampled_from(RIGHT))
 def test_exact_forms_are_compared_symmetrically(left, right):
     assert correct(left, right) is correct(right, left)

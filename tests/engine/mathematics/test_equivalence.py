@@ -153,7 +153,7 @@ def random_formula(draw: random.Random, depth: int) -> str:
     return form.format(l=left, r=right)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_values_agree_with_sympy(draw):
     node = read_formula(random_formula(draw, 3))
@@ -174,7 +174,7 @@ def test_values_agree_with_sympy(draw):
 _factors = st.integers(1, 19)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(_factors, _factors, _factors, _factors)
 def test_an_expanded_product_is_equivalent_and_a_changed_one_is_not(a, b, c, d):
     expanded = sympy.expand((a * sympy.Symbol("x") + b) * (c * sympy.Symbol("x") - d))
@@ -184,7 +184,7 @@ def test_an_expanded_product_is_equivalent_and_a_changed_one_is_not(a, b, c, d):
 
 
 @example("i%a")  # mpmath does not end for a complex number modulo a real one
-@settings(max_examples=150, deadline=2000)
+@settings(max_examples=150)
 @given(st.text(alphabet=r"0123456789+-*/^_(){}[]|!%.,xynei\ sqrtfacpilog", max_size=80))
 def test_any_text_is_compared_in_bounded_time(text):
     try:

@@ -501,7 +501,7 @@ def _python_value(node, names):
     return Fraction(_OPERATORS[type(node.op)](left, right))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_expressions)
 def test_agrees_with_python_on_random_expressions(text):
     names = {"x": Fraction(7, 3), "y": Fraction(-2)}
@@ -549,7 +549,7 @@ _WORDS = [
 _pieces = st.sampled_from([*"0123456789xyz+-*/%^!()|{}[],.=<>_\\ $√²π°⌊⌋'\"", *_WORDS])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(_pieces, max_size=60).map("".join))
 def test_any_text_gives_a_value_or_a_typed_error(text):
     budget = WorkBudget(units=20_000, terms=2_000)

@@ -91,7 +91,7 @@ def test_large_powers_of_the_unknown_are_not_expanded():
     assert polynomial_solutions(equation("x^5 - x = 1"), WorkBudget()) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(*[st.integers(-9, 9)] * 3)
 def test_quadratics_agree_with_sympy(a, b, c):
     assume(a or b)

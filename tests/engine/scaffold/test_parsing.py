@@ -261,14 +261,14 @@ _values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_pieces, max_size=40).map("".join))
 def test_parsing_never_raises(text):
     parsed = parse_scaffold(text)
     assert (parsed.scaffold is None) == (parsed.fault is not None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(
     ["target_variable", "knowns", "causal_graph", "computation_plan", "final_answer", "problem_model"], _values
 )))  # fmt: skip
@@ -282,7 +282,7 @@ _rules = st.fixed_dictionaries({"cause": st.lists(_names), "effect": _names, "ru
 _steps = st.fixed_dictionaries({"id": _names, "target": _names, "inputs": st.lists(_names)})
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.builds(
         Scaffold,

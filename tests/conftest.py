@@ -10,8 +10,6 @@ import pytest
 
 from engine.tasks import registry
 
-from engine.tasks import registry
-
 # No examples are too slow on a loaded machine; pytest-timeout ends those that hang.
 hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("tests")

@@ -20,7 +20,7 @@ from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.serve.endpoints import ledger_path
 from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import LocalServer, local_server
-from grpo_training.serve.model_folder import base_of_adapter, check_model, content_digest
+from grpo_training.serve.model_folder import base_of_adapter, content_digest, find_model
 
 MODEL, BASE = "model", "base"
 SAMPLED, GREEDY = "sampled", "greedy"
@@ -137,7 +137,7 @@ def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
 
 
 def local_model(folder: Path, adapter: Path | None = None) -> LocalModel:
-    """The model of a folder, which may also be that of an adapter.
+    """The model of a folder, which may also be that of an adapter, or of a name of the hub.
 
     Raises:
         MissingInputError, ConfigurationError: as :func:`models_of`.
@@ -151,8 +151,7 @@ def local_model(folder: Path, adapter: Path | None = None) -> LocalModel:
                 fix=f"Give both: --model-path MODEL --adapter {folder}",
             )
         folder, adapter = base, folder
-    check_model(folder, adapter)
-    return LocalModel(folder, adapter)
+    return LocalModel(find_model(folder, adapter), adapter)
 
 
 def model_of_role(manager: ApiManager, role: str) -> EvaluatedModel:

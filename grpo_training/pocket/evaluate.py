@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.pocket.settings import PocketEvaluateSettings
-from grpo_training.serve.model_folder import check_model
+from grpo_training.serve.model_folder import find_model
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.pocket.evaluate",
         description="Samples from the pocket model and reports the share of right replies by role and family.",
     )
-    check_model(settings.model)
+    find_model(settings.model)
     from grpo_training.pocket.evaluation import print_figures
 
     return print_figures(settings)

@@ -21,7 +21,7 @@ from engine.llm.retry import RetryPolicy
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import ClientSettings, RoleSettings
-from grpo_training.serve.model_folder import check_model
+from grpo_training.serve.model_folder import find_model
 from grpo_training.serve.shared_server import shared_server
 
 _HELPERS = ("analyst", JUDGE_ROLE)
@@ -36,7 +36,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
     """
     if settings.endpoint == "local":
-        check_model(settings.local_model)
+        find_model(settings.local_model)
         return
     manager = settings.load_endpoints()
     for name in (role, *(helper for helper in _HELPERS if manager.has(helper))):
@@ -44,7 +44,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         if model is None:
             manager.endpoint(name)
         else:
-            check_model(Path(model))
+            find_model(Path(model))
 
 
 def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
@@ -81,7 +81,7 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
                 print(f"The pocket model knows the prompts of --prompts compact only, not of {settings.prompts}.")
             print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
             began = time.monotonic()
-            endpoint = stack.enter_context(shared_server(model, settings.temperature)).endpoint()
+            endpoint = stack.enter_context(shared_server(find_model(model), settings.temperature)).endpoint()
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
             return endpoint
 

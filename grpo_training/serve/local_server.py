@@ -23,7 +23,7 @@ from engine.reading.control_characters import without_control_characters
 from engine.storage.user_folder import user_folder
 from grpo_training.runs.guarded_process import start_guarded
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
-from grpo_training.serve.model_folder import check_model, content_digest, merged_with
+from grpo_training.serve.model_folder import content_digest, find_model, merged_with, model_name
 from grpo_training.serve.vllm_program import find_vllm
 
 START_TIMEOUT_S = 600.0
@@ -107,7 +107,7 @@ def local_server(
     """Serve a model for the length of the block.
 
     Args:
-        model: a folder in the Hugging Face format.
+        model: a folder in the Hugging Face format, or a name of the hub.
         engine: None chooses one (:func:`choose_engine`).
         adapter: folder of a PEFT LoRA adapter.
         temperature: sampling temperature of the warm-up request. transformers' continuous batching samples all
@@ -122,11 +122,11 @@ def local_server(
         ConfigurationError: the engine is not installed, the adapter belongs to another model, the port is not
             available, or the server did not start.
     """
-    check_model(model, adapter)
+    folder = find_model(model, adapter)
     engine = engine or choose_engine()
     with contextlib.ExitStack() as stack:
         names = _names_of(model if adapter is None else adapter)
-        model, adapter = _named_by_content(stack, engine, model.resolve(), adapter)
+        model, adapter = _named_by_content(stack, engine, folder.resolve(), adapter)
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
         log = log or _temporary_log(stack)
         output = stack.enter_context(log.open("ab"))
@@ -194,15 +194,15 @@ def _named_by_content(
 ) -> tuple[Path, Path | None]:
     """Links to the model and the adapter that the engine serves; transformers gets a merged model instead."""
     if adapter is None:
-        return _link_named_by_content(model, model.name, [model]), None
+        return _link_named_by_content(model, model_name(model), [model]), None
     adapter = adapter.resolve()
     if engine is TRANSFORMERS:
         merged = stack.enter_context(merged_with(model, adapter))
-        link = _link_named_by_content(merged, f"{model.name}+{adapter.name}", [model, adapter])
+        link = _link_named_by_content(merged, f"{model_name(model)}+{adapter.name}", [model, adapter])
         stack.callback(_unlink_if_target_is, link, merged)
         return link, None
     return (
-        _link_named_by_content(model, model.name, [model]),
+        _link_named_by_content(model, model_name(model), [model]),
         _link_named_by_content(adapter, adapter.name, [model, adapter]),
     )
 

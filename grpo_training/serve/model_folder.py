@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import math
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,22 +19,31 @@ from engine.storage.installation import install_command
 
 _SAMPLE_BYTES = 4096
 _HEADER_BYTES = 100 << 20  # limit of the format
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_TIMEOUT_S = 30.0
+_NEEDED = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
 _NO_SAFETENSORS = (ValueError, AttributeError, KeyError, TypeError, IndexError)
 
 
-def check_model(model: Path, adapter: Path | None = None) -> None:
-    """Check that the folders hold a model and an adapter of that model.
+def find_model(model: Path, adapter: Path | None = None) -> Path:
+    """The folder of a model: ``model`` itself, or that of the hub's cache if ``model`` is a name of the hub.
+
+    A model that is not in the cache is fetched. The folder, and that of the adapter, are checked.
 
     Raises:
-        MissingInputError: there is no model or no adapter.
+        MissingInputError: there is no model, also not on the hub, or no adapter.
         ConfigurationError: the base model that the adapter names is on this machine and has other weights.
     """
+    if _HUB_NAME.fullmatch(str(model)) and not model.exists():
+        model = _fetched(str(model))
     if not (model / "config.json").is_file():
         raise MissingInputError(
-            f"No model in {model}", fix="Give the folder of a model in the Hugging Face format (config.json ...)."
+            f"No model in {model}",
+            fix="Give the folder of a model in the Hugging Face format (config.json ...), or its name on the hub, "
+            "such as HuggingFaceTB/SmolLM2-135M-Instruct.",
         )
     if adapter is None:
-        return
+        return model
     if not (adapter / "adapter_config.json").is_file():
         raise MissingInputError(
             f"No adapter in {adapter}",
@@ -44,6 +54,41 @@ def check_model(model: Path, adapter: Path | None = None) -> None:
     base = base_of_adapter(adapter)
     if base is not None and content_digest([base]) != content_digest([model]):
         raise _mismatch(adapter, model, f"Its adapter_config.json names {base} as its base model.")
+    return model
+
+
+def model_name(folder: Path) -> str:
+    """The name of a folder; for the hub's cache (``models--OWNER--NAME/snapshots/REVISION``) that of the model."""
+    if folder.parent.name == "snapshots":
+        return folder.parent.parent.name.rpartition("--")[2]
+    return folder.name
+
+
+def cached_model(name: str) -> Path | None:
+    """The folder of a model in the hub's cache; None if it is not there, or if ``name`` is no name of the hub."""
+    if not _HUB_NAME.fullmatch(name):
+        return None
+    from huggingface_hub import try_to_load_from_cache  # imported here: slow, and most models are folders
+
+    cached = try_to_load_from_cache(name, "config.json")
+    return Path(cached).parent if isinstance(cached, str) else None
+
+
+def _fetched(name: str) -> Path:
+    from huggingface_hub import HfApi, snapshot_download
+
+    try:
+        is_cached = cached_model(name) is not None
+        if not is_cached:  # asked first: a download would try each file several times
+            HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+        return Path(snapshot_download(name, allow_patterns=_NEEDED, local_files_only=is_cached))
+    except Exception as error:  # of many types: of the hub, of its transport, of the disk
+        why = str(error).strip().splitlines()
+        raise MissingInputError(
+            f"Model not found: {name}",
+            why=why[0] if why else type(error).__name__,
+            fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
+        ) from error
 
 
 def base_of_adapter(adapter: Path) -> Path | None:

@@ -28,7 +28,7 @@ EXAMPLE_FILES = tuple(
 class ServeSettings(Settings):
     """Settings of ``python -m grpo_training.serve``."""
 
-    model: Path = Field(POCKET_MODEL, description="folder of the model")
+    model: Path = Field(POCKET_MODEL, description="folder of the model, or its name on the hub")
     adapter: Path | None = Field(None, description="folder of a PEFT LoRA adapter of the model")
     engine: Literal["auto", "transformers", "vllm"] = Field(
         "auto", description="auto: vLLM if a build for this machine is installed (make vllm), else transformers"

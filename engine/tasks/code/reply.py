@@ -209,8 +209,8 @@ def _code(fences: list[_Fence], rest: str, entry_point: str | None) -> tuple[str
             return _dedented(fence.body), ReplyStatus.OK
     if fences:
         return None, ReplyStatus.NO_CODE if fences[-1].is_closed else ReplyStatus.UNCLOSED_FENCE
-    code = _unfenced(rest.strip(), entry_point)
-    return code, ReplyStatus.OK if code else ReplyStatus.NO_CODE
+    found = _unfenced(rest.strip(), entry_point)
+    return found, ReplyStatus.OK if found else ReplyStatus.NO_CODE
 
 
 def _defining(fences: list[_Fence], entry_point: str) -> str | None:

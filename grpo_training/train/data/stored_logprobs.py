@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grpo_training.serve.model_folder import content_digest
+from grpo_training.serve.model_folder import cached_model, content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup
 
@@ -47,7 +47,7 @@ class TrainedModel:
     def __init__(self, settings: GRPOTrainingConfig) -> None:
         self._served_as = settings.served_as
         self._place = _place(settings.model_name_or_path)
-        folder = Path(self._place)
+        folder = cached_model(settings.model_name_or_path) or Path(self._place)
         self._digest = content_digest([folder]) if (folder / "config.json").is_file() else ""
 
     def is_called(self, name: str) -> bool:

@@ -3,11 +3,19 @@
 import json
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 
 from engine.errors import ConfigurationError, MissingInputError
-from grpo_training.serve.model_folder import check_model, content_digest, merged_with, parameter_count
+from grpo_training.serve.model_folder import (
+    cached_model,
+    content_digest,
+    find_model,
+    merged_with,
+    model_name,
+    parameter_count,
+)
 
 
 def safetensors(path, **tensors):
@@ -55,17 +63,53 @@ def test_an_adapter_that_names_another_model_is_refused(tmp_path):
     copy = folder_of(tmp_path, "copy", w=1)
     adapter = tmp_path / "adapter"
     with pytest.raises(MissingInputError, match="No adapter in"):
-        check_model(one, adapter)
+        find_model(one, adapter)
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(one)}))
-    check_model(one, adapter)
-    check_model(copy, adapter)
+    find_model(one, adapter)
+    find_model(copy, adapter)
     with pytest.raises(ConfigurationError, match="does not fit the model") as raised:
-        check_model(other, adapter)
+        find_model(other, adapter)
     assert str(one) in raised.value.why
     (adapter / "adapter_config.json").write_text("[")
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        check_model(one, adapter)
+        find_model(one, adapter)
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """A model in a cache of the hub; the hub itself cannot be reached."""
+    pytest.importorskip("huggingface_hub")
+    cache = tmp_path / "hub"
+    snapshot = cache / "models--someone--small-1b" / "snapshots" / ("a" * 40)
+    snapshot.mkdir(parents=True)
+    for path in folder_of(tmp_path, "files", w=1).iterdir():
+        path.rename(snapshot / path.name)
+    refs = snapshot.parents[1] / "refs"
+    refs.mkdir()
+    (refs / "main").write_text("a" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    return snapshot
+
+
+def test_a_name_of_the_hub_is_the_model_in_its_cache(cached):
+    assert find_model(Path("someone/small-1b")) == cached
+    assert cached_model("someone/small-1b") == cached
+    assert model_name(cached) == "small-1b"
+    assert model_name(Path("models/small-1b")) == "small-1b"
+
+
+def test_a_name_that_the_hub_does_not_know_is_named(cached, monkeypatch):
+    def refuse(self, name, timeout):
+        raise OSError("404 Not Found\nmore")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", refuse)
+    with pytest.raises(MissingInputError, match="Model not found: someone/other") as raised:
+        find_model(Path("someone/other"))
+    assert raised.value.why == "404 Not Found"
+    assert cached_model("someone/other") is None
+    with pytest.raises(MissingInputError, match="No model in"):
+        find_model(Path("a/b/c"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """One local server for all processes that use the same model.
 
 Each user of the server holds a shared lock on a file. A separate process, the keeper, runs the server and stops it
-when nobody has held the lock for a few seconds.
+when nobody has held the lock for a few seconds. Whoever starts a keeper holds the lock of the start and hands it on to
+the keeper, so that a start whose user has died is waited for and joined, not repeated.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -34,7 +36,7 @@ from grpo_training.serve.local_server import (
 )
 
 KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
-"""Command of the keeper; the model's folder and the temperature are appended."""
+"""Command of the keeper; the model's folder, the temperature and the descriptor of the lock are appended."""
 
 _POLL_S = 0.5
 _IDLE_TIMEOUT_S = 3.0
@@ -63,7 +65,7 @@ def shared_server(
         fcntl.flock(users, fcntl.LOCK_SH)
         with files.starting.open("a") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
-            server = files.running_server() or files.start(keeper)
+            server = files.running_server() or files.start(keeper, starting.fileno())
         try:
             yield server
         except (FatalEndpointError, IncompleteRunError) as error:
@@ -75,11 +77,18 @@ def shared_server(
             raise type(error)(error.what, why=why, fix=fix) from error
 
 
-def keep(model: Path, temperature: float, engine: Engine | None = None) -> int:
-    """The keeper: serve until the server has been unused for a few seconds; the exit code."""
+def keep(model: Path, temperature: float, lock: int, engine: Engine | None = None) -> int:
+    """The keeper: serve until the server has been unused for a few seconds; the exit code.
+
+    Args:
+        model, temperature: as :func:`shared_server`.
+        lock: descriptor of the lock of the start; closed when the server is ready.
+        engine: None chooses one.
+    """
     files = _ServerFiles(model, temperature)
     with local_server(model, engine=engine, temperature=temperature, log=files.log) as server:
         replace_file(files.state, json.dumps(server.endpoint()).encode())
+        os.close(lock)
         idle_since: float | None = None
         while not server.ended():
             time.sleep(_POLL_S)
@@ -121,13 +130,14 @@ class _ServerFiles:
             return None
         return server if all(map(is_up, server.base_urls)) else None
 
-    def start(self, keeper: Sequence[str]) -> LocalServer:
-        """Start the keeper in its own session and wait for its server."""
+    def start(self, keeper: Sequence[str], lock: int) -> LocalServer:
+        """Start the keeper in its own session, hand the lock of the start on to it, and wait for its server."""
         self.state.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
         with self.error.open("wb") as error:
             process = subprocess.Popen(
-                [*keeper, str(self.model), str(self.temperature)],
+                [*keeper, str(self.model), str(self.temperature), str(lock)],
+                pass_fds=[lock],
                 stdin=subprocess.DEVNULL,
                 stdout=error,
                 stderr=error,
@@ -155,4 +165,4 @@ class _ServerFiles:
 
 
 if __name__ == "__main__":
-    run_command(lambda: keep(Path(sys.argv[1]), float(sys.argv[2])), resumes=False)
+    run_command(lambda: keep(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])), resumes=False)

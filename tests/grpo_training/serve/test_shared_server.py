@@ -29,7 +29,7 @@ from grpo_training.serve import shared_server
 from tests.support.stand_in_engine import StandInEngine
 role, model = sys.argv[1], Path(sys.argv[2])
 if role == "keep":
-    sys.exit(shared_server.keep(model, float(sys.argv[3]), StandInEngine()))
+    sys.exit(shared_server.keep(model, float(sys.argv[3]), int(sys.argv[4]), StandInEngine()))
 with shared_server.shared_server(model, engine=StandInEngine()) as server:
     print(*server.base_urls, flush=True)
     sys.stdin.read()
@@ -55,6 +55,28 @@ def test_processes_share_one_server_until_the_last_one_leaves(model, monkeypatch
     while any(map(is_up, mine.base_urls)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(map(is_up, mine.base_urls))
+
+
+def test_a_start_whose_user_is_killed_is_joined(model, monkeypatch, tmp_path):
+    """Two starts would load the model twice, and the first server would run until the second ends."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    starts = tmp_path / "starts"
+    slow = f"import time; open({str(starts)!r}, 'a').write('x'); time.sleep(3)\n{_PROCESS}"
+    keeper = [sys.executable, "-c", slow, "keep"]
+    user = (
+        "import json, sys\nfrom pathlib import Path\nfrom grpo_training.serve.shared_server import shared_server\n"
+        "from tests.support.stand_in_engine import StandInEngine\n"
+        "with shared_server(Path(sys.argv[1]), engine=StandInEngine(), keeper=json.loads(sys.argv[2])): pass\n"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", user, str(model), json.dumps(keeper)])
+    deadline = time.monotonic() + 60
+    while not starts.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    killed.kill()
+    killed.wait()
+    with shared_server(model, engine=StandInEngine(), keeper=keeper) as server:
+        assert all(map(is_up, server.base_urls))
+    assert starts.read_text() == "x"
 
 
 @pytest.mark.parametrize(("engine", "expected"), [(TRANSFORMERS, 0.3), (VLLM, 1.0)])

@@ -69,13 +69,14 @@ class RequestCounters(SpentTokens, Protocol):
 class GroupLine:
     """A scored group. ``mean`` and ``std`` are of ``r_total``.
 
-    ``executed`` is whether it is right, for each answer that a program gave.
+    ``triggered`` is whether an experience is asked for (σ>τ); None: nothing is learned. ``executed`` is whether it is
+    right, for each answer that a program gave.
     """
 
     problem_id: str
     mean: float
     std: float
-    triggered: bool
+    triggered: bool | None
     correct: int
     size: int
     executed: Sequence[bool] = ()
@@ -204,9 +205,9 @@ class Progress:
         self._done += 1
         self._count(line)
         self._straggler.score(step)
-        verdict = "Extract (σ>τ)" if line.triggered else "Skip (σ≤τ)"
+        verdict = "" if line.triggered is None else " → Extract (σ>τ)" if line.triggered else " → Skip (σ≤τ)"
         number = f"[{self._done + self._before}/{self._of()}]"
-        begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f} → {verdict} ["
+        begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
         end = f", {line.correct} of {line.size} right]"
         self._say(f"{begin}{shortened(line.problem_id, self._left(begin, end))}{end}")
 
@@ -251,10 +252,11 @@ class Progress:
         counters, totals, seconds = self._counters(), self._totals, self._clock() - self._started
         executed = f"; executed {totals['executed right']} of {totals['executed']}" if totals["executed"] else ""
         before = f" + {self._before} completed before" if self._before else ""
+        triggered = f"; σ>τ in {totals['triggered']}" if totals["could trigger"] else ""
         shown = [
             Row("right answers", f"{_share(totals['correct'], totals['answers'])}{executed}"),
-            Row("groups", f"{self._done}{before}, in {seconds:.0f} s; σ>τ in {totals['triggered']}"),
-            Row("experiences saved", str(self._saved)),
+            Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
+            *([Row("experiences saved", str(self._saved))] if totals["could trigger"] else []),
             *rows,
             Row("cost", _cost(counters)),
             *(Row("" if place else "spent", text, True) for place, text in enumerate(_spending(counters))),
@@ -283,7 +285,8 @@ class Progress:
             {
                 "correct": line.correct,
                 "answers": line.size,
-                "triggered": int(line.triggered),
+                "could trigger": int(line.triggered is not None),
+                "triggered": int(line.triggered or False),
                 "executed": len(line.executed),
                 "executed right": sum(line.executed),
             }

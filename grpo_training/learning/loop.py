@@ -185,7 +185,7 @@ class LearningLoop(Generic[RecordT]):
             problem_id=step.problem.id,
             mean=group.stats.mean,
             std=group.stats.std,
-            triggered=group.stats.triggered and self.extractor.learns,
+            triggered=group.stats.triggered if self.extractor.learns else None,
             correct=group.correct,
             size=len(group.attempts),
             executed=group.executed,

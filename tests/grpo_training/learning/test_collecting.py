@@ -45,6 +45,8 @@ def test_rollouts_are_collected_and_nothing_is_learned(world, capsys):
     shown = capsys.readouterr().out
     assert "Only rollouts are collected, and the library is empty (--learn none)" in shown
     assert "an earlier start has recorded" not in shown
+    assert "σ=" in shown  # no group is said to trigger, or not to
+    assert not any(text in shown for text in ("Skip", "σ>τ", "experiences saved"))
     asked = len(world.app["seen"])
     assert world(generator1, *world.dataset, "--learn", "none") == 0
     assert len(world.app["seen"]) == asked

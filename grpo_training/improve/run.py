@@ -24,7 +24,8 @@ from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
-from grpo_training.improve.settings import ImproveSettings
+from grpo_training.improve.settings import FULL, TRY, ImproveSettings
+from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, tried_problems
 from grpo_training.improve.take_home import write_improved
 from grpo_training.improve.verdict import sentence, spending
 from grpo_training.learning.generator import run_generator
@@ -54,11 +55,16 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     settings = settings.for_its_model()
     run = run_folder(settings.run or own_name(settings, settings.dataset))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
+    asked_for, settings = settings.prompts, _estimated(settings)
     plan, note = read_plan(settings)
+    tried = tried_problems(plan.learned_from, asked_for)
     if note:
         print(f"{note} (--task or --compare changes this)", file=stream)
     check_endpoint(settings, GENERATORS[0])
     _show(plan, settings, stream)
+    if tried:
+        number = replies_of_trial(tried)
+        print(f"  Before that, {number} answers without experiences show which prompt style is better.", file=stream)
     if settings.dry_run:
         _show_prompt(plan.learned_from[0], settings, stream)
         return 0
@@ -69,6 +75,11 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         with open_endpoints(settings) as manager:
             for role in GENERATORS[: settings.generators]:
                 check_budget(settings, manager, role)
+            if tried:
+                of_learning = purse.for_learning(settings)
+                style, why = chosen_style(of_learning, manager, tried, run.folder / PROMPT_STYLE)
+                print(why, file=stream, flush=True)
+                settings = settings.model_copy(update={"prompts": style})
             _learn(settings, plan, purse, run, stream)
             results = run_async(_test(purse.for_test(settings), manager, plan, stream))
             is_local = settings.endpoint == "local"
@@ -82,6 +93,11 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         print(f"  what was learned: python -m grpo_training.experiences --run {run.name}", file=stream)
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
     return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
+
+
+def _estimated(settings: ImproveSettings) -> ImproveSettings:
+    """With the style whose prompts are counted and shown where the style is still to be chosen."""
+    return settings.model_copy(update={"prompts": FULL}) if settings.prompts == TRY else settings
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:

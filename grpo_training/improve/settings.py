@@ -11,6 +11,8 @@ from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, 
 from grpo_training.runs.named import PLACES
 from grpo_training.runs.settings import ENDPOINTS, RoleSettings
 
+FULL, TRY = "full", "try"
+"""The usual prompt style, and the value for which two are tried."""
 _OF_POCKET = {"prompts": "compact", "temperature": 1.0, "max_tokens": 256}
 """What the pocket model was trained with."""
 
@@ -51,6 +53,11 @@ class ImproveSettings(RoleSettings):
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")
+    prompts: str = Field(
+        FULL,
+        description=f"prompt style: full, a folder of prompts/ such as compact, or {TRY}: full and compact are tried "
+        f"on the first problems, and the better one is taken (default: full; with --endpoint local {TRY})",
+    )
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
     dry_run: bool = Field(False, description="show what would be asked, and what it costs, and stop")
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
@@ -63,8 +70,9 @@ class ImproveSettings(RoleSettings):
         return self
 
     def for_its_model(self) -> Self:
-        """With the prompts and the sampling that the pocket model needs, where they are not given."""
-        if self.endpoint != "local" or self.local_model.resolve() != POCKET_MODEL:
+        """With the prompts and the sampling that a local model needs, where they are not given."""
+        if self.endpoint != "local":
             return self
-        needed = {name: value for name, value in _OF_POCKET.items() if name not in self.model_fields_set}
+        of_model = _OF_POCKET if self.local_model.resolve() == POCKET_MODEL else {"prompts": TRY}
+        needed = {name: value for name, value in of_model.items() if name not in self.model_fields_set}
         return self.model_copy(update=needed)

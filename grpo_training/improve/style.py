@@ -1,0 +1,110 @@
+"""Which prompt style a model keeps to: both are tried on a few problems before anything is learned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.generator import generator_messages
+from engine.api_manager import GENERATORS, ApiManager
+from engine.errors import IncompleteRunError
+from engine.llm.client import LLMClient
+from engine.records import Problem, Sampling
+from engine.storage.append_log import replace_file
+from engine.tasks.registry import task_named
+from grpo_training.cli.entry import run_async
+from grpo_training.evaluate.arms import JudgedSample
+from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.improve.settings import FULL, TRY, ImproveSettings
+from grpo_training.serve.endpoints import open_client
+
+PROMPT_STYLE = "prompt_style.json"
+"""File of a run: the style that was chosen, and why."""
+_STYLES = (FULL, "compact")
+_PROBLEMS, SAMPLES = 6, 4
+_FIRST_SAMPLE = 20_000_000
+"""These samples have indices that no run and no test uses."""
+
+
+def tried_problems(problems: Sequence[Problem], style: str) -> Sequence[Problem]:
+    """The problems on which styles are tried: none if the style is set, or if the prompts of both are the same."""
+    if style != TRY:
+        return ()
+    first = [generator_messages(task_named(one.task), one, (), FULL) for one in problems[:_PROBLEMS]]
+    other = [generator_messages(task_named(one.task), one, (), _STYLES[1]) for one in problems[:_PROBLEMS]]
+    return problems[:_PROBLEMS] if first != other else ()
+
+
+def replies_of_trial(problems: Sequence[Problem]) -> int:
+    """How many replies the trial asks for."""
+    return len(_STYLES) * SAMPLES * len(problems)
+
+
+def chosen_style(
+    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], path: Path
+) -> tuple[str, str]:
+    """The style with more right answers; of equal ones that with more replies that can be used whole, else ``full``.
+
+    The choice is stored, so that a run that is continued keeps it.
+
+    Args:
+        settings: the sampling.
+        manager: the endpoints; the first generator's is asked.
+        problems: those of :func:`tried_problems`.
+        path: file of the choice.
+
+    Returns:
+        the style, and a line that says why.
+
+    Raises:
+        IncompleteRunError: answers are missing.
+        ScaffoldError: from the client.
+    """
+    if path.exists():
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return str(stored["style"]), str(stored["why"])
+    scores = run_async(_scores(settings, manager, problems))
+    style = max(_STYLES, key=lambda one: scores[one])  # the first one if they are equal
+    of = SAMPLES * len(problems)
+    shown = "; ".join(f"{one}: {right} right, {whole} usable" for one, (right, whole) in scores.items())
+    why = f"Prompt style: {style}, of {of} answers each way ({shown}); --prompts sets it"
+    replace_file(path, json.dumps({"style": style, "why": why}).encode())
+    return style, why
+
+
+async def _scores(
+    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem]
+) -> dict[str, tuple[int, int]]:
+    async with open_client(settings, manager) as client:
+        return {style: await _tried(settings, client, manager, problems, style) for style in _STYLES}
+
+
+async def _tried(
+    settings: ImproveSettings, client: LLMClient, manager: ApiManager, problems: Sequence[Problem], style: str
+) -> tuple[int, int]:
+    """The number of right answers, and of replies that are neither cut off nor unreadable."""
+    sampling = Sampling(
+        temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
+    )
+    samples: list[JudgedSample] = []
+    results = await evaluate_problems(
+        client,
+        GENERATORS[0],
+        problems,
+        samples=SAMPLES,
+        sampling=sampling,
+        first_sample=_FIRST_SAMPLE,
+        style=style,
+        judged=lambda _, own: samples.extend(own),
+        judge_role="reward_evaluator" if manager.has("reward_evaluator") else GENERATORS[0],
+    )
+    if not all(result.is_complete for result in results):
+        raise IncompleteRunError(
+            f"Answers are missing with which the prompt styles {' and '.join(_STYLES)} are compared",
+            why="Their requests failed, or an answer could not be checked.",
+            fix="Run the same command again: stored answers are reused. Or set the style: --prompts full.",
+        )
+    return sum(one.is_right is True for one in samples), sum(
+        one.is_readable and not one.is_truncated for one in samples
+    )

@@ -95,9 +95,10 @@ def train_offline(
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(training, done):
                 progress.note(note)
-        score_reference(training)
-        if accelerator.is_main_process:
+            score_reference(training, progress.note, clock)
             progress.steps_begin()
+        else:
+            score_reference(training)
         stop = stack.enter_context(StopRequest())
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,6 +64,9 @@ from grpo_training.training.schedules import AdaptiveKL
 
 BEST = "best.json"
 _DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+_TELL_S = 30.0
+"""Time between two lines about the scoring of replies with the initial model."""
 
 
 @dataclass
@@ -254,18 +258,30 @@ def unscored(training: Training) -> list[Sample]:
     return sorted(training.reference.missing(rows), key=lambda row: row.length)
 
 
-def score_reference(training: Training) -> None:
+def score_reference(
+    training: Training, tell: Callable[[str], object] = lambda _: None, clock: Callable[[], float] = time.monotonic
+) -> None:
     """Score the :func:`unscored` samples, divided among the processes. The weights are those of the initial model.
 
     With an adapter they may also have changed since, because the adapter is disabled.
+
+    Args:
+        training: whose samples are scored.
+        tell: gets a line about every 30 seconds.
+        clock: monotonic seconds.
     """
     rows = unscored(training)
     if not rows:
         return
     found: dict[int, Tensor] = {}
+    scored, told = 0, clock()
     with training.scoring(), adapter_off(training.model):
         parts = cut(rows, training.config.per_device_train_batch_size)
         for part, counts in local_share(parts, training.accelerator):
+            if clock() - told > _TELL_S:
+                tell(f"scored {scored} of {len(rows)} replies")
+                told = clock()
+            scored += len(part) * training.accelerator.num_processes
             batch = training.collate(part)
             logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape
             if counts:

@@ -1,6 +1,7 @@
 import dataclasses
 import io
 import json
+import re
 import shutil
 import signal
 import statistics
@@ -361,7 +362,7 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
     """It takes 1000 s, each step a few: what is left is said from the steps."""
     now, score = [0.0], loop.score_reference
 
-    def slow(training):
+    def slow(training, tell=None, clock=None):
         now[0] += 1000.0 if loop.unscored(training) else 0.0
         score(training)
 
@@ -377,6 +378,23 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
     first = next(line for line in stream.getvalue().splitlines() if " 1/" in line)
     minutes, seconds = first.rpartition("left ")[2].split(":")
     assert 60 * int(minutes) + int(seconds) < 100
+
+
+def test_a_long_scoring_of_the_reference_says_how_far_it_is(model, tmp_path):
+    """Twenty seconds for each micro-batch."""
+    now = [0.0]
+
+    def clock():
+        now[0] += 20.0
+        return now[0]
+
+    stream = io.StringIO()
+    config = settings(model, beta=0.1, per_device_train_batch_size=1)
+    train_offline(config, good_and_bad(), [], [], tmp_path / "run", stream=stream, clock=clock)
+    rows = sum(map(len, good_and_bad()))
+    told = re.findall(rf"scored (\d+) of {rows} replies", stream.getvalue())
+    assert told
+    assert list(map(int, told)) == sorted(set(map(int, told)))
 
 
 def test_imitation_has_a_temperature_of_its_own(model, tmp_path):

@@ -16,7 +16,7 @@ VERIFIERS := .venv-verifiers/.installed
 INSPECT := .venv-inspect/.installed
 BACKENDS := .venv-backends/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
+.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -83,6 +83,17 @@ train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and c
 
 traffic-demo: $(FINETUNE) $(TRAFFIC)  ## train a small model on traffic decisions and compare it with Max-Pressure
 	$(BIN)/python -m grpo_training.traffic demo
+
+PRODUCTS := --temperature 0.7 --max-tokens 24
+real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and compare: MODEL=FOLDER, or a name of the hub
+	@test -n "$(MODEL)" || { echo "Give a model: make real-demo MODEL=HuggingFaceTB/SmolLM2-135M-Instruct"; exit 2; }
+	$(BIN)/python -m grpo_training.generator1 --task examples/products.py:TASK --dataset products --max-problems 150 \
+		--rollouts 8 --learn none $(PRODUCTS) --endpoint local --model "$(MODEL)" --run products
+	$(BIN)/python -m grpo_training.train --config grpo_training/configs/products.yaml --run products \
+		--model-name-or-path "$(MODEL)"
+	$(BIN)/python -m grpo_training.evaluate --task examples/products.py:TEST --dataset products_test --max-problems 100 \
+		--num-samples 4 --k-values 1,4 $(PRODUCTS) --model-path outputs/products/merged --base-model "$(MODEL)" \
+		--output outputs/products/evaluation.json
 
 test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	$(BIN)/python -m pytest -n auto --dist worksteal -q

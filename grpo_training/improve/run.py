@@ -33,7 +33,6 @@ from grpo_training.learning.status import LearnerStatus, is_writing
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
-from grpo_training.runs.window import default_window
 from grpo_training.serve.endpoints import check_budget, check_endpoint, journal_path, open_client, open_endpoints
 
 _SEED_STEP = 1000
@@ -224,8 +223,7 @@ def _learn_in_processes(
         commands.append(Command(name, [f"generator{number}", *words], run.folder / "logs" / f"{name}.log", status))
     if settings.critic:
         numbers = ",".join(str(number) for number in range(1, len(generators) + 1))
-        window = default_window(None, plan.groups)  # a critic that follows does not know the number itself
-        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, window=window)
+        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True)
         status = LearnerStatus(run.cache, run.experiences, "critic", plan.groups)
         commands.append(Command("critic", ["critic", *flags_of(of_critic)], run.folder / "logs/critic.log", status))
     supervise(commands, ready=lambda command: is_writing(run.cache, command.name), check=lambda: None)

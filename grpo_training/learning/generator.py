@@ -91,7 +91,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
-        self.total = len(self._steps)
+        self.total, self.epochs = len(self._steps), settings.epochs
         self._done: Mapping[tuple[str, int], RolloutGroup] = {}
 
     def read_stored(self) -> list[BrokenLine]:

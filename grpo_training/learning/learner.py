@@ -40,6 +40,7 @@ class Learner(ABC, Generic[RecordT]):
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         total: number of steps; None if it is not known yet.
+        epochs: passes over the problems.
         tasks: those of its problems; None if they are not known yet.
         per_step: groups or fusions of a step.
     """
@@ -48,6 +49,7 @@ class Learner(ABC, Generic[RecordT]):
     prompt_hash: str
     choice: ExperienceChoice
     total: int | None = None
+    epochs: int = 1
     tasks: Sequence[Task] | None = None
     per_step: int = 1
 
@@ -58,6 +60,10 @@ class Learner(ABC, Generic[RecordT]):
     @abstractmethod
     def stored_groups(self) -> int:
         """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
+
+    async def planned(self) -> tuple[int | None, int]:
+        """Number of steps in all epochs, None if it cannot be known, and of epochs: what the window depends on."""
+        return self.total, self.epochs
 
     @abstractmethod
     def inputs(self) -> tuple[str, list[Path]] | None:
@@ -133,12 +139,15 @@ async def _run(
 ) -> bool:
     """Run until all steps are done; whether the library has experiences then."""
     manager.endpoint(role)
-    epochs = settings.epochs if isinstance(settings, GeneratorSettings) else 1
+    steps, epochs = learner.total, learner.epochs
     learns = settings.learn != "none"
-    settings, window = with_window(settings, files, manager, role, learner.total, epochs, learns=learns)
+    if learns and settings.window is None and files.stored(settings, "window") is None:
+        with files.hold():  # it may take long, and a second start is refused meanwhile
+            steps, epochs = await learner.planned()
+    settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
     facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
     json_path = settings.experiences_dir / f"{role}_experiences.json"
-    with files.open(settings, facts) as manifest:
+    with files.open(settings, facts, learner.total) as manifest:
         marker = _marker(role, settings, manifest.run, learner, [*files.results, json_path])
         report = marker.report() if marker is not None and manifest.is_finished else None
         if report is not None and "table" in report:  # markers of earlier versions have none

@@ -103,13 +103,24 @@ class RunFiles:
             wanted = {"settings": settings.fingerprint()}
             check_same_configuration(manifest, wanted, settings.compared, resume=settings.resume)
 
+    def hold(self) -> contextlib.AbstractContextManager[Any]:
+        """Hold the lock for the block, before :meth:`open` holds it anew.
+
+        Raises:
+            LockHeldError: another process writes the results.
+        """
+        return self._lock.hold()
+
     @contextlib.contextmanager
-    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
+    def open(
+        self, settings: ResumableSettings, facts: Mapping[str, Any], groups: int | None = None
+    ) -> Iterator[RunManifest]:
         """Hold the lock and yield the manifest of the run.
 
         Args:
             settings: after :meth:`resumed`.
             facts: what changes the results and is no setting, as JSON values: models, prompt hashes, data hashes.
+            groups: how many groups this start makes, for others that read the manifest; None: not known.
 
         Raises:
             InputError: the results are of another configuration.
@@ -127,6 +138,7 @@ class RunFiles:
                 has_results=self.has_results(),
                 resume=settings.resume,
                 experiences="" if self._experiences is None else str(self._experiences),
+                groups=groups,
             )
             known = [path for path in self._kept if path.exists()]
             yield manifest

@@ -22,6 +22,7 @@ from grpo_training.cli.terminal_text import harmless
 from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
+from grpo_training.improve.finished import finished_marker
 from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
 from grpo_training.improve.settings import ImproveSettings
@@ -30,10 +31,18 @@ from grpo_training.improve.verdict import sentence, spending
 from grpo_training.learning.generator import run_generator
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.status import LearnerStatus, is_writing
+from grpo_training.runs.completion import CompletionMarker
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
-from grpo_training.serve.endpoints import check_budget, check_endpoint, journal_path, open_client, open_endpoints
+from grpo_training.serve.endpoints import (
+    check_budget,
+    check_endpoint,
+    journal_path,
+    named_endpoints,
+    open_client,
+    open_endpoints,
+)
 
 _SEED_STEP = 1000
 """Difference between the seeds of generators: equal prompts to one model must draw different samples."""
@@ -62,25 +71,41 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         _show_prompt(plan.learned_from[0], settings, stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
-    run.cache.mkdir(parents=True, exist_ok=True)
-    purse = _Purse(settings, run, plan.share_of_learning)
-    try:
-        with open_endpoints(settings) as manager:
-            for role in GENERATORS[: settings.generators]:
-                check_budget(settings, manager, role)
-            _learn(settings, plan, purse, run, stream)
-            results = run_async(_test(purse.for_test(settings), manager, plan, stream))
-            is_local = settings.endpoint == "local"
-            model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
-    finally:
-        purse.close()
-    result, improved = _write(settings, run, plan, model, results)
+    marker = finished_marker(settings, run, plan, named_endpoints(settings))
+    if not settings.fresh and marker.report() is not None:
+        print("All was answered and tested before; nothing is asked.", file=stream)
+        improved = Improved.load(run.folder / "improved")
+    else:
+        improved = _improve(settings, run, plan, marker, stream)
+    result = improved.result
     print(f"\n{result.sentence}", file=stream)
     print(f"  to use it: {shown_path(run.folder / 'improved')} (README.md says how)", file=stream)
     if improved.experiences:
         print(f"  what was learned: python -m grpo_training.experiences --run {run.name}", file=stream)
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
     return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
+
+
+def _improve(
+    settings: ImproveSettings, run: RunFolder, plan: Plan, marker: CompletionMarker, stream: TextIO
+) -> Improved:
+    """Learn and test, and write what can be used; the marker too, unless a budget has stopped the learning."""
+    run.cache.mkdir(parents=True, exist_ok=True)
+    purse = _Purse(settings, run, plan.share_of_learning)
+    try:
+        with open_endpoints(settings) as manager:
+            for role in GENERATORS[: settings.generators]:
+                check_budget(settings, manager, role)
+            is_complete = _learn(settings, plan, purse, run, stream)
+            results = run_async(_test(purse.for_test(settings), manager, plan, stream))
+            is_local = settings.endpoint == "local"
+            model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
+    finally:
+        purse.close()
+    improved = _write(settings, run, plan, model, results)
+    if is_complete:
+        marker.write({})
+    return improved
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
@@ -177,8 +202,8 @@ class _Purse:
                     path.unlink()
 
 
-def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder, stream: TextIO) -> None:
-    """Run the generators. Learning that has used its part of the budget ends, and the test follows."""
+def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder, stream: TextIO) -> bool:
+    """Run the generators; whether they are complete. Learning that has used its part of the budget ends before."""
     limited = purse.for_learning(settings)
     generators = [_generator_settings(limited, plan, index) for index in range(settings.generators)]
     try:
@@ -193,8 +218,9 @@ def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder,
             raise
         stopped = "its processes have spent it"
     else:
-        return
+        return True
     print(f"Learning has used its part of the budget ({stopped}). What was learned so far is tested.", file=stream)
+    return False
 
 
 def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> GeneratorSettings:
@@ -255,7 +281,7 @@ def _write(
     plan: Plan,
     model: str,
     results: Sequence[tuple[ExperienceLibrary, GateEvent | None]],
-) -> tuple[Result, Improved]:
+) -> Improved:
     """Write what can be used: the library of the generator with the best result."""
     order = {"adopted": 2, "not_proven": 1}
 
@@ -289,7 +315,7 @@ def _write(
         tokens=tokens,
         cost_usd=cost_usd,
     )
-    return result, write_improved(run.folder / "improved", result, experiences, run.folder)
+    return write_improved(run.folder / "improved", result, experiences, run.folder)
 
 
 def spent(journal: Path) -> tuple[int, float | None]:

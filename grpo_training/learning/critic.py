@@ -89,8 +89,8 @@ class CriticLearner(Learner[list[Fusion]]):
         return await self._caches.planned(follow=self._settings.follow, tell=lambda text: print(text, flush=True))
 
     def inputs(self) -> tuple[str, list[Path]] | None:
-        """The generators' caches; with ``--follow`` they may still grow."""
-        if self._settings.follow:
+        """The generators' caches; with ``--follow`` once the generators are complete."""
+        if self._settings.follow and not self._caches.complete:
             return None
         return "", [self._settings.cache_dir / f"{name}_rollouts.jsonl" for name in self._caches.names]
 

@@ -13,6 +13,7 @@ from engine.errors import InputError
 from grpo_training.runs.manifest import (
     RunManifest,
     check_same_configuration,
+    is_same_configuration,
     load_manifest,
     open_or_resume_manifest,
 )
@@ -88,6 +89,21 @@ class RunFiles:
         """
         manifest = None if settings.fresh else load_manifest(self.manifest)
         return None if manifest is None else manifest.settings.get(name)
+
+    def finished(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> RunManifest | None:
+        """The manifest of results that an earlier start has completed with the same configuration; else None.
+
+        Args:
+            settings, facts: as :meth:`open`.
+
+        Raises:
+            InputError: the manifest is damaged.
+        """
+        manifest = None if settings.fresh else load_manifest(self.manifest)
+        if manifest is None or not manifest.is_finished or not self.has_results():
+            return None
+        wanted = {"settings": settings.fingerprint(), "facts": facts}
+        return manifest if is_same_configuration(manifest, wanted, settings.compared) else None
 
     def check(self, settings: ResumableSettings) -> None:
         """Refuse settings of another configuration before anything is started that needs time.

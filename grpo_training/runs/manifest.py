@@ -127,6 +127,13 @@ def open_or_resume_manifest(
     return manifest
 
 
+def is_same_configuration(
+    stored: RunManifest, wanted: Mapping[str, Any], compared: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> bool:
+    """Whether the results of a manifest are of the wanted configuration; see :func:`check_same_configuration`."""
+    return not _differences(stored, json.loads(json.dumps(wanted)), compared(stored.settings))
+
+
 def check_same_configuration(
     stored: RunManifest,
     wanted: Mapping[str, Any],

@@ -71,6 +71,14 @@ class GeneratorCaches:
         """The lines that could not be read."""
         return [line for groups in self._groups.values() for line in groups.broken]
 
+    @property
+    def complete(self) -> bool:
+        """Whether all generators have completed their runs."""
+        return all(self._is_complete(name, self._manifest(name)) for name in self.names)
+
+    def _is_complete(self, name: str, manifest: RunManifest | None) -> bool:
+        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
+
     def path(self, name: str) -> Path:
         """The file of a generator's rollouts."""
         return self._directory / f"{name}_rollouts.jsonl"
@@ -248,7 +256,7 @@ class GeneratorCaches:
             self._runs[name] = run
             if not self._used:
                 self._start_over(name)
-        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
+        return self._is_complete(name, manifest)
 
     def _step(self, number: int, key: Key) -> Step:
         self._used.add(key)

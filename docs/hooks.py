@@ -1,4 +1,4 @@
-"""MkDocs hook: fills the command reference with the ``--help`` of every command."""
+"""MkDocs hook: fills the command reference with the ``--help-all`` of every command."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def help_of(command: str) -> str:
-    """What ``python -m grpo_training.COMMAND --help`` prints, 100 columns wide."""
+    """What ``python -m grpo_training.COMMAND --help-all`` prints, 100 columns wide."""
     return subprocess.run(
-        [sys.executable, "-m", f"grpo_training.{command}", "--help"],
+        [sys.executable, "-m", f"grpo_training.{command}", "--help-all"],
         env={**os.environ, "COLUMNS": "100"},
         capture_output=True,
         text=True,

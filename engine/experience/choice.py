@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from engine.experience.events import PROMPT_BUDGET
 from engine.experience.similarity import KeptMatcher
 from engine.experience.state import LibraryState, sources_of
 from engine.records import Experience, Problem
-
-PROMPT_BUDGET = 64
-"""Experiences in a prompt where all are chosen."""
 
 
 class ExperienceChoice(Protocol):

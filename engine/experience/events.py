@@ -8,6 +8,9 @@ from pydantic import Field, TypeAdapter
 
 from engine.records import FORMAT, Experience, Half, Operation, Record
 
+PROMPT_BUDGET = 64
+"""Experiences in a prompt where all are chosen."""
+
 
 class ChoiceRecord(Record):
     """Which experiences go into a prompt; see :mod:`engine.experience.choice`.
@@ -19,7 +22,7 @@ class ChoiceRecord(Record):
     """
 
     select: Literal["all", "text", "random", "selector"] = "all"
-    k: int = 64
+    k: int = PROMPT_BUDGET
     selector: str | None = None
 
 

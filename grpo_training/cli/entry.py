@@ -23,6 +23,7 @@ from grpo_training.cli.terminal_text import fitted, say
 ResultT = TypeVar("ResultT")
 
 INTERRUPTED = 130
+HELP_FLAGS = ("-h", "--help", "--help-all")
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -135,12 +136,46 @@ class LinesFormatter(argparse.HelpFormatter):
         return "\n".join(fitted(line) for line in text.splitlines())
 
 
+class _HelpAll(argparse.Action):
+    """Prints the help with all flags, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        if isinstance(parser, CommandParser):
+            parser.print_full_help()
+        raise SystemExit(0)
+
+
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser whose errors are ``InputError`` and suggest the nearest flag."""
+    """An argument parser whose errors are ``InputError`` and suggest the nearest flag.
+
+    ``--help`` leaves out the flags that :meth:`hide` was called with; ``--help-all`` shows them too.
+    """
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(allow_abbrev=False, **arguments)
         self._words: Sequence[str] = ()
+        self._hidden: list[tuple[argparse.Action, str | None]] = []
+        if self.add_help:
+            hidden = argparse.SUPPRESS
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, dest=hidden, default=hidden, help=hidden)
+
+    @property
+    def full_help(self) -> str:
+        """The flag that shows all flags."""
+        return "--help-all" if self._hidden else "--help"
+
+    def hide(self, action: argparse.Action) -> None:
+        """Leave a flag out of ``--help``, which ends with the number of such flags."""
+        self._hidden.append((action, action.help))
+        action.help = argparse.SUPPRESS
+        self.epilog = f"{len(self._hidden)} more settings: --help-all"
+
+    def print_full_help(self) -> None:
+        """Print the help with all flags."""
+        for action, text in self._hidden:
+            action.help = text
+        self.epilog = None if self._hidden else self.epilog
+        self.print_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As in ``argparse``; the words are kept for its errors."""
@@ -149,7 +184,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise ``InputError`` instead of printing the usage."""
-        fix = f"See {self.prog} --help."
+        fix = f"See {self.prog} {self.full_help}."
         flags = {name.lstrip("-"): name for name in self._option_string_actions}
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
         if choice:  # of a flag that is misspelled, the value is taken for a subcommand

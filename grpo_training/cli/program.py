@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import grpo_training
 from engine.errors import InputError
-from grpo_training.cli.entry import run_command
+from grpo_training.cli.entry import HELP_FLAGS, run_command
 
 GROUPS = {
     "main loop": {
@@ -72,7 +72,7 @@ def _listing() -> list[str]:
 
 def _run() -> int:
     given = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if given in ("-h", "--help"):
+    if given in HELP_FLAGS:
         print("\n".join(_listing()))
         return 0
     if given == "--version":

@@ -62,6 +62,15 @@ def shown_path(path: Path) -> Path:
 Positive = Annotated[int, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 
+_COMMON = "common"
+T = TypeVar("T")
+Common = Annotated[T, _COMMON]
+"""The type of a setting that a first user needs.
+
+The ``--help`` of a command that has this mark on a field of its own class shows only the fields with it, also those of
+its bases; ``--help-all`` shows all. The help of any other command has all fields.
+"""
+
 
 class DeclaredKeys(NamedTuple):
     """Keys of YAML files that set parts of one field.
@@ -137,19 +146,20 @@ class _Given(NamedTuple):
 def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str) -> SettingsT:
     """Read a command's settings from its command line and its ``--config`` file.
 
-    ``--help`` and ``--print-config`` print and exit with status 0.
+    ``--help``, ``--help-all`` and ``--print-config`` print and exit with status 0.
 
     Raises:
         InputError: an unknown key (with the nearest valid name), a wrong type or a value out of range; the message
             names the file and the key, or the flag.
     """
-    given = vars(_parser(model, prog, description).parse_args(argv))
+    parser = _parser(model, prog, description)
+    given = vars(parser.parse_args(argv))
     config, print_config = given.pop("config"), given.pop("print_config")
     if given.pop("allow_weak_sandbox"):
         os.environ[ALLOW_WEAK] = "1"  # worker processes inherit it
     values = {} if config is None else _read_yaml(config, model)
     values |= {name: _merged(values.get(name), _Given(value, _flag(name))) for name, value in given.items()}
-    settings = _validated(model, values, fix=f"See {prog} --help.")
+    settings = _validated(model, values, fix=f"See {prog} {parser.full_help}.")
     if print_config:
         print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
         raise SystemExit(0)
@@ -219,38 +229,48 @@ def _parser(model: type[Settings], prog: str, description: str) -> CommandParser
     parser = CommandParser(
         prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
     )
+    is_short = any(_is_common(model, name) for name in model.__annotations__)  # those of its own class
     grouped = {name for names in model.groups.values() for name in names}
     titles = {**model.groups, "settings": [name for name in model.model_fields if name not in grouped]}
     for title, names in titles.items():
         if names:
             group = parser.add_argument_group(title)
             for name in names:
-                _add_flags(group, model, name)
+                action = _add_flags(group, model, name)
+                if is_short and not _is_common(model, name):
+                    parser.hide(action)
     group = parser.add_argument_group("configuration")
     group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
-    group.add_argument("--print-config", action="store_true", help="print the resolved settings and exit")
-    group.add_argument(
-        "--allow-weak-sandbox",
-        action="store_true",
-        help="score programs also where only the isolation level rlimits works",
-    )
+    rare = [
+        group.add_argument("--print-config", action="store_true", help="print the resolved settings and exit"),
+        group.add_argument(
+            "--allow-weak-sandbox",
+            action="store_true",
+            help="score programs also where only the isolation level rlimits works",
+        ),
+    ]
+    for action in rare if is_short else ():
+        parser.hide(action)
     return parser
 
 
-def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str) -> None:
+def _is_common(model: type[Settings], name: str) -> bool:
+    return name in model.model_fields and _COMMON in model.model_fields[name].metadata
+
+
+def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str) -> argparse.Action:
     field = model.model_fields[name]
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
     flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
     flags += [model.letters[name]] if name in model.letters else []
     text = _help_text(field, spellings[1:]).replace("%", "%%")
     if _plain_type(field.annotation) is bool:
-        group.add_argument(
+        return group.add_argument(
             *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text
         )
-    else:
-        several: dict[str, Any] = {"nargs": "+", "action": _Joined} if get_origin(field.annotation) is tuple else {}
-        metavar = _metavar(field.annotation)
-        group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=metavar, **several)
+    several: dict[str, Any] = {"nargs": "+", "action": _Joined} if get_origin(field.annotation) is tuple else {}
+    metavar = _metavar(field.annotation)
+    return group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=metavar, **several)
 
 
 class _Joined(argparse.Action):

@@ -26,10 +26,10 @@ from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled
 from grpo_training.gate.settings import GateSettings
-from grpo_training.gate.verdicts import points, sentence, verdict_of
+from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
 from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems
-from grpo_training.serve.endpoints import check_budget, check_endpoint, open_client, open_endpoints
+from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
@@ -79,6 +79,8 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     if not library.state.for_prompts:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings)
+    if gate_before(settings, named_endpoints(settings), library, problems, stream) is not None:
+        return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
         return run_async(_open_and_gate(settings, manager, library, problems, stream))
@@ -96,6 +98,38 @@ def _shuffled(settings: GateSettings) -> list[Problem]:
     problems = read_problems(settings).problems
     check_number(problems, settings.dataset)
     return shuffled(problems, settings.seed)
+
+
+def gate_before(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+) -> GateEvent | None:
+    """Print the verdict on this version of a library that an earlier gate on the same problems gave; None without one.
+
+    Args:
+        settings, library, problems, stream: as :func:`gate`.
+        manager: the endpoints, of which only the names of the models are used.
+    """
+    model, wanted = manager.endpoint(settings.role).model, (library.state.version, _samples(settings, problems))
+    found = next((one for one in _same(library, problems, model) if (one.version, one.samples) == wanted), None)
+    if found is not None:
+        print("This version was tested on these problems before; nothing is asked.", file=stream)
+        print("\n".join(verdict_lines(found)), file=stream)
+    return found
+
+
+def _samples(settings: GateSettings, problems: Sequence[Problem]) -> int:
+    return settings.samples or (8 if len(problems) < FEW else 4)
+
+
+def _dataset(problems: Sequence[Problem]) -> str:
+    return _hash([[one.id, one.text, one.answer] for one in problems])
+
+
+def _same(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> list[GateEvent]:
+    """The gates of any version of a library with this model on these problems."""
+    wanted = (_dataset(problems), model)
+    earlier = [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
+    return [one for one in earlier if (one.dataset, one.model) == wanted]
 
 
 async def gate(
@@ -127,15 +161,11 @@ async def gate(
         ScaffoldError: from the client.
     """
     state, model = library.state, manager.endpoint(settings.role).model
-    samples = settings.samples or (8 if len(problems) < FEW else 4)
-    dataset = _hash([[one.id, one.text, one.answer] for one in problems])
-    earlier = [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
-    same = [one for one in earlier if (one.dataset, one.model) == (dataset, model)]
-    found = next((one for one in same if (one.version, one.samples) == (state.version, samples)), None)
+    samples = _samples(settings, problems)
+    found = gate_before(settings, manager, library, problems, stream)
     if found is not None:
-        print("This version was tested on these problems before; nothing is asked.", file=stream)
-        _print_verdict(found, stream)
         return found
+    dataset, same = _dataset(problems), _same(library, problems, model)
     alpha = alpha_of_test(1 + len({one.version for one in same})) / tests
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
@@ -187,7 +217,7 @@ async def gate(
         needed=problems_needed(finding.variance, alpha=test.alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
-    _print_verdict(event, stream)
+    print("\n".join(verdict_lines(event)), file=stream)
     return event
 
 
@@ -245,20 +275,6 @@ async def _looks(
         if finding.verdict is not None:
             return finding, answers, look
     raise AssertionError("the last look always decides")
-
-
-def _print_verdict(event: GateEvent, stream: TextIO) -> None:
-    cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
-    print(
-        f"{sentence(event.verdict, event.mean, event.low, event.high)} on {event.problems} of {event.of} problems, "
-        f"{event.tokens} tokens{cost}",
-        file=stream,
-    )
-    if event.needed is not None and event.needed > event.of:
-        more = event.needed - event.of
-        print(f"About {more} more problems would be needed to see 10 points. The library stays in use.", file=stream)
-    if event.verdict == "rejected":
-        print("It is not used any more, until it changes. Pinned experiences stay in use.", file=stream)
 
 
 def _own(problems: Sequence[Problem], state: LibraryState) -> int:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from engine.experience.events import GateEvent
 from engine.statistics.group_sequential import Finding
 
 Verdict = Literal["adopted", "rejected", "not_proven"]
@@ -22,6 +23,19 @@ def verdict_of(finding: Finding) -> Verdict:
 def sentence(verdict: Verdict, mean: float, low: float, high: float) -> str:
     """The verdict with the difference and its interval, which are shares."""
     return f"{_SAID[verdict]}, {points(mean)} points (interval {points(max(low, -1.0))} to {points(min(high, 1.0))})"
+
+
+def verdict_lines(event: GateEvent) -> list[str]:
+    """A gate in sentences: its verdict, and what follows from it."""
+    cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
+    found = sentence(event.verdict, event.mean, event.low, event.high)
+    lines = [f"{found} on {event.problems} of {event.of} problems, {event.tokens} tokens{cost}"]
+    if event.needed is not None and event.needed > event.of:
+        more = event.needed - event.of
+        lines.append(f"About {more} more problems would be needed to see 10 points. The library stays in use.")
+    if event.verdict == "rejected":
+        lines.append("It is not used any more, until it changes. Pinned experiences stay in use.")
+    return lines
 
 
 def points(share: float) -> str:

@@ -22,10 +22,11 @@ from grpo_training.cli.terminal_text import harmless
 from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
+from grpo_training.improve.finished import finished_marker
 from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
-from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, tried_problems
+from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
 from grpo_training.improve.take_home import write_improved
 from grpo_training.improve.verdict import sentence, spending
 from grpo_training.learning.generator import run_generator
@@ -34,8 +35,14 @@ from grpo_training.learning.status import LearnerStatus, is_writing
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
-from grpo_training.runs.window import default_window
-from grpo_training.serve.endpoints import check_budget, check_endpoint, journal_path, open_client, open_endpoints
+from grpo_training.serve.endpoints import (
+    check_budget,
+    check_endpoint,
+    journal_path,
+    named_endpoints,
+    open_client,
+    open_endpoints,
+)
 
 _SEED_STEP = 1000
 """Difference between the seeds of generators: equal prompts to one model must draw different samples."""
@@ -58,6 +65,9 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     asked_for, settings = settings.prompts, _estimated(settings)
     plan, note = read_plan(settings)
     tried = tried_problems(plan.learned_from, asked_for)
+    stored = stored_style(run.folder / PROMPT_STYLE) if tried else None
+    if stored is not None:
+        settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
     if note:
         print(f"{note} (--task or --compare changes this)", file=stream)
     check_endpoint(settings, GENERATORS[0])
@@ -65,28 +75,19 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     if tried:
         number = replies_of_trial(tried)
         print(f"  Before that, {number} answers without experiences show which prompt style is better.", file=stream)
+    if stored is not None:
+        print(f"  {stored.why}", file=stream)
     if settings.dry_run:
         _show_prompt(plan.learned_from[0], settings, stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
-    run.cache.mkdir(parents=True, exist_ok=True)
-    purse = _Purse(settings, run, plan.share_of_learning)
-    try:
-        with open_endpoints(settings) as manager:
-            for role in GENERATORS[: settings.generators]:
-                check_budget(settings, manager, role)
-            if tried:
-                of_learning = purse.for_learning(settings)
-                style, why = chosen_style(of_learning, manager, tried, run.folder / PROMPT_STYLE)
-                print(why, file=stream, flush=True)
-                settings = settings.model_copy(update={"prompts": style})
-            _learn(settings, plan, purse, run, stream)
-            results = run_async(_test(purse.for_test(settings), manager, plan, stream))
-            is_local = settings.endpoint == "local"
-            model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
-    finally:
-        purse.close()
-    result, improved = _write(settings, run, plan, model, results)
+    marker = finished_marker(settings, run, plan, named_endpoints(settings))
+    if not tried and not settings.fresh and marker.report() is not None:
+        print("All was answered and tested before; nothing is asked.", file=stream)
+        improved = Improved.load(run.folder / "improved")
+    else:
+        improved = _improve(settings, run, plan, tried, stream)
+    result = improved.result
     print(f"\n{result.sentence}", file=stream)
     print(f"  to use it: {shown_path(run.folder / 'improved')} (README.md says how)", file=stream)
     if improved.experiences:
@@ -98,6 +99,40 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
 def _estimated(settings: ImproveSettings) -> ImproveSettings:
     """With the style whose prompts are counted and shown where the style is still to be chosen."""
     return settings.model_copy(update={"prompts": FULL}) if settings.prompts == TRY else settings
+
+
+def _improve(
+    settings: ImproveSettings, run: RunFolder, plan: Plan, tried: Sequence[Problem], stream: TextIO
+) -> Improved:
+    """Learn and test, and write what can be used; the marker too, unless a budget has stopped the learning.
+
+    Args:
+        settings: of the run.
+        run: its folder.
+        plan: what is asked.
+        tried: problems on which the prompt styles are tried first.
+        stream: gets what is said.
+    """
+    run.cache.mkdir(parents=True, exist_ok=True)
+    purse = _Purse(settings, run, plan.share_of_learning)
+    try:
+        with open_endpoints(settings) as manager:
+            for role in GENERATORS[: settings.generators]:
+                check_budget(settings, manager, role)
+            if tried:
+                chosen = chosen_style(purse.for_learning(settings), manager, tried, run.folder / PROMPT_STYLE)
+                print(chosen.why, file=stream, flush=True)
+                settings = settings.model_copy(update={"prompts": chosen.style})
+            is_complete = _learn(settings, plan, purse, run, stream)
+            results = run_async(_test(purse.for_test(settings), manager, plan, stream))
+            is_local = settings.endpoint == "local"
+            model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
+    finally:
+        purse.close()
+    improved = _write(settings, run, plan, model, results)
+    if is_complete:
+        finished_marker(settings, run, plan, named_endpoints(settings)).write({})
+    return improved
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
@@ -194,8 +229,8 @@ class _Purse:
                     path.unlink()
 
 
-def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder, stream: TextIO) -> None:
-    """Run the generators. Learning that has used its part of the budget ends, and the test follows."""
+def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder, stream: TextIO) -> bool:
+    """Run the generators; whether they are complete. Learning that has used its part of the budget ends before."""
     limited = purse.for_learning(settings)
     generators = [_generator_settings(limited, plan, index) for index in range(settings.generators)]
     try:
@@ -210,8 +245,9 @@ def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder,
             raise
         stopped = "its processes have spent it"
     else:
-        return
+        return True
     print(f"Learning has used its part of the budget ({stopped}). What was learned so far is tested.", file=stream)
+    return False
 
 
 def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> GeneratorSettings:
@@ -240,8 +276,7 @@ def _learn_in_processes(
         commands.append(Command(name, [f"generator{number}", *words], run.folder / "logs" / f"{name}.log", status))
     if settings.critic:
         numbers = ",".join(str(number) for number in range(1, len(generators) + 1))
-        window = default_window(None, plan.groups)  # a critic that follows does not know the number itself
-        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, window=window)
+        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True)
         status = LearnerStatus(run.cache, run.experiences, "critic", plan.groups)
         commands.append(Command("critic", ["critic", *flags_of(of_critic)], run.folder / "logs/critic.log", status))
     supervise(commands, ready=lambda command: is_writing(run.cache, command.name), check=lambda: None)
@@ -273,7 +308,7 @@ def _write(
     plan: Plan,
     model: str,
     results: Sequence[tuple[ExperienceLibrary, GateEvent | None]],
-) -> tuple[Result, Improved]:
+) -> Improved:
     """Write what can be used: the library of the generator with the best result."""
     order = {"adopted": 2, "not_proven": 1}
 
@@ -307,7 +342,7 @@ def _write(
         tokens=tokens,
         cost_usd=cost_usd,
     )
-    return result, write_improved(run.folder / "improved", result, experiences, run.folder)
+    return write_improved(run.folder / "improved", result, experiences, run.folder)
 
 
 def spent(journal: Path) -> tuple[int, float | None]:

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Positive
-from grpo_training.runs.named import PLACES
-from grpo_training.runs.settings import ENDPOINTS, RoleSettings
+from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Common, Positive
+from grpo_training.runs.settings import ENDPOINTS, PLACES, RoleSettings
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
@@ -30,18 +29,20 @@ class ImproveSettings(RoleSettings):
         "run": ("run", "fresh", "dry_run", "fail_without_gain"),
     }
 
-    dataset: str = Field(description=f"problems with right answers: {DATASET_HELP}")
-    test: str | None = Field(
+    dataset: Common[str] = Field(description=f"problems with right answers: {DATASET_HELP}")
+    test: Common[str | None] = Field(
         None,
         description="problems of the test, in place of a part of the dataset (default: from 100 problems on a quarter "
         "is held out; below, each problem is tested without what was learned from it)",
     )
     fields: str | None = Field(None, description=FIELDS_HELP)
     compare: str | None = Field(None, description=COMPARE_HELP)
-    max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
+    max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
     generators: Annotated[int, Field(ge=1, le=3)] = Field(1, description="generators, each with a library of its own")
     critic: bool = Field(False, description="also fuse the answers of the generators")
-    rollouts: Positive = Field(4, ge=2, description="answers of a problem in each pass, half of them with each prompt")
+    rollouts: Common[Positive] = Field(
+        4, ge=2, description="answers of a problem in each pass, half of them with each prompt"
+    )
     epochs: Positive | None = Field(
         None,
         description="passes over the problems of learning (default: 1 above 1,000, 2 from 100 on, else 3 or more)",
@@ -59,7 +60,7 @@ class ImproveSettings(RoleSettings):
         f"on the first problems, and the better one is taken (default: full; with --endpoint local {TRY})",
     )
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
-    dry_run: bool = Field(False, description="show what would be asked, and what it costs, and stop")
+    dry_run: Common[bool] = Field(False, description="show what would be asked, and what it costs, and stop")
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
 
     @model_validator(mode="after")

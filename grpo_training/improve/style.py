@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
@@ -27,6 +28,13 @@ _FIRST_SAMPLE = 20_000_000
 """These samples have indices that no run and no test uses."""
 
 
+class ChosenStyle(NamedTuple):
+    """A prompt style, and a line that says why it was taken."""
+
+    style: str
+    why: str
+
+
 def tried_problems(problems: Sequence[Problem], style: str) -> Sequence[Problem]:
     """The problems on which styles are tried: none if the style is set, or if the prompts of both are the same."""
     if style != TRY:
@@ -41,9 +49,14 @@ def replies_of_trial(problems: Sequence[Problem]) -> int:
     return len(_STYLES) * SAMPLES * len(problems)
 
 
+def stored_style(path: Path) -> ChosenStyle | None:
+    """The style that a run has chosen; None if it has not."""
+    return ChosenStyle(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
 def chosen_style(
     settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], path: Path
-) -> tuple[str, str]:
+) -> ChosenStyle:
     """The style with more right answers; of equal ones that with more replies that can be used whole, else ``full``.
 
     The choice is stored, so that a run that is continued keeps it.
@@ -54,23 +67,18 @@ def chosen_style(
         problems: those of :func:`tried_problems`.
         path: file of the choice.
 
-    Returns:
-        the style, and a line that says why.
-
     Raises:
         IncompleteRunError: answers are missing.
         ScaffoldError: from the client.
     """
-    if path.exists():
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        return str(stored["style"]), str(stored["why"])
     scores = run_async(_scores(settings, manager, problems))
     style = max(_STYLES, key=lambda one: scores[one])  # the first one if they are equal
     of = SAMPLES * len(problems)
     shown = "; ".join(f"{one}: {right} right, {whole} usable" for one, (right, whole) in scores.items())
     why = f"Prompt style: {style}, of {of} answers each way ({shown}); --prompts sets it"
-    replace_file(path, json.dumps({"style": style, "why": why}).encode())
-    return style, why
+    chosen = ChosenStyle(style, why)
+    replace_file(path, json.dumps(chosen._asdict()).encode())
+    return chosen
 
 
 async def _scores(

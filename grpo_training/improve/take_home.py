@@ -17,6 +17,8 @@ from grpo_training.view.web.export import export
 
 _REPORT, _README, _TEXT = "report.html", "README.md", "prompt.txt"
 _GROUPS_IN_REPORT = 50
+FILES = (EXPERIENCES, MESSAGES, _TEXT, _README, RESULT, _REPORT)
+"""The files of the folder."""
 
 
 def write_improved(folder: Path, result: Result, experiences: Sequence[Experience], run: Path) -> Improved:

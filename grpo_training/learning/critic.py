@@ -84,9 +84,13 @@ class CriticLearner(Learner[list[Fusion]]):
         """How many problems have a fusion."""
         return len({(problem_id, epoch) for problem_id, epoch, _ in self._done})
 
+    async def planned(self) -> tuple[int | None, int]:
+        """What the generators have planned. With ``--follow`` it waits until each of them has begun."""
+        return await self._caches.planned(follow=self._settings.follow, tell=lambda text: print(text, flush=True))
+
     def inputs(self) -> tuple[str, list[Path]] | None:
-        """The generators' caches; with ``--follow`` they may still grow."""
-        if self._settings.follow:
+        """The generators' caches; with ``--follow`` once the generators are complete."""
+        if self._settings.follow and not self._caches.complete:
             return None
         return "", [self._settings.cache_dir / f"{name}_rollouts.jsonl" for name in self._caches.names]
 

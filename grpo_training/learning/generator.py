@@ -27,6 +27,7 @@ from grpo_training.cli.settings import shown_path
 from grpo_training.gate.problems import shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
+from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.records import (
@@ -91,7 +92,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
-        self.total = len(self._steps)
+        self.total, self.epochs = len(self._steps), settings.epochs
         self._done: Mapping[tuple[str, int], RolloutGroup] = {}
 
     def read_stored(self) -> list[BrokenLine]:
@@ -105,12 +106,12 @@ class GeneratorLearner(Learner[RolloutGroup]):
         return sum((step.problem.id, step.epoch) in self._done for step in self._steps)
 
     def inputs(self) -> tuple[str, list[Path]] | None:
-        """The problems in order. A gate may have been stopped after the run was complete."""
-        if self._settings.gate:
-            return None
+        """The problems in order, and those of the gate."""
+        asked = [(step.epoch, step.problem) for step in self._steps]
+        asked += [(0, problem) for problem in self._tested]
         digest = hashlib.sha256()
-        for step in self._steps:
-            digest.update(repr((step.epoch, step.problem.id, step.problem.text, step.problem.answer)).encode())
+        for epoch, problem in asked:
+            digest.update(repr((epoch, problem.id, problem.text, problem.answer)).encode())
         return digest.hexdigest(), []
 
     def steps(self, progress: Progress) -> Iterable[Step]:
@@ -130,19 +131,20 @@ class GeneratorLearner(Learner[RolloutGroup]):
         maker = session.remote or LocalGroups(self._role, self._settings, session)
         return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice, self._role)
 
-    async def after(self, session: Session, library: ExperienceLibrary) -> None:
-        """The gate, if it is asked for."""
+    async def after(self, session: Session, library: ExperienceLibrary) -> Sequence[str]:
+        """The gate, if it is asked for; its verdict."""
         if not self._settings.gate:
-            return
+            return ()
         if not library.state.for_prompts:
-            print("gate: the library has no experience to test")
-            return
+            nothing = "gate: the library has no experience to test"
+            print(nothing)
+            return [nothing]
         settings = GateSettings.model_validate(
             {name: getattr(self._settings, name) for name in GateSettings.model_fields if hasattr(self._settings, name)}
             | {"role": self._role}
         )
         problems = shuffled(self._tested, settings.seed)
-        await gate(settings, session.client, session.manager, library, problems, sys.stdout)
+        return verdict_lines(await gate(settings, session.client, session.manager, library, problems, sys.stdout))
 
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[Row]:
         """Where the rollouts are, and how many have log-probs."""

@@ -17,6 +17,7 @@ from engine.task import Task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
 from grpo_training.cli.settings import shown_path
+from grpo_training.cli.terminal_text import say
 from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
 from grpo_training.learning.groups.remote import RemoteGroups, open_remote_groups
@@ -26,7 +27,7 @@ from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.completion import CompletionMarker
 from grpo_training.runs.files import RunFiles
-from grpo_training.serve.endpoints import check_endpoint, open_endpoints
+from grpo_training.serve.endpoints import check_endpoint, named_endpoints, open_endpoints
 
 RecordT = TypeVar("RecordT")
 SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
@@ -40,6 +41,7 @@ class Learner(ABC, Generic[RecordT]):
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         total: number of steps; None if it is not known yet.
+        epochs: passes over the problems.
         tasks: those of its problems; None if they are not known yet.
         per_step: groups or fusions of a step.
     """
@@ -48,6 +50,7 @@ class Learner(ABC, Generic[RecordT]):
     prompt_hash: str
     choice: ExperienceChoice
     total: int | None = None
+    epochs: int = 1
     tasks: Sequence[Task] | None = None
     per_step: int = 1
 
@@ -58,6 +61,10 @@ class Learner(ABC, Generic[RecordT]):
     @abstractmethod
     def stored_groups(self) -> int:
         """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
+
+    async def planned(self) -> tuple[int | None, int]:
+        """Number of steps in all epochs, None if it cannot be known, and of epochs: what the window depends on."""
+        return self.total, self.epochs
 
     @abstractmethod
     def inputs(self) -> tuple[str, list[Path]] | None:
@@ -75,8 +82,13 @@ class Learner(ABC, Generic[RecordT]):
         """What to report after the last step, such as problems that were left out."""
         return []
 
-    async def after(self, session: Session, library: ExperienceLibrary) -> None:
-        """Called after the last step of a complete run, and after its summary."""
+    async def after(self, session: Session, library: ExperienceLibrary) -> Sequence[str]:
+        """Called after the last step of a complete run, and after its summary.
+
+        Returns:
+            lines that are printed again when the complete run is started again.
+        """
+        return ()
 
     @abstractmethod
     def summary_rows(self, loop: LearningLoop[RecordT]) -> list[Row]:
@@ -112,15 +124,38 @@ def run_learner(
         files.check(settings.model_copy(update={"window": files.stored(settings, "window")}))
     else:
         files.check(settings)
-    with (
-        open_endpoints(settings) as manager,
-        open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
-    ):
-        has_learned = run_async(_run(role, files, settings, manager, learner, remote))
+    report = _report_of_complete(role, files, settings, learner)
+    if report is not None:
+        _show_again(role, settings, learner, report)
+        has_learned = bool(report["has_learned"])
+    else:
+        with (
+            open_endpoints(settings) as manager,
+            open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
+        ):
+            has_learned = run_async(_run(role, files, settings, manager, learner, remote))
     if names_next:
         following = next_commands(role, settings, has_learned=has_learned)
         print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
     return 0
+
+
+def _report_of_complete(
+    role: str, files: RunFiles, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT]
+) -> dict[str, Any] | None:
+    """What the marker of a complete run tells; None if there may be something to ask. Starts no server."""
+    if files.stored(settings, "window") is None:  # nothing has begun
+        return None
+    manager = named_endpoints(settings)
+    settings, _ = with_window(settings, files, manager, role, learner.total, learner.epochs)
+    manifest = files.finished(settings, _facts(manager, role, learner))
+    marker = None if manifest is None else _marker(role, settings, manifest.run, learner, files)
+    report = None if marker is None else marker.report()
+    return report if report is not None and "table" in report else None  # markers of earlier versions have none
+
+
+def _facts(manager: ApiManager, role: str, learner: Learner[RecordT]) -> dict[str, Any]:
+    return fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
 
 
 async def _run(
@@ -133,20 +168,17 @@ async def _run(
 ) -> bool:
     """Run until all steps are done; whether the library has experiences then."""
     manager.endpoint(role)
-    epochs = settings.epochs if isinstance(settings, GeneratorSettings) else 1
+    steps, epochs = learner.total, learner.epochs
     learns = settings.learn != "none"
-    settings, window = with_window(settings, files, manager, role, learner.total, epochs, learns=learns)
-    facts = fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
-    json_path = settings.experiences_dir / f"{role}_experiences.json"
-    with files.open(settings, facts) as manifest:
-        marker = _marker(role, settings, manifest.run, learner, [*files.results, json_path])
-        report = marker.report() if marker is not None and manifest.is_finished else None
-        if report is not None and "table" in report:  # markers of earlier versions have none
-            _show_again(role, settings, learner, report)
-            manifest.finish()
-            return bool(report["has_learned"])
+    if learns and settings.window is None and files.stored(settings, "window") is None:
+        with files.hold():  # it may take long, and a second start is refused meanwhile
+            steps, epochs = await learner.planned()
+    settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
+    with files.open(settings, _facts(manager, role, learner), learner.total) as manifest:
         broken = learner.read_stored()
-        library = ExperienceLibrary(json_path, library_prefix(role), settings.library_capacity, read_only=not learns)
+        library = ExperienceLibrary(
+            _library_path(role, settings), library_prefix(role), settings.library_capacity, read_only=not learns
+        )
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
@@ -168,14 +200,15 @@ async def _run(
                 skipped = [f"skipped {line}" for line in broken]
                 restored = (learner.stored_groups(), len(library.state.experiences))
                 await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped], restored)
-            await learner.after(session, library)
+            after = list(await learner.after(session, library))
         manifest.finish()
         has_learned = learns and bool(library.state.experiences)
+        marker = _marker(role, settings, manifest.run, learner, files)
         if marker is not None and not library.notices:
             rows = _rows(loop, learner)
             table = [(row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in rows]
-            notes = [*skipped, *learner.notes()]
-            marker.write({"totals": progress.totals, "notes": notes, "table": table, "has_learned": has_learned})
+            told = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
+            marker.write({"totals": progress.totals, **told, "has_learned": has_learned})
     return has_learned
 
 
@@ -184,15 +217,20 @@ def _marker(
     settings: GeneratorSettings | CriticSettings,
     run: str,
     learner: Learner[RecordT],
-    files: Sequence[Path],
+    files: RunFiles,
 ) -> CompletionMarker | None:
     """The marker of a complete run; None if such a run still has something to do."""
     inputs = learner.inputs()
     if inputs is None:
         return None
     digest, read = inputs
-    logs = [path.with_suffix(".ops.jsonl") for path in files if path.suffix == ".json"]
-    return CompletionMarker(settings.cache_dir / f"{role}_complete.json", run, digest, [*files, *logs, *read])
+    library = _library_path(role, settings)
+    used = [*files.results, library, library.with_suffix(".ops.jsonl"), *read]
+    return CompletionMarker(settings.cache_dir / f"{role}_complete.json", run, digest, used)
+
+
+def _library_path(role: str, settings: GeneratorSettings | CriticSettings) -> Path:
+    return settings.experiences_dir / f"{role}_experiences.json"
 
 
 def _show_again(
@@ -206,6 +244,8 @@ def _show_again(
         progress.restored_all(report["totals"])
     table = report["table"]
     progress.summary([Row(name, Path(value) if is_path else value, detail) for name, value, is_path, detail in table])
+    for line in report.get("after", ()):
+        say(line)
 
 
 def next_commands(

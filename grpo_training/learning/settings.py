@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.executor.choice import EXECUTOR_HELP
-from engine.experience.choice import PROMPT_BUDGET
+from engine.experience.events import PROMPT_BUDGET
 from grpo_training.cli.settings import (
     COMPARE_HELP,
     DATASET_HELP,
     DEFAULT_DATASET,
     FIELDS_HELP,
+    Common,
     Positive,
     Weight,
     parse_settings,
@@ -61,7 +62,7 @@ class LearnerSettings(ExtractionSettings):
     weight_logic: Weight = Field(0.25, description="weight of r_logic in r_total")
     weight_graph: Weight = Field(0.25, description="weight of r_graph in r_total")
     weight_judge: float = Field(0.3, ge=0, le=1, description="share of the judge in r_logic, if one is configured")
-    learn: Literal["trial", "add", "none"] = Field(
+    learn: Common[Literal["trial", "add", "none"]] = Field(
         "trial",
         description="trial: each matching experience stands in one of a group's two prompts, by lot, so that its "
         "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured; none: "
@@ -152,11 +153,11 @@ class GeneratorSettings(LearnerSettings):
         "endpoints and budget": ENDPOINTS,
     }
 
-    dataset: str = Field(DEFAULT_DATASET, description=DATASET_HELP)
+    dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
     compare: str | None = Field(None, description=COMPARE_HELP)
-    max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
-    rollouts: Positive = Field(3, description="rollouts per problem")
+    max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
+    rollouts: Common[Positive] = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     epochs: Positive = Field(1, le=MAX_EPOCHS, description="passes over the problems")
@@ -169,7 +170,7 @@ class GeneratorSettings(LearnerSettings):
         ),
     )
 
-    gate: bool = Field(
+    gate: Common[bool] = Field(
         False,
         description="after the run, test whether the library helps: below 100 problems on the same problems, each "
         "without the experiences learned from it; from 100 on, a quarter of them is kept for the test",
@@ -216,8 +217,8 @@ class CriticSettings(LearnerSettings):
     }
 
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
-    generators: str = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
-    follow: bool = Field(False, description="start while the generators are still running")
+    generators: Common[str] = Field("1,2,3", description="the generators whose rollouts are fused, such as 1,2")
+    follow: Common[bool] = Field(False, description="start while the generators are still running")
     weight_ans: Weight = Field(0.25, description="weight of r_ans in r_total")
     weight_fusion: Weight = Field(0.25, description="weight of r_fusion in r_total")
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from engine.errors import InputError
-from grpo_training.cli.entry import run_command
+from grpo_training.cli.entry import HELP_FLAGS, run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.phaser.settings import SCORE, STEPS, step_name, usage, with_flag
 from grpo_training.score_rollouts import __main__ as score_rollouts
@@ -17,7 +17,7 @@ _PROG = "python -m grpo_training.phaser"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one step. Returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in HELP_FLAGS:
         print("\n".join(usage(_PROG)))
         return 0
     name = step_name(words[0])

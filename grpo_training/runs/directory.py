@@ -34,7 +34,9 @@ class RunDirectory(RunFiles):
         self.folder = folder
 
     @contextlib.contextmanager
-    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
+    def open(
+        self, settings: ResumableSettings, facts: Mapping[str, Any], groups: int | None = None
+    ) -> Iterator[RunManifest]:
         """As in :class:`RunFiles`; writes ``config.yaml`` and ``environment.json`` too.
 
         A new directory is removed again if the training is refused before its first result.
@@ -43,7 +45,7 @@ class RunDirectory(RunFiles):
         is_new = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            with super().open(settings, facts) as manifest:
+            with super().open(settings, facts, groups) as manifest:
                 if manifest.is_finished:
                     manifest.finish()
                 else:

@@ -13,6 +13,7 @@ from engine.errors import InputError
 from grpo_training.runs.manifest import (
     RunManifest,
     check_same_configuration,
+    is_same_configuration,
     load_manifest,
     open_or_resume_manifest,
 )
@@ -89,6 +90,21 @@ class RunFiles:
         manifest = None if settings.fresh else load_manifest(self.manifest)
         return None if manifest is None else manifest.settings.get(name)
 
+    def finished(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> RunManifest | None:
+        """The manifest of results that an earlier start has completed with the same configuration; else None.
+
+        Args:
+            settings, facts: as :meth:`open`.
+
+        Raises:
+            InputError: the manifest is damaged.
+        """
+        manifest = None if settings.fresh else load_manifest(self.manifest)
+        if manifest is None or not manifest.is_finished or not self.has_results():
+            return None
+        wanted = {"settings": settings.fingerprint(), "facts": facts}
+        return manifest if is_same_configuration(manifest, wanted, settings.compared) else None
+
     def check(self, settings: ResumableSettings) -> None:
         """Refuse settings of another configuration before anything is started that needs time.
 
@@ -103,13 +119,24 @@ class RunFiles:
             wanted = {"settings": settings.fingerprint()}
             check_same_configuration(manifest, wanted, settings.compared, resume=settings.resume)
 
+    def hold(self) -> contextlib.AbstractContextManager[Any]:
+        """Hold the lock for the block, before :meth:`open` holds it anew.
+
+        Raises:
+            LockHeldError: another process writes the results.
+        """
+        return self._lock.hold()
+
     @contextlib.contextmanager
-    def open(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> Iterator[RunManifest]:
+    def open(
+        self, settings: ResumableSettings, facts: Mapping[str, Any], groups: int | None = None
+    ) -> Iterator[RunManifest]:
         """Hold the lock and yield the manifest of the run.
 
         Args:
             settings: after :meth:`resumed`.
             facts: what changes the results and is no setting, as JSON values: models, prompt hashes, data hashes.
+            groups: how many groups this start makes, for others that read the manifest; None: not known.
 
         Raises:
             InputError: the results are of another configuration.
@@ -127,6 +154,7 @@ class RunFiles:
                 has_results=self.has_results(),
                 resume=settings.resume,
                 experiences="" if self._experiences is None else str(self._experiences),
+                groups=groups,
             )
             known = [path for path in self._kept if path.exists()]
             yield manifest

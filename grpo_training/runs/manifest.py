@@ -25,6 +25,7 @@ class RunManifest:
         configuration: ``settings`` (fields that change the results) and ``facts`` (what else does), as JSON values.
         is_finished: whether an earlier start completed the run.
         experiences: folder of the libraries of the run; empty if it is not recorded.
+        groups: how many groups the run makes; None if that is not recorded.
     """
 
     path: Path
@@ -32,6 +33,7 @@ class RunManifest:
     configuration: dict[str, Any]
     is_finished: bool = False
     experiences: str = ""
+    groups: int | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -47,6 +49,8 @@ class RunManifest:
         content = {"run": self.run, "finished": self.is_finished, "configuration": self.configuration}
         if self.experiences:
             content["experiences"] = self.experiences
+        if self.groups is not None:
+            content["groups"] = self.groups
         self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
 
@@ -64,7 +68,9 @@ def load_manifest(path: Path) -> RunManifest | None:
             if not isinstance(configuration.get(name, {}), dict):
                 raise TypeError(f"{name} is not an object")
         experiences = str(loaded.get("experiences", ""))
-        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]), experiences)
+        groups = loaded.get("groups")
+        groups = groups if isinstance(groups, int) and groups > 0 else None
+        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]), experiences, groups)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -84,6 +90,7 @@ def open_or_resume_manifest(
     has_results: bool,
     resume: bool,
     experiences: str = "",
+    groups: int | None = None,
 ) -> RunManifest:
     """Continue the run of a manifest, or begin a new one.
 
@@ -95,6 +102,7 @@ def open_or_resume_manifest(
         has_results: whether there are results that the manifest would describe.
         resume: ``--resume`` was given.
         experiences: folder of the libraries, which is recorded.
+        groups: how many groups this start makes, which is recorded; None: not known.
 
     Returns:
         the manifest, unfinished on disk; ``is_finished`` says whether an earlier start had completed it.
@@ -106,7 +114,7 @@ def open_or_resume_manifest(
     existing = load_manifest(path)
     if existing is not None and (has_results or existing.configuration == wanted):
         check_same_configuration(existing, wanted, compared, resume=resume)
-        existing = dataclasses.replace(existing, experiences=experiences or existing.experiences)
+        existing = dataclasses.replace(existing, experiences=experiences or existing.experiences, groups=groups)
         dataclasses.replace(existing, is_finished=False).save()
         return existing
     if has_results and not resume:
@@ -114,9 +122,16 @@ def open_or_resume_manifest(
             f"{path.parent} holds results of an unknown configuration ({path.name} is missing)",
             fix="Pass --resume to add to them, or --fresh to set them aside.",
         )
-    manifest = RunManifest(path, uuid.uuid4().hex[:12], wanted, experiences=experiences)
+    manifest = RunManifest(path, uuid.uuid4().hex[:12], wanted, experiences=experiences, groups=groups)
     manifest.save()
     return manifest
+
+
+def is_same_configuration(
+    stored: RunManifest, wanted: Mapping[str, Any], compared: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> bool:
+    """Whether the results of a manifest are of the wanted configuration; see :func:`check_same_configuration`."""
+    return not _differences(stored, json.loads(json.dumps(wanted)), compared(stored.settings))
 
 
 def check_same_configuration(

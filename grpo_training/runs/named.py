@@ -13,10 +13,8 @@ from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
 from grpo_training.cli.settings import WORKING_DIR, shown_path
 from grpo_training.runs.manifest import load_manifest
-from grpo_training.runs.settings import RoleSettings
+from grpo_training.runs.settings import PLACES, RoleSettings
 
-PLACES = ("cache_dir", "experiences_dir")
-"""The settings that a name stands for."""
 _RUNS = "runs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _RESULTS = ("*_rollouts.jsonl", "critic_results.jsonl", "*_run.json", "*_experiences.json")

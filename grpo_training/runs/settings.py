@@ -14,7 +14,7 @@ from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
-from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Settings
+from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Common, Positive, Settings
 
 
 def _one_spelling(place: str) -> str:
@@ -38,12 +38,16 @@ ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", "price_in",
 class EndpointSettings(Settings):
     """Base of the settings of a command that asks endpoints: a configuration file, or one endpoint by flags."""
 
-    base_url: str | None = Field(
+    base_url: Common[str | None] = Field(
         None, description="one OpenAI-compatible endpoint for all roles, instead of --api-config; needs --model"
     )
-    model: str | None = Field(None, description="name of the model at the endpoint, for all roles")
-    api_key_env: str | None = Field(None, description="environment variable that contains the API key of --base-url")
-    api_config: Path = Field(WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys")
+    model: Common[str | None] = Field(None, description="name of the model at the endpoint, for all roles")
+    api_key_env: Common[str | None] = Field(
+        None, description="environment variable that contains the API key of --base-url"
+    )
+    api_config: Common[Path] = Field(
+        WORKING_DIR / "data/api_keys/api_config.json", description="endpoints and API keys"
+    )
     price_in: float | None = Field(None, ge=0, description="USD per million prompt tokens, for all roles")
     price_out: float | None = Field(None, ge=0, description="USD per million completion tokens, for all roles")
 
@@ -76,8 +80,12 @@ class EndpointSettings(Settings):
 class BudgetSettings(Settings):
     """Base of the settings of a command that may spend money at endpoints."""
 
-    budget_usd: float | None = Field(None, ge=0, description="stop before this start costs more (needs prices)")
-    budget_tokens: Positive | None = Field(None, description="stop before this start uses more tokens")
+    budget_usd: Common[float | None] = Field(
+        None,
+        ge=0,
+        description="stop before this start costs more; needs prices in --api-config, or --price-in and --price-out",
+    )
+    budget_tokens: Common[Positive | None] = Field(None, description="stop before this start uses more tokens")
     budget_file: Path | None = Field(
         None, description="file that several processes and starts share: the budget is for all of them together"
     )
@@ -172,6 +180,10 @@ ENDPOINTS = (
 )
 
 
+PLACES = ("cache_dir", "experiences_dir")
+"""The settings that the name of a run stands for."""
+
+
 class RoleSettings(ClientSettings):
     """What the commands share that ask the endpoint of a role, or a local model in its place."""
 
@@ -181,16 +193,16 @@ class RoleSettings(ClientSettings):
     task: TaskPlace | None = Field(
         None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
     )
-    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
-    endpoint: Literal["config", "local"] = Field(
+    prompts: Common[str] = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    endpoint: Common[Literal["config", "local"]] = Field(
         "config", description="config: as --base-url or --api-config say; local: serve a model folder during the run"
     )
-    model: str | None = Field(
+    model: Common[str | None] = Field(
         None,
         description="name of the model at the endpoint, for all roles; for --endpoint local its folder, by default "
         "the pocket model of the project",
     )
-    run: str | None = Field(
+    run: Common[str | None] = Field(
         None,
         description="name of the run, whose cache and libraries are in runs/NAME (default: a generator makes the name "
         "from dataset and model; other commands take the newest run)",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from engine.errors import InputError
-from grpo_training.cli.entry import run_command
+from grpo_training.cli.entry import HELP_FLAGS, run_command
 from grpo_training.cli.settings import parse_settings
 from grpo_training.cli.terminal_text import fitted
 from grpo_training.selector.settings import STEPS
@@ -17,7 +17,7 @@ _PROG = "python -m grpo_training.selector"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one step. Returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in HELP_FLAGS:
         print(f"usage: {_PROG} STEP [options]\n\nSteps (each has its own --help):")
         for name, settings in STEPS.items():
             print(fitted(f"  {name:11}  {settings.summary}"))

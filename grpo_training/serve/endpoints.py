@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from engine.llm.retry import RetryPolicy
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import ClientSettings, RoleSettings
+from grpo_training.serve.engines import HOST
+from grpo_training.serve.local_server import served_name
 from grpo_training.serve.model_folder import find_model
 from grpo_training.serve.shared_server import shared_server
 
@@ -85,13 +87,30 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
             return endpoint
 
-        if settings.endpoint == "local":
-            yield ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))
-            return
-        manager = settings.load_endpoints()
-        local = manager.local_models()
-        served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
-        yield manager.with_entries({role: served[model] for role, model in local.items()})
+        yield _endpoints(settings, serve)
+
+
+def named_endpoints(settings: RoleSettings) -> ApiManager:
+    """The endpoints of a run with the names of their models. No server is started: local models cannot be asked.
+
+    Raises:
+        ScaffoldError: as :func:`open_endpoints`.
+    """
+
+    def named(model: Path) -> dict[str, Any]:
+        return {"api_key": "EMPTY", "base_url": f"http://{HOST}/v1", "model": served_name(model)}
+
+    return _endpoints(settings, named)
+
+
+def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) -> ApiManager:
+    """The endpoints of a run; ``serve`` makes the entry of a local model."""
+    if settings.endpoint == "local":
+        return ApiManager(settings.api_config, dict.fromkeys(LEARNERS, serve(settings.local_model)))
+    manager = settings.load_endpoints()
+    local = manager.local_models()
+    served = {model: serve(Path(model)) for model in dict.fromkeys(local.values())}
+    return manager.with_entries({role: served[model] for role, model in local.items()})
 
 
 @asynccontextmanager

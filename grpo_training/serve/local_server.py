@@ -152,6 +152,19 @@ def local_server(
         yield server
 
 
+def served_name(model: Path) -> str:
+    """The model name that a server of a folder has, without starting one.
+
+    Args:
+        model: as :func:`local_server`.
+
+    Raises:
+        MissingInputError, ConfigurationError: as :func:`local_server`.
+    """
+    engine, folder = choose_engine(), find_model(model).resolve()
+    return engine.model_name(_link_named_by_content(folder, model_name(folder), [folder]), None)
+
+
 def is_up(base_url: str) -> bool:
     """Whether the server passes its health check."""
     import httpx  # takes as long to import as a command that starts no server takes to check its input

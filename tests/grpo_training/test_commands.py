@@ -27,8 +27,15 @@ CPU_S = 1.5
 def helped(tmp_path_factory):
     """Command -> its help. In one process: what a command loads, the later ones have too."""
     folder = tmp_path_factory.mktemp("empty")
-    helps = help_of_all([[command] for command in commands()], folder)
+    helps = help_of_all([[command] for command in commands()], folder, flag="--help")
     assert list(folder.iterdir()) == []
+    return {call[0]: found for call, found in helps.items()}
+
+
+@pytest.fixture(scope="module")
+def helped_fully(tmp_path_factory):
+    """Command -> its help with all flags."""
+    helps = help_of_all([[command] for command in commands()], tmp_path_factory.mktemp("empty"))
     return {call[0]: found for call, found in helps.items()}
 
 
@@ -55,8 +62,40 @@ def test_help_answers_at_once_and_loads_nothing_heavy(helped, command):
 
 
 @table("command", commands())
-def test_help_fits_a_terminal_of_80_columns(helped, command):
-    assert [line for line in helped[command].text.splitlines() if len(line) > 80] == []
+def test_help_fits_a_terminal_of_80_columns(helped, helped_fully, command):
+    shown = [*helped[command].text.splitlines(), *helped_fully[command].text.splitlines()]
+    assert [line for line in shown if len(line) > 80] == []
+
+
+def flags_in(text):
+    return re.findall(r"^  (--[a-z0-9-]+)", text, re.MULTILINE)
+
+
+_ENDPOINT = [
+    *("--base-url", "--model", "--api-key-env", "--api-config", "--endpoint", "--budget-usd", "--budget-tokens"),
+]
+_GENERATOR = ["--dataset", "--max-problems", "--rollouts", "--prompts", "--gate", "--learn", "--run", *_ENDPOINT]
+_SHORT = {
+    **dict.fromkeys(("generator1", "generator2", "generator3"), _GENERATOR),
+    "critic": ["--generators", "--follow", "--prompts", "--learn", "--run", *_ENDPOINT],
+    "improve": [
+        *("--dataset", "--test", "--max-problems", *_ENDPOINT, "--rollouts", "--prompts", "--run", "--dry-run"),
+    ],
+}
+
+
+@table("command", commands())
+def test_help_shows_what_a_first_user_needs_and_help_all_every_flag(helped, helped_fully, command):
+    short, full = helped[command].text, helped_fully[command].text
+    assert helped_fully[command].code == 0
+    if command not in _SHORT:
+        assert short == full
+        return
+    assert flags_in(short) == [*_SHORT[command], "--config"]
+    left_out = len(flags_in(full)) - len(flags_in(short))
+    assert short.endswith(f"\n\n{left_out} more settings: --help-all\n")
+    assert "--help-all" not in full
+    assert {line for line in short.splitlines() if line.startswith("  --")} <= set(full.splitlines())
 
 
 def test_the_list_of_commands_describes_each_of_them_once(tmp_path):
@@ -187,9 +226,9 @@ _LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "tracke
         ),
     ],
 )
-def test_help_shows_every_option_in_a_group_and_the_commonest_first(helped, command, titles, first):
-    text = helped[command].text
+def test_help_shows_every_option_in_a_group_and_the_commonest_first(helped_fully, command, titles, first):
+    text = helped_fully[command].text
     assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == ["options", *titles, "configuration"]
-    flags = re.findall(r"^  (--[a-z0-9-]+)", text, re.MULTILINE)
+    flags = flags_in(text)
     assert flags[0] == first
     assert len(flags) == len(set(flags))

@@ -1,4 +1,4 @@
-"""The ``--help`` of commands, of many in one process: most of its cost is the start of the interpreter."""
+"""The help of commands, of many in one process: most of its cost is the start of the interpreter."""
 
 import json
 import os
@@ -11,8 +11,9 @@ from tests.conftest import ROOT
 
 _SCRIPT = """
 import json, runpy, sys, time
-for call in json.loads(sys.argv[1]):
-    sys.argv = ["x", *call[1:], "--help"]
+_, calls, flag = sys.argv
+for call in json.loads(calls):
+    sys.argv = ["x", *call[1:], flag]
     began = time.process_time()
     print("CALL")
     try:
@@ -23,7 +24,7 @@ for call in json.loads(sys.argv[1]):
 
 
 class Help(NamedTuple):
-    """What ``--help`` printed, its exit code, its processor seconds, and the modules that are loaded after it."""
+    """What was printed, the exit code, processor seconds, and the modules that are loaded after it."""
 
     text: str
     code: int
@@ -31,11 +32,11 @@ class Help(NamedTuple):
     modules: list[str]
 
 
-def help_of_all(calls, cwd, path=ROOT):
+def help_of_all(calls, cwd, path=ROOT, flag="--help-all"):
     """Call -> help. A call is the name of a command, with a step where it has steps; ``path`` has the packages."""
     environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "80"}
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, json.dumps(calls)],
+        [sys.executable, "-c", _SCRIPT, json.dumps(calls), flag],
         cwd=cwd, env=environment, capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
-from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.manifest import RunManifest, load_manifest
 
 if TYPE_CHECKING:
     from grpo_training.cli.progress import Progress
@@ -71,6 +71,14 @@ class GeneratorCaches:
         """The lines that could not be read."""
         return [line for groups in self._groups.values() for line in groups.broken]
 
+    @property
+    def complete(self) -> bool:
+        """Whether all generators have completed their runs."""
+        return all(self._is_complete(name, self._manifest(name)) for name in self.names)
+
+    def _is_complete(self, name: str, manifest: RunManifest | None) -> bool:
+        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
+
     def path(self, name: str) -> Path:
         """The file of a generator's rollouts."""
         return self._directory / f"{name}_rollouts.jsonl"
@@ -82,16 +90,59 @@ class GeneratorCaches:
     def _read(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
         return {name: self._groups[name][problem_id, epoch] for name in self.names}
 
+    async def planned(self, *, follow: bool, tell: Callable[[str], object]) -> tuple[int | None, int]:
+        """How many problems all generators will have answered, in all epochs, and their epochs.
+
+        Known from the generators' manifests, else from what is in the caches. With ``follow`` this waits for the
+        manifests, so that the number is the same whichever process was started first.
+
+        Args:
+            follow: the caches may still grow.
+            tell: called with a line if this has to wait.
+
+        Returns:
+            None in place of the number if it is not known: manifests of earlier versions do not have it.
+        """
+        told = ""
+        while len(manifests := self._manifests()) < len(self.names) and follow:
+            missing = " and ".join(name for name in self.names if name not in manifests)
+            if missing != told:
+                tell(f"Waiting for {missing}: the window depends on how many groups they will make (--window sets it)")
+            told = missing
+            await asyncio.sleep(_POLL_S)
+        planned = [manifest.groups for manifest in manifests.values() if manifest.groups is not None]
+        steps = min(planned) if len(planned) == len(self.names) else None
+        if not follow:
+            self._read_all()
+            steps = max(steps or 0, sum(map(self._is_common, self._groups[self.names[0]])))
+        passes = [manifest.settings.get("epochs") for manifest in manifests.values()]
+        return steps, max((number for number in passes if isinstance(number, int)), default=1)
+
+    def _manifests(self) -> dict[str, RunManifest]:
+        """The manifests of the generators that have begun."""
+        found = {name: self._manifest(name) for name in self.names}
+        return {name: manifest for name, manifest in found.items() if manifest is not None}
+
+    def _manifest(self, name: str) -> RunManifest | None:
+        return load_manifest(self._directory / f"{name}_run.json")
+
+    def _read_all(self) -> None:
+        self._groups = self._groups or {name: StoredGroups(self.path(name)) for name in self.names}
+
+    def _is_common(self, key: Key) -> bool:
+        """Whether every generator has a complete group of a problem."""
+        return all(key in self._groups[name] for name in self.names)
+
     async def steps(self, progress: Progress, *, follow: bool) -> AsyncIterator[Step]:
         """The problems of which every generator has a complete group, in order."""
         if follow:
             async for step in self._follow(progress):
                 yield step
             return
-        self._groups = {name: StoredGroups(self.path(name)) for name in self.names}
+        self._read_all()
         first = self._groups[self.names[0]]
         numbered = sorted((self._numbers.number(first.step(key)), key) for key in first)
-        ready = [(number, key) for number, key in numbered if all(key in self._groups[name] for name in self.names)]
+        ready = [(number, key) for number, key in numbered if self._is_common(key)]
         if not ready:
             raise InputError(
                 f"There is no problem that {', '.join(self.names)} have all answered",
@@ -197,7 +248,7 @@ class GeneratorCaches:
 
     def _ended(self, name: str) -> bool:
         """Whether the generator has completed: its manifest says so, and no process writes its rollouts."""
-        manifest = load_manifest(self._directory / f"{name}_run.json")
+        manifest = self._manifest(name)
         run = manifest.run if manifest else ""
         if self._runs.setdefault(name, run) != run:
             if self._runs[name] and self._used:
@@ -205,7 +256,7 @@ class GeneratorCaches:
             self._runs[name] = run
             if not self._used:
                 self._start_over(name)
-        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
+        return self._is_complete(name, manifest)
 
     def _step(self, number: int, key: Key) -> Step:
         self._used.add(key)

@@ -1,10 +1,12 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from engine.errors import InputError, MissingInputError
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.settings import Common, Positive, Settings, parse_settings
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.learning.settings import GeneratorSettings
 from tests.support.table import table
@@ -96,13 +98,57 @@ def test_print_config_prints_the_resolved_settings(capsys):
 
 def test_help_shows_descriptions_and_defaults(capsys):
     with pytest.raises(SystemExit) as stop:
-        parse("--help")
+        parse("--help-all")
     text = capsys.readouterr().out
     assert stop.value.code == 0
     assert "rollouts per problem (default: 3)" in text
     assert "from the 2nd epoch on (default: 0)" in " ".join(text.split())
     assert "--max-problems" in text
     assert "--max_problems" not in text
+
+
+class Shared(Settings):
+    place: Common[str] = Field("here", description="where")
+    patience: int = Field(3, description="how long")
+
+
+class Long(Shared):
+    name: Common[str | None] = Field(None, description="which")
+    depth: Positive = Field(1, description="how deep")
+
+
+class Short(Shared):
+    name: str | None = Field(None, description="which")
+
+
+@table(
+    ("model", "flag", "shown", "last"),
+    [
+        (Long, "--help", ["--name", "--place", "--config"], "4 more settings: --help-all"),
+        (Long, "--help-all", ["--depth", "--name", "--patience", "--place"], None),
+        (Short, "--help", ["--name", "--patience", "--place"], None),  # no mark in its own class
+    ],
+)
+def test_help_shows_the_marked_settings_of_a_command_that_marks_some(capsys, model, flag, shown, last):
+    with pytest.raises(SystemExit) as stop:
+        parse(flag, model=model)
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    rest = [] if last else ["--allow-weak-sandbox", "--config", "--print-config"]
+    assert sorted(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)) == sorted([*shown, *rest])
+    assert last is None or text.endswith(f"\n\n{last}\n")
+
+
+def test_hidden_settings_are_set_and_their_errors_name_the_full_help():
+    assert parse("--depth", "7", model=Long).depth == 7
+    for words, model, flag in (
+        (["--depth", "0"], Long, "--help-all"),
+        (["--far", "0"], Long, "--help-all"),
+        (["--far", "0"], Short, "--help"),
+    ):
+        with pytest.raises(InputError) as caught:
+            parse(*words, model=model)
+        assert caught.value.fix.endswith(f"See probe {flag}.")
 
 
 def test_weights_that_are_all_zero_are_refused():

@@ -20,9 +20,11 @@ def group(problem_id, answer="1"):
     return RolloutGroup(problem_id=problem_id, problem_text="?", ground_truth="1", rollouts=[rollout], timestamp="t")
 
 
-def write_manifest(folder, run="r", *, finished=True):
-    content = {"run": run, "configuration": {"settings": {}, "facts": {}}, "finished": finished}
-    (folder / "generator_1_run.json").write_text(json.dumps(content))
+def write_manifest(folder, run="r", *, finished=True, name="generator_1", groups=None, epochs=1):
+    configuration = {"settings": {"epochs": epochs}, "facts": {}}
+    content = {"run": run, "configuration": configuration, "finished": finished}
+    content |= {} if groups is None else {"groups": groups}
+    (folder / f"{name}_run.json").write_text(json.dumps(content))
 
 
 def following(folder):
@@ -35,6 +37,7 @@ async def test_following_keeps_keys_in_memory_and_reads_a_group_when_it_is_fused
     line = json.loads(recorded["generator_1_rollouts"].read_text().splitlines()[0])
     path.write_text("".join(json.dumps({**line, "problem_id": f"p{number}"}) + "\n" for number in range(1000)))
     write_manifest(tmp_path)
+    assert [step async for step in following(tmp_path)[1]]  # what the first pass loads and keeps is not measured
     caches, steps = following(tmp_path)
     tracemalloc.start()
     count = 0
@@ -99,3 +102,38 @@ async def test_a_group_that_is_not_fused_yet_may_be_replaced_and_a_fused_one_may
     store.append(group("a", "2"))
     with pytest.raises(InputError, match="generator_1 was restarted with --fresh"):
         await anext(steps)
+
+
+async def test_the_number_of_steps_is_planned_by_the_generators_or_else_what_their_caches_have(tmp_path):
+    for name, problems in (("generator_1", "abcd"), ("generator_2", "abc")):
+        store = RolloutStore(tmp_path / f"{name}_rollouts.jsonl")
+        for problem_id in problems:
+            store.append(group(problem_id))
+
+    async def planned(follow):
+        caches = GeneratorCaches(tmp_path, "1,2", must_exist=False)
+        return await caches.planned(follow=follow, tell=pytest.fail)
+
+    assert await planned(follow=False) == (3, 1)  # no manifest, as of rollouts of another machine
+    for name in ("generator_1", "generator_2"):
+        write_manifest(tmp_path, name=name)  # of an earlier version
+    assert [await planned(follow) for follow in (False, True)] == [(3, 1), (None, 1)]
+    write_manifest(tmp_path, name="generator_1", groups=40, epochs=2)
+    write_manifest(tmp_path, name="generator_2", groups=30, epochs=2)
+    assert [await planned(follow) for follow in (False, True)] == [(30, 2)] * 2
+    write_manifest(tmp_path, name="generator_2", groups=2)  # the last start had fewer problems than the first
+    assert await planned(follow=False) == (3, 2)
+
+
+async def test_following_waits_for_the_plan_of_every_generator(tmp_path):
+    told = asyncio.Queue()
+    caches = GeneratorCaches(tmp_path, "1,2", must_exist=False)
+    plan = asyncio.ensure_future(caches.planned(follow=True, tell=told.put_nowait))
+    for missing, name, groups in (
+        ("generator_1 and generator_2", "generator_2", 24),
+        ("generator_1", "generator_1", 30),
+    ):
+        assert (await told.get()).startswith(f"Waiting for {missing}: the window depends on how many groups")
+        assert not plan.done()
+        write_manifest(tmp_path, name=name, groups=groups, finished=False)
+    assert await plan == (24, 1)

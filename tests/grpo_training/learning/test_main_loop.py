@@ -272,7 +272,32 @@ def test_three_generators_and_a_following_critic_in_parallel(files, aime2024, tm
     assert [process.returncode for process in [*generators, critic]] == [0] * 4, outputs
     assert second.returncode == 1
     assert f"process {critic.pid}" in said
+    assert outputs[-1].startswith("Waiting for generator_1 and generator_2 and generator_3: the window depends on")
+    assert window_of_critic(together) == 2  # 12 groups
     assert normalised(together) == undisturbed(12)
+
+
+def window_of_critic(world):
+    return json.loads((world.cache / "critic_run.json").read_text())["configuration"]["settings"]["window"]
+
+
+def test_the_critic_has_the_window_of_its_generators_and_keeps_it(files, aime2024, tmp_path):
+    """20 groups: an eighth of them is 2. A critic of two of the generators, which continue to 30 problems later."""
+    flags = ("--generators", "1,2")
+    with World(tmp_path, files) as world:
+        for number in (1, 2):
+            world.generate(number, aime2024, "--max-problems", 20)
+            manifest = json.loads((world.cache / f"generator_{number}_run.json").read_text())
+            assert (manifest["groups"], manifest["configuration"]["settings"]["window"]) == (20, 2)
+        world.criticise(*flags)
+        assert window_of_critic(world) == 2
+        for number in (1, 2):
+            world.generate(number, aime2024)
+            assert json.loads((world.cache / f"generator_{number}_run.json").read_text())["groups"] == 30
+        world.criticise(*flags)
+        assert (window_of_critic(world), len(fusions_of(world))) == (2, 60)
+        world.criticise(*flags, "--fresh")
+        assert (window_of_critic(world), len(fusions_of(world))) == (4, 60)
 
 
 def test_two_of_the_same_generator(files, aime2024, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import FatalEndpointError
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.serve import endpoints
+from grpo_training.serve import endpoints, local_server
 from grpo_training.serve import shared_server as module
 from grpo_training.serve.endpoints import open_endpoints
 from grpo_training.serve.engines import TRANSFORMERS, VLLM
@@ -77,6 +77,14 @@ def test_a_start_whose_user_is_killed_is_joined(model, monkeypatch, tmp_path):
     with shared_server(model, engine=StandInEngine(), keeper=keeper) as server:
         assert all(map(is_up, server.base_urls))
     assert starts.read_text() == "x"
+
+
+def test_the_name_of_the_model_is_known_without_the_server(model, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(local_server, "choose_engine", StandInEngine)
+    name = local_server.served_name(model)
+    with shared_server(model, engine=StandInEngine(), keeper=[sys.executable, "-c", _PROCESS, "keep"]) as server:
+        assert server.model == name
 
 
 @pytest.mark.parametrize(("engine", "expected"), [(TRANSFORMERS, 0.3), (VLLM, 1.0)])

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import IncompleteRunError, ScaffoldError
+from engine.llm.interfaces import Entry
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget, Hold
 from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, RateLedger
@@ -99,9 +100,7 @@ class SharedAccounts:
         return Found(self._journal.get_many(keys), pauses)
 
     @_returns_errors
-    def record(
-        self, worker: str, entries: Sequence[tuple[str, Completion]], settled: Sequence[Settlement]
-    ) -> list[Completion | None]:
+    def record(self, worker: str, entries: Sequence[Entry], settled: Sequence[Settlement]) -> list[Completion | None]:
         """Store completions by key, and release reservations of a worker; each also where the other fails.
 
         Returns:
@@ -114,7 +113,7 @@ class SharedAccounts:
                 hold = self._holds.get(worker, {}).pop(settlement.number, None)
                 if hold is not None:  # None: the worker counted as lost, and its reservations as spent
                     self._budget.settle(hold, settlement.tokens, settlement.usd)
-        return [None if kept is sent else kept for kept, (_, sent) in zip(stored, entries, strict=True)]
+        return [None if kept is sent.completion else kept for kept, sent in zip(stored, entries, strict=True)]
 
     @_returns_errors
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from engine.api_manager import Endpoint
 from engine.errors import ScaffoldError
 from engine.executor.accounts import Found, Settlement
+from engine.llm.interfaces import Entry
 from engine.llm.limits.budget import Hold
 from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, machine_clock
 from engine.records import Completion
@@ -58,7 +59,7 @@ class Line:
     pauses: dict[str, float] = field(default_factory=dict)
     """When the pauses of endpoints end, by scope and in monotonic time, as last heard."""
     heard_at: float = -_PAUSES_FOR_S
-    _entries: list[tuple[str, Completion, asyncio.Future[Completion]]] = field(default_factory=list)
+    _entries: list[tuple[Entry, asyncio.Future[Completion]]] = field(default_factory=list)
     _settled: list[Settlement] = field(default_factory=list)
     _pending: set[asyncio.Future[Any]] = field(default_factory=set)
 
@@ -78,11 +79,11 @@ class Line:
         self.heard_at = asked_at
         return found.completions
 
-    def store(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
+    def store(self, entry: Entry) -> asyncio.Future[Completion]:
         """Store a completion; the future of what is stored."""
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._send_soon()
-        self._entries.append((key, completion, future))
+        self._entries.append((entry, future))
         return future
 
     def settle(self, settlement: Settlement) -> None:
@@ -104,7 +105,7 @@ class Line:
     def _send(self) -> None:
         entries, settled = self._entries, self._settled
         self._entries, self._settled = [], []
-        call = self.accounts.call("record", self.worker, [entry[:2] for entry in entries], settled)
+        call = self.accounts.call("record", self.worker, [entry for entry, _ in entries], settled)
         sent = asyncio.ensure_future(_value_of(call))
         self.keep(sent)
         sent.add_done_callback(lambda done: _resolve(entries, done))
@@ -116,16 +117,16 @@ class Line:
 
 
 def _resolve(
-    entries: Sequence[tuple[str, Completion, asyncio.Future[Completion]]],
+    entries: Sequence[tuple[Entry, asyncio.Future[Completion]]],
     done: asyncio.Future[list[Completion | None]],
 ) -> None:
     """Give each future what is stored, or the error of the call."""
     error = asyncio.CancelledError() if done.cancelled() else done.exception()
-    for number, (_, completion, future) in enumerate(entries):
+    for number, (entry, future) in enumerate(entries):
         if future.done():  # its caller was cancelled
             continue
         if error is None:
-            future.set_result(done.result()[number] or completion)
+            future.set_result(done.result()[number] or entry.completion)
         elif isinstance(error, asyncio.CancelledError):
             future.cancel()
         else:
@@ -147,9 +148,9 @@ class RemoteJournal:
         """As in the protocol. Blocks for one call to the other process."""
         return self._line.stored(keys)
 
-    def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
+    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
         """As in the protocol. The completions of one reply travel in one call, with what the reply cost."""
-        return self._line.store(key, completion)
+        return self._line.store(Entry(key, completion, role, purpose))
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """As in the protocol."""

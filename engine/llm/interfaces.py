@@ -8,7 +8,7 @@ reaches those of another machine (:mod:`engine.executor.remote_accounts`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from engine.records import Completion
 
@@ -20,14 +20,26 @@ if TYPE_CHECKING:
     from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
 
 
+class Entry(NamedTuple):
+    """A completion to be stored, and who asked for what: the role and the purpose of its request, if known."""
+
+    key: str
+    completion: Completion
+    role: str = ""
+    purpose: str = ""
+
+
 class Journal(Protocol):
     """Stores replies by request key, and what is known about endpoints."""
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """The stored completions by key."""
 
-    def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
-        """Store a completion. The future has the completion that is stored, and ends when it is on disk."""
+    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
+        """Store a completion, with the role and the purpose of its request.
+
+        The future has the completion that is stored, and ends when it is on disk.
+        """
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """What is known about an endpoint; empty if it is unknown or too old."""

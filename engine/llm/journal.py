@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import ScaffoldError
+from engine.llm.interfaces import Entry
 from engine.llm.wire.failed_replies import is_failed_finish
 from engine.records import ChatRequest, Completion
 from engine.storage.sqlite import open_shared_database
@@ -82,19 +83,19 @@ class _Row:
 
     __slots__ = ("completion", "key", "text")
 
-    def __init__(self, key: str, completion: Completion) -> None:
-        self.key = key
-        self.completion = completion
-        self.text = completion.model_dump_json(exclude_defaults=True)
+    def __init__(self, entry: Entry) -> None:
+        self.key = entry.key
+        self.completion = entry.completion
+        self.text = _content(entry)
 
 
-class _Entry(_Row):
+class _Waiting(_Row):
     """One reply to be written, and the future of its caller."""
 
     __slots__ = ("future", "loop")
 
-    def __init__(self, key: str, completion: Completion) -> None:
-        super().__init__(key, completion)
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry)
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Completion] = self.loop.create_future()
 
@@ -113,7 +114,7 @@ class ResponseJournal:
         self.path = path
         self._guard = threading.Lock()
         self._wake = threading.Event()
-        self._queue: list[_Entry] = []
+        self._queue: list[_Waiting] = []
         self._closed = False
         try:
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
@@ -154,28 +155,33 @@ class ResponseJournal:
                     found[key] = completion
         return found
 
-    def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
+    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
         """Queue a completion for writing; it is stored even if the caller is cancelled while waiting.
+
+        Args:
+            key: of the request and the sample.
+            completion: the reply.
+            role, purpose: of the request, as in ``ChatRequest``: for accounts of who has spent what.
 
         Returns:
             a future that is done when the completion is stored. Its result is the stored completion: this one, or
             the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
-        entry = _Entry(key, completion)
+        waiting = _Waiting(Entry(key, completion, role, purpose))
         with self._guard:
             if self._closed:
                 raise JournalError(f"The response journal is closed: {self.path}")
-            self._queue.append(entry)
+            self._queue.append(waiting)
         self._wake.set()
-        return entry.future
+        return waiting.future
 
-    def put_many(self, entries: Sequence[tuple[str, Completion]]) -> list[Completion]:
+    def put_many(self, entries: Sequence[Entry]) -> list[Completion]:
         """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns.
 
         Raises:
             JournalError: they cannot be stored. The first ones may be.
         """
-        rows = [_Row(key, completion) for key, completion in entries]
+        rows = list(map(_Row, entries))
         try:
             with self._guard:
                 for start in range(0, len(rows), _MAX_ROWS):
@@ -235,7 +241,7 @@ class ResponseJournal:
             if closed:
                 return
 
-    def _write(self, batch: list[_Entry]) -> None:
+    def _write(self, batch: list[_Waiting]) -> None:
         """Store a batch and resolve its futures."""
         try:
             self._insert(self._writing, batch)
@@ -308,6 +314,13 @@ class ResponseJournal:
         )
 
 
+def _content(entry: Entry) -> str:
+    """The text of a row: the completion, which has a text at least, and who asked for what, if that is known."""
+    text = entry.completion.model_dump_json(exclude_defaults=True)
+    asked = {name: value for name, value in (("role", entry.role), ("purpose", entry.purpose)) if value}
+    return f"{text[:-1]},{json.dumps(asked)[1:]}" if asked else text
+
+
 def _move_log(connection: sqlite3.Connection) -> None:
     """Move what no reader needs any more from SQLite's log into the file."""
     with contextlib.suppress(sqlite3.Error):  # the replies stay in the log; a disk that is full fails the next commit
@@ -328,9 +341,9 @@ def _decode(text: bytes | None) -> Completion | None:
     return None if is_failed_finish(completion.finish_reason) else completion
 
 
-def _notify(batch: list[_Entry], error: JournalError | None) -> None:
+def _notify(batch: list[_Waiting], error: JournalError | None) -> None:
     """Resolve the futures of a batch, with one callback per event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Entry]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
     for entry in batch:
         loops.setdefault(entry.loop, []).append(entry)
     for loop, entries in loops.items():
@@ -340,7 +353,7 @@ def _notify(batch: list[_Entry], error: JournalError | None) -> None:
             continue
 
 
-def _resolve(entries: list[_Entry], error: JournalError | None) -> None:
+def _resolve(entries: list[_Waiting], error: JournalError | None) -> None:
     for entry in entries:
         if entry.future.done():  # the caller was cancelled
             continue

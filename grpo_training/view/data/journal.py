@@ -15,7 +15,8 @@ _LATEST = 1e11
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The journal for the length of a block, to read."""
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_WAIT_S)) as database:
         yield database
@@ -26,7 +27,7 @@ def moments_between(path: Path, start: float, end: float) -> list[float]:
     if not path.is_file():
         return []
     try:
-        with _opened(path) as database:
+        with opened(path) as database:
             rows = database.execute("SELECT stored_at FROM replies WHERE stored_at BETWEEN ? AND ?", (start, end))
             return [float(moment) for (moment,) in rows]
     except (sqlite3.Error, TypeError, ValueError):
@@ -41,7 +42,7 @@ def moments_of(path: Path, keys: Sequence[str]) -> dict[str, float]:
     marks = ",".join("?" * len(wanted))
     sql = f"SELECT key, stored_at FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
     try:
-        with _opened(path) as database:
+        with opened(path) as database:
             found = {str(key): float(moment) for key, moment in database.execute(sql, wanted)}
     except (sqlite3.Error, TypeError, ValueError):
         return {}

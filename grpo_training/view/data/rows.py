@@ -22,14 +22,16 @@ _Count = Annotated[int, msgspec.Meta(gt=-(10**12), lt=10**12)]
 """No reward, number of tokens, cost or time is larger; sums and squares of such numbers are still floats."""
 
 
-class _Usage(msgspec.Struct):
+class Usage(msgspec.Struct):
+    """Tokens and price of a reply, as they are stored."""
+
     prompt_tokens: _Count | None = 0
     completion_tokens: _Count | None = 0
     cost_usd: _Number | None = None
 
 
 class _Completion(msgspec.Struct):
-    usage: _Usage | None = None
+    usage: Usage | None = None
     latency_s: _Number | None = 0.0
     model: str | None = ""
 

@@ -21,9 +21,11 @@ from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.data.journal import NAME as JOURNAL
 from grpo_training.view.data.libraries import Library, LibraryIndex
 from grpo_training.view.data.notes import NOTES, Notes, notes_of
 from grpo_training.view.data.own_tasks import load_task_of
+from grpo_training.view.data.spending import Spending
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
@@ -136,6 +138,7 @@ class Store:
         self.library_index = LibraryIndex()
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
+        self._spending: dict[Path, Spending] = {}
         self._tasks_tried: set[tuple[str, Path]] = set()
         self._next_scan = float("-inf")
         self._visits, self._no_visit = 0, threading.Condition()
@@ -243,6 +246,11 @@ class Store:
         """The index of a critic's results; the caller updates it."""
         return self._fusions.setdefault(run.path, FusionIndex(run.path))
 
+    def spending(self, run: Run) -> Spending:
+        """The sums of the journal beside the results of a run; the caller updates them."""
+        path = run.folder / JOURNAL
+        return self._spending.setdefault(path, Spending(path))
+
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
@@ -253,6 +261,7 @@ class Store:
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
         progress = [*(index.progress() for index in indexes), self.library_index.version]
+        progress += [spending.read for spending in self._spending.values()]
         return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:

@@ -53,6 +53,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index = store.index(run)
     index.update(request.budget_s)
     groups = index.current()
+    spending = store.spending(run)
+    is_behind = request.budget_s is not None and index.progress() < 1  # of a large run, the rollouts come first
     return {
         "run": run,
         "state": run.state(),
@@ -62,6 +64,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "window": window_for(len(groups)),
         "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / JOURNAL, groups)},
         "lessons": library_table(store, run),
+        "spent": spending.update(0.0 if is_behind else request.budget_s),
+        "spent_is_complete": spending.is_complete,
         "settings": run.configuration(),
     }
 

@@ -32,7 +32,7 @@ from engine.executor.ray_pool import RayPool  # noqa: E402 - needs Ray
 PROBLEMS, SAMPLES = 8, 4
 ONE_BY_ONE = {"never_send": ["n"], "timeout_s": 900}
 """One request per sample, which waits as long as its reply is held back."""
-BOTH = ("--generators", "1,2")
+BOTH = ("--generators", "1,2", "--window", PROBLEMS)
 
 
 @pytest.fixture

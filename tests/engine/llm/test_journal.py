@@ -1,5 +1,6 @@
 import asyncio
 import hashlib
+import json
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.llm import journal as journal_module
+from engine.llm.interfaces import Entry
 from engine.llm.journal import JournalError, ResponseJournal, request_keys
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
 from tests.conftest import ROOT
@@ -72,17 +74,17 @@ def test_the_key_covers_exactly_what_determines_the_reply():
 
 def test_completions_that_are_stored_on_the_caller_s_thread_are_in_the_file_at_once(journal, path):
     earlier, later = Completion(text="earlier"), Completion(text="later")
-    assert journal.put_many([(key(0), earlier)]) == [earlier]
-    assert journal.put_many([(key(0), later), (key(1), later)]) == [earlier, later]
+    assert journal.put_many([Entry(key(0), earlier)]) == [earlier]
+    assert journal.put_many([Entry(key(0), later), Entry(key(1), later)]) == [earlier, later]
     with sqlite3.connect(path) as other:
         assert other.execute("SELECT count(*) FROM replies").fetchone() == (2,)
     path.unlink()
     with pytest.raises(JournalError, match="are not stored"):
-        journal.put_many([(key(2), later)])
+        journal.put_many([Entry(key(2), later)])
 
 
 def test_replies_of_several_statements_that_do_not_fit_on_the_disk_are_one_error_with_a_fix(journal, path):
-    rows = [(key(number), Completion(text=str(number) * 700)) for number in range(1200)]
+    rows = [Entry(key(number), Completion(text=str(number) * 700)) for number in range(1200)]
     [pages] = journal._reader.execute("PRAGMA page_count").fetchone()
     journal._reader.execute(f"PRAGMA max_page_count = {pages + 700}")
     with pytest.raises(JournalError) as failed:
@@ -93,12 +95,12 @@ def test_replies_of_several_statements_that_do_not_fit_on_the_disk_are_one_error
         "Check permissions and free disk space, then run the same command again. "
         "A damaged file may be moved away; its replies are then requested again.",
     ]
-    stored = journal.get_many([name for name, _ in rows])
+    stored = journal.get_many([row.key for row in rows])
     assert stored
-    assert stored == dict(rows[: len(stored)])
+    assert stored == {row.key: row.completion for row in rows[: len(stored)]}
     journal._reader.execute("PRAGMA max_page_count = 1000000")
-    assert journal.put_many(rows) == [completion for _, completion in rows]
-    assert journal.get_many([name for name, _ in rows]) == dict(rows)
+    assert journal.put_many(rows) == [row.completion for row in rows]
+    assert journal.get_many([row.key for row in rows]) == {row.key: row.completion for row in rows}
 
 
 async def test_stored_replies_are_found_by_another_journal_of_the_same_file(journal, path):
@@ -347,3 +349,13 @@ async def test_a_journal_that_was_deleted_or_moved_is_an_error(tmp_path, change)
     with pytest.raises(JournalError, match=r"own\.sqlite[\s\S]*deleted or moved while it was in use"):
         await journal.put("b", Completion(text="lost"))
     journal.close()
+
+
+async def test_a_row_says_who_asked_for_what(journal, path):
+    completion = Completion(text="{}", usage=Usage(prompt_tokens=3))
+    assert await journal.put(key(1), completion, "generator_1", "analysis") == completion
+    await journal.put(key(2), completion)
+    with sqlite3.connect(path) as other:
+        rows = [json.loads(text) for (text,) in other.execute("SELECT completion FROM replies ORDER BY rowid")]
+    assert rows[0] == rows[1] | {"role": "generator_1", "purpose": "analysis"}
+    assert journal.get_many([key(1), key(2)]) == {key(1): completion, key(2): completion}

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 from starlette.testclient import TestClient
 
+from engine.llm.interfaces import Entry
 from engine.llm.journal import ResponseJournal
 from engine.records import Completion, Usage
 from engine.storage.lines import encode_line
@@ -36,7 +37,7 @@ def folder(tmp_path):
     made = [fusion(completion=fused), fusion(problem_id="other", completion=completion("d", 1.0))]
     (tmp_path / "critic_results.jsonl").write_bytes(b"".join(encode_line(each) + b"\n" for each in made))
     journal = ResponseJournal(tmp_path / "requests.sqlite")
-    journal.put_many([(each.request_key, each) for each in (first, second, fused)])
+    journal.put_many([Entry(each.request_key, each) for each in (first, second, fused)])
     journal.close()
     with sqlite3.connect(tmp_path / "requests.sqlite") as database:
         for key, moment in (("a", 1010.0), ("b", 1014.0), ("c", 1020.0)):

@@ -109,6 +109,9 @@ class OneReplyConfig(vf.EnvConfig):
 class OneReply(vf.Env[OneReplyConfig]):
     """An episode is one reply of the agent."""
 
+    ONE_REQUEST = True
+    """For ``engine.tasks.verifiers_env``, which reads only environments that send one request."""
+
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
         """Ask for the reply."""
         await agents.agent.run(task)

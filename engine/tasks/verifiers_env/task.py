@@ -52,15 +52,16 @@ class VerifiersEnvTask(PlainTask):
                 limited = taskset if count is None else taskset.take(count)
                 if not limited.bounded:
                     raise InputError(f"{name} has no end", fix="Give --max-problems.")
-                agents = len(vf.resolve_env_config({"taskset": {"id": environment}}).agent_harnesses())
-                return [_problem(environment, config, task, agents) for task in limited]
+                _refuse(environment, _of_environment(vf, environment, taskset))
+                return [_problem(vf, environment, config, task) for task in limited]
             except InputError:
                 raise
-            except (ModuleNotFoundError, AttributeError, TypeError, ValueError) as error:
+            except (ImportError, AttributeError, TypeError, ValueError) as error:
                 raise InputError(
                     f"Cannot load {name}",
                     why=f"{type(error).__name__}: {error}",
-                    fix="Install the environment in this Python environment, or correct its settings.",
+                    fix="Install the environment in this Python environment, or correct its settings. Environments of "
+                    "verifiers before 0.4, with a function load_environment, cannot be read.",
                 ) from error
 
         return Dataset(generate=generate)
@@ -134,31 +135,59 @@ def _package() -> Any:
     return vf
 
 
-def _problem(environment: str, config: Mapping[str, Any], task: Any, agents: int) -> Problem:
+def _of_environment(vf: Any, environment: str, taskset: Any) -> Mapping[str, bool]:
+    """What makes an environment more than one request and one reply -> whether it has that."""
+    episode, program = vf.environment_class(environment), vf.default_harness_id(environment)
+    is_one_request = getattr(episode, "ONE_REQUEST", False)
+    has_own_episode = episode is not vf.SingleAgentEnv and not is_one_request
+    agents = vf.resolve_env_config({"taskset": {"id": environment}}).agent_harnesses()
+    return {
+        "several agents take part": len(agents) != 1,
+        f"its class {episode.__name__} runs the episodes, which may have several turns": has_own_episode,
+        "it has a harness of its own, which may send several requests": program == environment and not is_one_request,
+        "it offers tools": bool(type(taskset).toolsets(taskset.config)),
+    }
+
+
+def _of_task(vf: Any, task: Any) -> Mapping[str, bool]:
+    """What makes a task more than one request and one reply -> whether it has that."""
+    data, messages = task.data, task.data.prompt if isinstance(task.data.prompt, list) else []
+    wanted = {one.__name__: inspect.signature(one).parameters.get("runtime") for one in task.hooks("reward")}
+    runtime = next((name for name, one in wanted.items() if one is not None and one.default is one.empty), None)
+    own = next(
+        (name for name in ("setup", "finalize") if getattr(type(task), name) is not getattr(vf.Task, name)), None
+    )
+    return {
+        "its prompt is not one text": not data.prompt_text or any(one.role != "user" for one in messages),
+        "it offers tools": bool(type(task).toolsets(task.config)),
+        "it has stop conditions, which end a rollout of several turns": bool(task.hooks("stop")),
+        "it needs a container": task.NEEDS_CONTAINER,
+        f"its method {own} needs a sandbox": own is not None,
+        f"its reward {runtime} needs a sandbox": runtime is not None,
+        "it has no rewards": not task.hooks("reward"),
+    }
+
+
+def _refuse(environment: str, unsupported: Mapping[str, bool]) -> None:
+    """Raise ``InputError`` with the first reason that holds."""
+    for why, is_so in unsupported.items():
+        if is_so:
+            raise InputError(
+                f"The environment {environment} cannot be a dataset here: {why}",
+                why="A problem is one request and one reply here, in generators, libraries and fine-tune data: no "
+                "further turns, no tools.",
+                fix="Train on it with prime-rl.",
+            )
+
+
+def _problem(vf: Any, environment: str, config: Mapping[str, Any], task: Any) -> Problem:
     """The problem of an environment's task.
 
     Raises:
         InputError: it is not one request with text, or its rewards need a sandbox.
     """
-    data, runtime = task.data, None
-    for reward in task.hooks("reward"):
-        wanted = inspect.signature(reward).parameters.get("runtime")
-        runtime = runtime or (reward.__name__ if wanted is not None and wanted.default is wanted.empty else None)
-    messages = data.prompt if isinstance(data.prompt, list) else []
-    unsupported = {
-        "its prompt is not one text": not data.prompt_text or any(one.role != "user" for one in messages),
-        "several agents take part": agents != 1,
-        "it offers tools": bool(type(task).toolsets(task.config)),
-        "it needs a container": task.NEEDS_CONTAINER,
-        f"its reward {runtime} needs a sandbox": runtime is not None,
-        "it has no rewards": not task.hooks("reward"),
-    }
-    for why, is_so in unsupported.items():
-        if is_so:
-            raise InputError(
-                f"The environment {environment} cannot be a dataset here: {why}",
-                fix="Train on it with prime-rl. Here an environment is one request, and its rewards read the reply.",
-            )
+    _refuse(environment, _of_task(vf, task))
+    data = task.data
     values = data.model_dump(mode="json", exclude_defaults=True)
     place = {"environment": environment, "config": dict(config), "data": values}
     return Problem(

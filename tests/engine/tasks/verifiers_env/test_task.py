@@ -107,19 +107,90 @@ def test_a_reward_that_fails_or_hangs_is_no_wrong_answer(environment, monkeypatc
     assert scored(problem, "sleep").outcome is Outcome.VERIFIER_TIMEOUT
 
 
+TOOLS = """    @classmethod
+    def toolsets(cls, config):
+        return [Search(vf.ToolsetConfig())]
+"""
+SEARCH = """class Search(vf.Toolset):
+    @vf.tool
+    async def search(self, text: str) -> str:
+        return text
+
+
+"""
+TURNS = """
+class TurnsConfig(vf.EnvConfig):
+    player: vf.AgentConfig = vf.AgentConfig()
+
+
+class Turns(vf.Env[TurnsConfig]):
+    async def run(self, task, agents):
+        async with agents.player.interaction(task) as player:
+            for _ in range(3):
+                await player.turn("And again?")
+
+
+__all__ = ["Doubles", "Turns"]
+"""
+PROGRAM = """
+class Program(vf.Harness[vf.HarnessConfig]):
+    async def launch(self, *given, **named):
+        raise NotImplementedError
+
+
+__all__ = ["Doubles", "Program"]
+"""
+ALL, TASK_CLASS, TASKSET_CLASS = (
+    '__all__ = ["Doubles"]',
+    "class Task(vf.Task[Data]):\n",
+    "class Doubles(vf.Taskset[Task, Config]):\n",
+)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
+        (TASK_CLASS, SEARCH + TASK_CLASS + TOOLS, "it offers tools"),
+        (TASKSET_CLASS, SEARCH + TASKSET_CLASS + TOOLS, "it offers tools"),
+        (ALL, TURNS, "its class Turns runs the episodes, which may have several turns"),
+        (ALL, PROGRAM, "it has a harness of its own"),
+        (
+            "    @vf.metric",
+            "    @vf.stop\n    async def solved(self):\n        return 1\n\n    @vf.metric",
+            "stop conditions",
+        ),
+        (
+            "    @vf.metric",
+            "    async def finalize(self, trace, runtime): ...\n\n    @vf.metric",
+            "finalize needs a sandbox",
+        ),
         ("exact(self, trace: vf.Trace)", "exact(self, trace: vf.Trace, runtime: vf.Runtime)", "exact needs a sandbox"),
         ('prompt=f"Double {number}."', "prompt=None", "its prompt is not one text"),
         ("class Task(vf.Task[Data]):", "class Task(vf.Task[Data]):\n    NEEDS_CONTAINER = True", "needs a container"),
     ],
 )
 def test_an_environment_of_more_than_one_request_is_refused(environment, tmp_path, before, after, why):
-    name = f"refused_{abs(hash(why))}"
+    name = f"refused_{abs(hash((before, after)))}"
+    assert before in ENVIRONMENT
     (tmp_path / f"{name}.py").write_text(ENVIRONMENT.replace(before, after))
-    with pytest.raises(InputError, match=why):
+    with pytest.raises(InputError, match=why) as caught:
         load_problems(f"verifiers_env:{name}")
+    assert caught.value.what.startswith(f"The environment {name} cannot be a dataset here: ")
+    assert "one request and one reply" in caught.value.why
+
+
+def test_an_episode_that_is_one_request_by_its_own_word_is_read(environment, tmp_path):
+    own = TURNS.replace("    async def run", "    ONE_REQUEST = True\n\n    async def run")
+    (tmp_path / "one_request_for_tests.py").write_text(ENVIRONMENT.replace(ALL, own))
+    assert len(load_problems("verifiers_env:one-request-for-tests")) == 3
+
+
+def test_an_environment_of_earlier_versions_is_named_as_one(environment, tmp_path):
+    for number, text in enumerate(("from verifiers import MultiTurnEnv\n", "def load_environment(): ...\n")):
+        (tmp_path / f"earlier_{number}_for_tests.py").write_text(text)
+        with pytest.raises(InputError, match=f"Cannot load verifiers_env:earlier_{number}") as caught:
+            load_problems(f"verifiers_env:earlier_{number}_for_tests")
+        assert "before 0.4, with a function load_environment" in caught.value.fix
 
 
 def test_unknown_environments_and_settings_are_one_error(environment):

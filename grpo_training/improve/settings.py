@@ -54,7 +54,7 @@ class ImproveSettings(RoleSettings):
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")
-    prompts: str = Field(
+    prompts: Common[str] = Field(
         FULL,
         description=f"prompt style: full, a folder of prompts/ such as compact, or {TRY}: full and compact are tried "
         f"on the first problems, and the better one is taken (default: full; with --endpoint local {TRY})",

@@ -14,7 +14,7 @@ from grpo_training.runs import named
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from tests.support.fault_server import chat_app, serve_in_thread
-from tests.support.planted_answers import KINDS, PlantedServer
+from tests.support.planted_answers import FAMILIES, KINDS, PlantedServer
 
 
 @pytest.fixture
@@ -64,9 +64,15 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     export(Store([home.parent]), folder / "pages", 1, "en")  # the pages that report.html holds, packed
     assert "Adopted: the library helps" in (folder / "pages/index.html").read_text()
     # with the advice in the prompt the server is right more often than without, for a question that nobody asked before
-    messages = grpo_training.Improved.load(home).messages("In case 5001 about invoices, what is it?")
-    assert server.chance(5001, {"invoices"}) > server.chance(5001, set())
-    assert "rule-invoices-" in json.dumps(messages)
+    improved = grpo_training.Improved.load(home)
+    number, family = next(
+        (5001 + place, family)
+        for place, family in enumerate(FAMILIES)
+        if any(f"rule-{family}-" in one.content for one in improved.experiences)
+    )
+    messages = improved.messages(f"In case {number} about {family}, what is it?")
+    assert server.chance(number, {family}) > server.chance(number, set())
+    assert f"rule-{family}-" in json.dumps(messages)
 
 
 @pytest.mark.parametrize(("effect", "verdict"), [(0.0, "not_proven"), (-0.35, "rejected")])

@@ -177,17 +177,18 @@ const viewer = (() => {
 
   // ---- tables that are wider than the screen say which columns are hidden
 
-  /** The names of the columns of which less than half is visible. */
+  const TABLE_PADDING = 8;
+
+  /** The names of the columns that are not wholly visible: of a number, a part would be another number. */
   function hiddenColumns(box) {
     const edge = box.getBoundingClientRect();
     const heads = [...box.querySelectorAll("thead tr:first-child > *")];
     const hidden = heads.filter((head) => {
       if (head.querySelector(".hidden-text") !== null) return false;
       const { left, right } = head.getBoundingClientRect();
-      const middle = (left + right) / 2;
-      return right > left && (middle > edge.right || middle < edge.left);
+      return right > left && (right - TABLE_PADDING > edge.right || left + TABLE_PADDING < edge.left);
     });
-    return hidden.map((head) => (head.getAttribute("aria-label") ?? head.textContent).trim().replace(/\s+/g, " ")).filter((name) => name !== "");
+    return hidden.map((head) => (head.getAttribute("aria-label") ?? head.innerText).trim().replace(/\s+/g, " ")).filter((name) => name !== "");
   }
 
   function sayHidden(box) {

@@ -36,13 +36,13 @@ def report(request, pocket, tmp_path_factory):
 def test_each_page_opens_and_fits_its_window(pocket, served, open_page, screenshot, name):
     with served([pocket]) as address:
         page = open_page(address + PAGES[name])
-        for scheme, size in (("light", WIDE), ("dark", WIDE), ("light", NARROW)):
+        for scheme, size in (("light", WIDE), ("dark", WIDE), ("light", NARROW), ("dark", NARROW)):
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(size)
             page.wait_for_selector("main h1, main table tbody tr")
             width, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
             assert width <= window
-            screenshot(page, f"{name}-{'narrow' if size is NARROW else scheme}")
+            screenshot(page, f"{name}-{scheme}{'-narrow' if size is NARROW else ''}")
 
 
 def lines(page):

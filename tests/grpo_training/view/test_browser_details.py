@@ -1,6 +1,7 @@
 """Groups, libraries, fusions and trainings in a browser: what is drawn, operations, hostile texts."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -11,6 +12,7 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.curves import curves_by_second
 from grpo_training.view.training_page import write_page
 from grpo_training.view.web.export import export
+from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
 from tests.support.viewer_runs import exported_page
@@ -26,9 +28,12 @@ PAGES = {
     "library": LIBRARY,
     "fusions": "cache-critic/fusions.html",
     "fusion": "cache-critic/fusions/1.html",
+    "critic": "cache-critic/against.html",
     "training": "tuned/training.html",
+    "tests": "evaluations.html",
+    "evaluation": "evaluations/tests-sums.html",
 }
-LOOKS = (("light", 1280), ("dark", 1280), ("light", 420))
+LOOKS = (("light", 1280), ("dark", 1280), ("light", 420), ("dark", 420))
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,9 @@ def runs(pocket, tmp_path_factory):
         for step in (1, 4, 7)
     ]
     (tuned / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
+    (folder / "tests").mkdir()
+    gated(folder / "tests")
+    evaluated(folder / "tests")
     return folder
 
 
@@ -83,8 +91,34 @@ def test_each_page_fits_its_window_in_both_languages(runs, served, open_page, sc
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_selector("main h1")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            look = "narrow" if width == 420 else scheme
+            look = scheme + ("-narrow" if width == 420 else "")
             screenshot(page, f"{name}-{look}" if language == "en" else f"{name}-zh")
+
+
+@pytest.mark.parametrize("name", ["group", "library", "fusion", "overview"])
+def test_what_is_unfolded_fits_a_narrow_window(runs, served, open_page, name):
+    """Forms, and what a table has in its rows; a table itself scrolls."""
+    with served([runs]) as address:
+        path = {**PAGES, "overview": f"{RUN}/overview.html"}[name]
+        page = open_page(address + path, viewport={"width": 420, "height": 900})
+        page.wait_for_selector("main h1")
+        page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        beyond = """() => [...document.querySelectorAll("form, textarea, input, button, summary, .card > *")]
+            .filter((one) => one.closest(".scroll, .beside") === null && one.getBoundingClientRect().right > innerWidth)
+            .map((one) => one.outerHTML.slice(0, 200))"""
+        assert page.evaluate(beyond) == []
+        if name == "fusion":
+            assert page.locator(".scroll:has(.more)").evaluate("box => box.scrollWidth - box.clientWidth") <= 1
+
+
+def test_a_narrow_page_names_its_run_in_full_and_has_the_library_without_scrolling(runs, served, open_page):
+    with served([runs]) as address:
+        page = open_page(f"{address}{RUN}/overview.html", viewport={"width": 420, "height": 900})
+        expect(page.locator(".run-name b")).to_have_text("generator_1")
+        expect(page.locator(".effects tbody tr")).not_to_have_count(0)
+        cut = "one => one.scrollWidth - one.clientWidth"
+        assert page.locator(".run-name").evaluate(cut) <= 0
+        assert page.locator(".scroll:has(.effects)").evaluate(cut) <= 1
 
 
 def check_the_graphs(page):
@@ -275,11 +309,26 @@ def test_a_table_that_is_too_wide_names_the_columns_that_are_hidden(runs, served
         expect(note).to_contain_text("Tokens")
         expect(note).to_contain_text("Model")
         expect(note).not_to_contain_text("State")
+        table = page.locator("#run-list .scroll")
+        head = page.get_by_role("columnheader", name="Reward")
+        table.evaluate(
+            "(box, head) => (box.scrollLeft = head.offsetLeft + 0.7 * head.offsetWidth - box.clientWidth)",
+            head.element_handle(),
+        )
+        expect(note).to_contain_text("Reward, Sigma")  # a part of it is visible, and a part of a number is another one
         page.locator("#run-list .scroll").evaluate("box => (box.scrollLeft = box.scrollWidth)")
         expect(note).to_contain_text("Run, State")
         expect(note).not_to_contain_text("Model")
         page.set_viewport_size({"width": 1900, "height": 900})
         expect(note).to_have_text("")
+
+
+def test_names_of_hidden_columns_are_words_as_the_table_shows_them(runs, served, open_page):
+    with served([runs]) as root:
+        runs_of = "~".join(f"cache-generator_{number}" for number in (1, 2, 3))
+        page = open_page(f"{root}compare/{runs_of}.html", viewport={"width": 420, "height": 900})
+        expect(page.locator(".hidden-columns").first).to_contain_text("generator_3")
+        assert re.search(r"\S+ generator_3", page.locator(".hidden-columns").first.inner_text())
 
 
 def test_notes_are_written_in_the_browser_and_shown_in_the_list(pocket, served, open_page, tmp_path):

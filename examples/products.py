@@ -1,6 +1,6 @@
 """A task in one file: products of two numbers, for models that are too small for scaffolds.
 
-python -m grpo_training.generator1 --task examples/products.py:TASK --dataset products --prompts compact
+python -m grpo_training.generator1 --task examples/products.py:TASK --dataset products --learn none
 """
 
 import random

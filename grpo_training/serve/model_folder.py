@@ -19,7 +19,7 @@ from engine.storage.installation import install_command
 
 _SAMPLE_BYTES = 4096
 _HEADER_BYTES = 100 << 20  # limit of the format
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _HUB_TIMEOUT_S = 30.0
 _NEEDED = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
 _NO_SAFETENSORS = (ValueError, AttributeError, KeyError, TypeError, IndexError)
@@ -65,22 +65,39 @@ def model_name(folder: Path) -> str:
 
 
 def cached_model(name: str) -> Path | None:
-    """The folder of a model in the hub's cache; None if it is not there, or if ``name`` is no name of the hub."""
-    if not _HUB_NAME.fullmatch(name):
+    """The folder of a model in the hub's cache; None if it is not there, or ``name`` is a folder or no name at all."""
+    if Path(name).exists():
         return None
-    from huggingface_hub import try_to_load_from_cache  # imported here: slow, and most models are folders
+    # Imported here: slow, and most models are folders.
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
-    cached = try_to_load_from_cache(name, "config.json")
+    try:
+        cached = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
     return Path(cached).parent if isinstance(cached, str) else None
 
 
+def ask_hub(name: str) -> bool:
+    """Ask the hub for a model that is not in its cache: a download would try each file for 23 s. Whether it is there.
+
+    Raises:
+        an error of the hub or of its transport: the hub has no such model, or cannot be reached.
+    """
+    from huggingface_hub import HfApi
+
+    is_cached = cached_model(name) is not None
+    if not is_cached:
+        HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+    return is_cached
+
+
 def _fetched(name: str) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import snapshot_download
 
     try:
-        is_cached = cached_model(name) is not None
-        if not is_cached:  # asked first: a download would try each file several times
-            HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+        is_cached = ask_hub(name)
         return Path(snapshot_download(name, allow_patterns=_NEEDED, local_files_only=is_cached))
     except Exception as error:  # of many types: of the hub, of its transport, of the disk
         why = str(error).strip().splitlines()

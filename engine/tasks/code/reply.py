@@ -26,7 +26,7 @@ _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
 _OPENING = re.compile(r"<(?i:think(?:ing)?)>")
 
 _FIRST_LINE = re.compile(r"^(?:@|(?:async +def|def|class|import|from)\b)", re.MULTILINE)
-_MOST_FIRST_LINES = 8  # of a program without a fence that are tried, as a sentence may also begin with "from"
+_MOST_FIRST_LINES = 8  # lines at which a program without a fence may begin; a sentence may also begin with "from"
 _MARGIN = 40  # most characters of indentation, bullets and quote marks before a fence
 _LINE_START = re.compile(r"(?:\A|\n)[ \t>*-]*\Z")
 _TICKS = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^`~\n]*)")

@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx2
 import torch
-from huggingface_hub import HfApi, try_to_load_from_cache
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from engine.errors import ConfigurationError, InputError, MissingInputError
+from grpo_training.serve.model_folder import ask_hub
 from grpo_training.train.config import GRPOTrainingConfig
 
 _MERGE_SYSTEM = (
@@ -23,7 +23,6 @@ _MERGE_SYSTEM = (
     "{%- set messages = [{'role': 'user', 'content': merged}] + messages[2:] -%}"
     "{%- endif -%}"
 )
-_HUB_TIMEOUT_S = 30.0
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 
 
@@ -101,7 +100,7 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
     place = str(folder) if folder.is_dir() else name
     try:
         if not folder.is_dir():
-            _ask_hub(name)
+            ask_hub(name)
         return load(place)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, httpx2.HTTPError) as error:
         if folder.is_dir():
@@ -115,12 +114,6 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
             why=first_line(error),
             fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
         ) from error
-
-
-def _ask_hub(name: str) -> None:
-    """Ask the hub for a model that is not in the local cache: ``from_pretrained`` would try each file for 23 s."""
-    if not isinstance(try_to_load_from_cache(name, "config.json"), str):
-        HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
 
 
 def first_line(error: Exception) -> str:

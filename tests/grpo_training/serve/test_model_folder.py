@@ -92,9 +92,16 @@ def cached(tmp_path, monkeypatch):
     return snapshot
 
 
-def test_a_name_of_the_hub_is_the_model_in_its_cache(cached):
+def test_a_name_of_the_hub_is_the_model_in_its_cache(cached, tmp_path, monkeypatch):
     assert find_model(Path("someone/small-1b")) == cached
     assert cached_model("someone/small-1b") == cached
+    monkeypatch.chdir(tmp_path)
+    own = Path("someone/small-1b")
+    folder_of(tmp_path, "someone", w=2).rename(tmp_path / "moved")
+    own.parent.mkdir()
+    (tmp_path / "moved").rename(own)
+    assert find_model(own) == own  # a folder comes before a name
+    assert cached_model(str(own)) is None
     assert model_name(cached) == "small-1b"
     assert model_name(Path("models/small-1b")) == "small-1b"
 
@@ -108,6 +115,7 @@ def test_a_name_that_the_hub_does_not_know_is_named(cached, monkeypatch):
         find_model(Path("someone/other"))
     assert raised.value.why == "404 Not Found"
     assert cached_model("someone/other") is None
+    assert cached_model("../other") is None
     with pytest.raises(MissingInputError, match="No model in"):
         find_model(Path("a/b/c"))
 

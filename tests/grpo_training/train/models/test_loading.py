@@ -116,7 +116,7 @@ def test_a_model_in_the_hubs_cache_needs_no_network(folder, tmp_path, monkeypatc
     (cached / "refs").mkdir()
     (cached / "refs/main").write_text("0123abc")
     asked = []
-    monkeypatch.setattr(tokenizer.HfApi, "model_info", lambda *_, **__: asked.append(1))
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", lambda *_, **__: asked.append(1))
     tokenizer.from_hub(settings("nobody/nothing"), lambda name: name)
     assert not asked
 

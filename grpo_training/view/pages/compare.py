@@ -12,7 +12,9 @@ from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.rows import GroupSummary
 from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.pages import compare_trainings
 from grpo_training.view.pages.overview import bounded_mean
+from grpo_training.view.pages.training import METRICS, read_metrics, training_view
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Params, Request
 
 SEPARATOR = "~"
@@ -55,15 +57,26 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     groups = [_groups(store, run, request) for run in runs]
     problems = [{group.problem_id for group in found} for found in groups]
     configurations = [run.configuration() for run in runs]
+    trainings = [run for run in runs if run.kind == "training"]
+    metrics = [read_metrics(run.folder / METRICS) for run in trainings]
+    charts, window = curves([run_name(run) for run in runs], groups)
     return {
         "runs": runs,
         "settings": differing(configurations),
         "has_settings": any(configurations),
         "rows": figures(groups),
-        **curves([run_name(run) for run in runs], groups),
+        "trainings": trainings,
+        "ends": _ends(trainings, metrics) if any(metrics) else [],
+        "charts": charts | compare_trainings.charts([run_name(run) for run in trainings], metrics),
+        "window": window if charts else None,
         "common": [len(problems[0] & other) for other in problems],
         "problems": [len(one) for one in problems],
     }
+
+
+def _ends(trainings: Sequence[Run], metrics: Sequence[Sequence[dict[str, Any]]]) -> list[compare_trainings.EndRow]:
+    views = [training_view(run.folder) for run in trainings]
+    return compare_trainings.ends(views, online=compare_trainings.all_online(metrics))
 
 
 def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
@@ -88,14 +101,16 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
 
 
 def run_name(run: Run) -> str:
-    """The name of a run in a legend."""
-    return f"{run.shown_folder} {run.name}"
+    """The name of a run in a legend; a training has the name of its folder."""
+    return run.name if run.shown_folder == run.name else f"{run.shown_folder} {run.name}"
 
 
-def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> dict[str, Any]:
+def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> tuple[dict[str, dict[str, Any]], int]:
     """The curves of several runs over each other, by the number of the group, as ``charts.js`` draws them.
 
-    The moving means have the window of the shortest run, so that all of them are as smooth.
+    Returns:
+        key of the title in the catalogue -> chart, and the window of the moving means: that of the shortest run, so
+        that all of them are as smooth.
     """
     longest = max(map(len, groups), default=0)
     window = window_for(min(filter(None, map(len, groups)), default=0))
@@ -115,8 +130,8 @@ def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> di
             if found
         ]
         if any(value is not None for one in series for value in one["values"]):
-            charts[key] = {"x": [place + 1 for place in at], "y": axis, "series": series}
-    return {"charts": charts, "window": window}
+            charts[f"chart.{key}"] = {"x": [place + 1 for place in at], "y": axis, "series": series}
+    return charts, window
 
 
 def _curve(values: Sequence[float | None], window: int, at: Sequence[int]) -> list[float | None]:

@@ -148,7 +148,7 @@ class TrainingView:
 
 def training_view(folder: Path) -> TrainingView:
     """The view of a run directory; without metrics, a view without curves."""
-    rows = sorted(read_metrics(folder / METRICS), key=lambda row: row["step"])
+    rows = read_metrics(folder / METRICS)
     config = folder / CONFIG
     settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     export = _export(folder / EXPORT)
@@ -169,8 +169,8 @@ def training_view(folder: Path) -> TrainingView:
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """The lines of metrics that have a step."""
-    return [row for row in _json_lines(path) if _has_step(row)]
+    """The lines of metrics that have a step, in the order of the steps."""
+    return sorted((row for row in _json_lines(path) if _has_step(row)), key=lambda row: row["step"])
 
 
 def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
@@ -180,9 +180,14 @@ def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """
     points = thinned(rows) if rows else []
     charts = {one.name: chart for one in CURVES if (chart := chart_of(one.metrics, points, band=one.band)) is not None}
-    if "reward" in charts and any(row.get("stage") in _OFFLINE_STAGES for row in rows):
+    if "reward" in charts and offline(rows):
         charts["reward_stored"] = charts.pop("reward")
     return charts
+
+
+def offline(rows: Sequence[Row]) -> bool:
+    """Whether these are the metrics of a training from stored rollouts."""
+    return any(row.get("stage") in _OFFLINE_STAGES for row in rows)
 
 
 def chart_of(
@@ -202,10 +207,10 @@ def chart_of(
         return None
     series = []
     for name in names:
-        values = [_drawn(number(row, name)) for row in rows]
+        values = [drawn(number(row, name)) for row in rows]
         one: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
         if band and name == metrics[0]:
-            spreads = [_drawn(number(row, band)) for row in rows]
+            spreads = [drawn(number(row, band)) for row in rows]
             pairs = list(zip(values, spreads, strict=True))
             one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
             one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
@@ -213,7 +218,8 @@ def chart_of(
     return {"x": [row["step"] for row in rows], "xText": x_text, "y": {"format": "number"}, "series": series}
 
 
-def _drawn(value: float | None) -> float | None:
+def drawn(value: float | None) -> float | None:
+    """A value at the height at which it is drawn."""
     return None if value is None else max(-_DRAWN, min(_DRAWN, value))
 
 
@@ -251,7 +257,7 @@ def _held_out(rows: Sequence[Row], candidates: Sequence[Candidate]) -> HeldOut |
         return HeldOut(before[0], after[0])
     initial = [value for row in rows if (value := number(row, "validation/reward_start")) is not None]
     trained = [value for row in rows if (value := number(row, "validation/reward")) is not None]
-    return HeldOut(_drawn(initial[-1]) or 0.0, _drawn(trained[-1]) or 0.0) if initial and trained else None
+    return HeldOut(drawn(initial[-1]) or 0.0, drawn(trained[-1]) or 0.0) if initial and trained else None
 
 
 def _export(path: Path) -> dict[str, Any]:
@@ -268,8 +274,8 @@ def _candidates(export: dict[str, Any]) -> list[Candidate]:
     return [
         Candidate(
             checkpoint=str(one.get("checkpoint", ""))[:100],
-            reward=_drawn(number(one, "reward")),
-            kl=_drawn(number(one, "kl")),
+            reward=drawn(number(one, "reward")),
+            kl=drawn(number(one, "kl")),
             exported=one.get("checkpoint") == export.get("exported"),
         )
         for one in (listed[:_MAX_CANDIDATES] if isinstance(listed, list) else ())

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -93,16 +95,58 @@ def test_curves_of_runs_lie_over_each_other_by_number_of_group(tmp_path):
     write(tmp_path / "long/cache/generator_1_rollouts.jsonl", long, settings={})
     write(tmp_path / "short/cache/generator_1_rollouts.jsonl", [group(f"p{number}", [0.9, 0.1]) for number in range(6)])
     found = build(Store([tmp_path]), "cache-generator_1~cache-generator_1-2")
-    accuracy = found["charts"]["accuracy"]
+    accuracy = found["charts"]["chart.accuracy"]
     assert found["window"] == 5
     assert accuracy["x"] == list(range(1, 11))
     series = {one["label"]: one["values"] for one in accuracy["series"]}
     assert series["long generator_1"] == [1.0] * 5 + [0.8, 0.6, 0.4, 0.2, 0.0]  # the mean of the last five groups
     assert series["short generator_1"] == [0.5] * 6 + [None] * 4  # it has ended
-    assert "r_graph" not in found["charts"]
+    assert set(found["charts"]) == {"chart." + name for name in ("accuracy", "reward", "sigma", "teaching", "tokens")}
 
 
 def test_a_comparison_without_groups_has_no_curves(tmp_path):
     for name in "ab":
         write(tmp_path / name / "generator_1_rollouts.jsonl", [])
     assert build(Store([tmp_path]), "a-generator_1~b-generator_1")["charts"] == {}
+
+
+def training(folder, rows):
+    folder.mkdir()
+    (folder / "config.json").touch()
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_curves_of_trainings_lie_over_each_other_by_step(tmp_path):
+    training(
+        tmp_path / "one",
+        [
+            {"step": 1, "stage": "late", "kl": 0.1, "reward": 0.4, "validation/reward_start": 0.25},
+            {"step": 2, "stage": "late", "kl": 0.3, "reward": 0.4, "validation/reward": 0.5},
+        ],
+    )
+    training(tmp_path / "two", [{"step": 2, "stage": "late", "kl": 0.2}, {"step": 3, "stage": "late", "kl": 0.4}])
+    store = Store([tmp_path])
+    found = build(store, "~".join(run.id for run in sorted(store.runs, key=lambda run: run.name)))
+    assert list(found["charts"]) == ["curve.held_out", "curve.kl"]
+    kl = found["charts"]["curve.kl"]
+    assert kl["x"] == [1, 2, 3]
+    assert [(one["label"], one["values"]) for one in kl["series"]] == [
+        ("one", [0.1, 0.3, None]),
+        ("two", [None, 0.2, 0.4]),
+    ]
+    assert [one["label"] for one in found["charts"]["curve.held_out"]["series"]] == ["one"]
+    ends = {row.text or row.name: row.values for row in found["ends"]}
+    assert ends["compare.steps"] == ["2", "3"]
+    assert ends["training.initial"] == ["0.25", "–"]
+    assert ends["training.change"] == ["+0.25", "–"]
+    assert ends["kl"] == ["0.3", "0.4"]
+
+
+@pytest.mark.parametrize(("stage", "compared"), [("late", ["entropy"]), (None, ["reward", "entropy"])])
+def test_rewards_are_compared_between_online_trainings_only(tmp_path, stage, compared):
+    training(tmp_path / "first", [{"step": 1, "stage": stage, "reward": 0.4}])
+    training(tmp_path / "online", [{"step": 1, "reward": 0.4, "entropy": 1.0}])
+    store = Store([tmp_path])
+    found = build(store, "~".join(run.id for run in store.runs))
+    assert list(found["charts"]) == [f"curve.{name}" for name in compared]
+    assert ("reward" in [row.name for row in found["ends"]]) == ("reward" in compared)

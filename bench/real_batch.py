@@ -3,7 +3,7 @@
 ``python -m bench.real_batch --model FOLDER --cache runs/NAME/cache``. Takes the first group whose rewards differ. The
 reference, and the policy that sampled, are the model of the folder; the policy that learns is this model with noise on
 its weights, so that ratios differ from 1, the KL is not 0 and clipping acts. Both train all weights on the CPU, in
-float32 and then in bfloat16 (weights in float32, computation under autocast). Exits with status 1 if a difference in
+float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). Exits with status 1 if a difference in
 float32 is above its bound. Needs TRL (``make finetune``) and about 10 GiB of memory per billion weights.
 """
 
@@ -23,6 +23,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["HF_HUB_OFFLINE"] = os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 import torch
+from accelerate.state import AcceleratorState
 from datasets import Dataset
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -31,6 +32,7 @@ from trl import GRPOConfig, GRPOTrainer
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.data.training_data import load_training_data
+from grpo_training.train.models.tokenizer import supports_bf16
 from grpo_training.train.offline.loop import optimizer_steps
 from grpo_training.train.offline.training import Training, prepare, score_reference
 
@@ -60,12 +62,11 @@ def main(model: Path, cache: Path, *, rows: int, noise: float, temperature: floa
         scored = reference.reference
         del reference
         tokens = sum(len(row.completion_ids) for row in group)
-        print(
-            f"{model.name}: group {group[0].group_id}, {len(group)} replies, {tokens} tokens of {group_lengths(group)}"
-        )
+        print(f"{model.name}: {len(group)} replies, {tokens} tokens, {group_lengths(group)}")
         agrees = True
-        for bf16 in (False, True):
+        for bf16 in (False, True) if supports_bf16() else (False,):
             config = GRPOTrainingConfig.model_validate(settings_of(moved, cache, temperature, bf16=bf16))
+            AcceleratorState._reset_state(reset_partial_state=True)  # the precision is a setting of the process
             training = prepare(config, [group], [], [], Path(folder))
             training.reference = scored
             batch = trl_batch(training, group)
@@ -97,6 +98,8 @@ def settings_of(model: Path, cache: Path, temperature: float, *, bf16: bool) -> 
         "loss_type": "dapo",
         "epsilon": EPSILON,
         "beta": BETA,
+        "kl_estimator": "k3",
+        "use_bias_correction_kl": False,
         "missing_logprobs": "start",
         "self_sft_weight": 0.0,
         "validation_share": 0.0,
@@ -164,6 +167,7 @@ def trl_step(model: Path, batch: dict[str, Any], output: Path, temperature: floa
         temperature=temperature,
         loss_type="dapo",
         epsilon=EPSILON,
+        use_bias_correction_kl=False,  # TRL's default is True
         beta=0.0,  # a reference model would be loaded; its log-probs are in the batch
     )
     trainer = GRPOTrainer(

@@ -32,6 +32,8 @@ from engine.tasks.rows import UnusableRowError
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
 
+_REWARDS_VERSION = 2  # of the definition of ``r_logic``
+
 _MAX_STATUSES = 50  # of single tests, on a rollout; a few problems have thousands of tests
 
 _FAULTS = {
@@ -60,9 +62,10 @@ class Program:
 class CodeTask(Task[Program]):
     """Python programs that are scored by tests.
 
-    ``r_ans`` is 1 if every test passes. ``r_logic`` is the share of tests that pass; it separates the rollouts of a
-    group in which no program is right. There is no ``r_graph``, because a program has no graph. The answer of a
-    candidate is its program without comments and layout, so that equal programs count as equal answers.
+    ``r_ans`` is 1 if every test passes. ``r_logic`` separates the rollouts of a group in which no program is right: the
+    share of the tests that pass, and at most that of the tests that the prompt does not show. There is no ``r_graph``,
+    because a program has no graph. The answer of a candidate is its program without comments and layout, so that equal
+    programs count as equal answers.
     """
 
     name = "code"
@@ -151,7 +154,7 @@ class CodeTask(Task[Program]):
             return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
         is_correct = report.total > 0 and report.passed == report.total == len(report.statuses)
         return Measurement(
-            components={"r_ans": 1.0 if is_correct else 0.0, "r_logic": report.passed / max(1, report.total)},
+            components={"r_ans": 1.0 if is_correct else 0.0, "r_logic": _share(report, facts_of(problem))},
             is_correct=is_correct,
             answer=answer,
             answer_source="stated",
@@ -173,7 +176,8 @@ class CodeTask(Task[Program]):
             ConfigurationError: programs cannot be run on this machine.
         """
         level = shared_tester().level
-        return {**super().verifier(), "tester": VERSION, "python": platform.python_version(), "level": level}
+        versions = {"tester": VERSION, "rewards": _REWARDS_VERSION, "python": platform.python_version()}
+        return {**super().verifier(), **versions, "level": level}
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience contains a value that a test expects."""
@@ -257,6 +261,18 @@ def _candidate(reply: CodeReply, text: str) -> Candidate[Program]:
         fault = Fault(kind=str(reply.status), message=_FAULTS.get(reply.status, ""))
         return Candidate(Outcome.MODEL_FAULT, content=program, text=shown, fault=fault)
     return Candidate(Outcome.OK, content=program, text=shown)
+
+
+def _share(report: Report, facts: CodeFacts) -> float:
+    """The share of the tests that pass; of those that the prompt does not show, if that is less.
+
+    A program that returns what a shown test expects, whatever it is given, would be paid for that test.
+    """
+    share = report.passed / max(1, report.total)
+    hidden = report.total - facts.public_count
+    if hidden <= 0:
+        return share
+    return min(share, sum(each == "pass" for each in report.statuses[facts.public_count :]) / hidden)
 
 
 def _remarks(report: Report, facts: CodeFacts) -> list[str]:

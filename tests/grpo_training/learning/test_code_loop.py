@@ -32,7 +32,7 @@ def said(code):
 
 
 def replies_to(problem):
-    """A correct program, one that is correct for 0 only, and no program."""
+    """A correct program, one that is correct only for 0, which the prompt shows, and no program."""
     right = json.loads(problem.answer)["reference"]
     entry_point = json.loads(problem.answer)["entry_point"]
     wrong = f"def {entry_point}(*args):\n    return 0"
@@ -94,9 +94,9 @@ def test_generators_and_critic_on_programs(own, tmp_path):
             right, wrong, none = group["rollouts"]
             assert (right["scaffold"], right["r_ans"], right["is_correct"]) == (row["canonical_solution"], 1.0, True)
             assert [rollout["r_ans"] for rollout in group["rollouts"]] == [1.0, 0.0, 0.0]
-            assert [rollout["r_logic"] for rollout in group["rollouts"]] == pytest.approx([1.0, 1 / 3, 0.0])
+            assert [rollout["r_logic"] for rollout in group["rollouts"]] == pytest.approx([1.0, 0.0, 0.0])
             assert {rollout["r_graph"] for rollout in group["rollouts"]} == {None}
-            assert [rollout["r_total"] for rollout in group["rollouts"]] == pytest.approx([1.0, 1 / 9, 0.0])
+            assert [rollout["r_total"] for rollout in group["rollouts"]] == pytest.approx([1.0, 0.0, 0.0])
             assert (none["outcome"], none["fault"]["kind"], none["repairs"]) == (
                 "model_fault",
                 "no_code",
@@ -111,8 +111,8 @@ def test_generators_and_critic_on_programs(own, tmp_path):
     assert [fusion["merged"] for fusion in fusions] == ["model"] * 6
     assert [fusion["is_correct"] for fusion in fusions] == [False, True, True] * 2
     # A right fusion: f = 1; best = 1; the inputs' answers are all different, so their mean takes the majority's place:
-    # (1 + 1/9 + 0) / 3 = 10/27, and r_fusion = 1/2 + ((1 - 1) + (1 - 10/27)) / 4 = 71/108.
-    assert [fusion["rewards"]["r_fusion"] for fusion in fusions[1:3]] == pytest.approx([71 / 108, 71 / 108])
+    # (1 + 0 + 0) / 3 = 1/3, and r_fusion = 1/2 + ((1 - 1) + (1 - 1/3)) / 4 = 2/3.
+    assert [fusion["rewards"]["r_fusion"] for fusion in fusions[1:3]] == pytest.approx([2 / 3, 2 / 3])
     assert json.loads((world.experiences / "critic_experiences.json").read_text())
 
 

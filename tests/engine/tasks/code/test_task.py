@@ -34,8 +34,9 @@ def scored(text, problem=DOUBLE, **options):
     ("code", "r_ans", "r_logic"),
     [
         ("def double(x):\n    return x + x", 1.0, 1.0),
-        ("def double(x):\n    return x * x", 0.0, 2 / 3),  # 4 and 0 are right, 9 is not -6
-        ("def double(x):\n    return 4", 0.0, 1 / 3),
+        ("def double(x):\n    return x * x", 0.0, 1 / 2),  # 4, which the prompt shows, and 0 are right, 9 is not -6
+        ("def double(x):\n    return 4", 0.0, 0.0),  # what the test in the prompt expects
+        ("def double(x):\n    return 2 * x if x < 1 else 7", 0.0, 2 / 3),  # only the one in the prompt fails
         ("def double(x):\n    return None", 0.0, 0.0),
         ("def other(x):\n    return 2 * x", 0.0, 0.0),
         ("def double(x:", 0.0, 0.0),

@@ -10,7 +10,7 @@ from bench import rollout_cost
 
 HELP_S = 0.5
 COMMANDS = ("generator1", "critic", "experiences", "replay_server", "train", "evaluate", "doctor", "demo", "view")
-SCRIPTS = ("client_throughput", "sandbox_speed", "viewer", "phaser_speed", "full_server", "finetune_step")
+SCRIPTS = ("client_throughput", "sandbox_speed", "viewer", "phaser_speed", "full_server", "scale", "finetune_step")
 
 
 def help_times() -> bool:

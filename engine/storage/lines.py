@@ -21,11 +21,15 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file, numbered from 1. If it is invalid, ``fault`` is the reason and ``text`` is empty."""
+    """One line of a file, numbered from 1. If it is invalid, ``fault`` is the reason and ``text`` is empty.
+
+    ``is_ended`` is False for a last line without a newline.
+    """
 
     number: int
     text: bytes
     fault: str = ""
+    is_ended: bool = True
 
 
 class LineReader:
@@ -66,6 +70,16 @@ class LineReader:
                 if line.fault or line.text:
                     yield line
 
+    def move_to(self, number: int, offset: int, inode: int) -> None:
+        """Go on after a line of the file.
+
+        Args:
+            number: of the line.
+            offset: where it ends.
+            inode: of the file; another one counts as replaced.
+        """
+        self._number, self._offset, self._inode = number, offset, inode
+
     def replaced(self) -> bool:
         """Whether the file was deleted, replaced or truncated since the last read."""
         if self._offset == 0:
@@ -84,13 +98,14 @@ class LineReader:
         if len(text) == MAX_LINE_BYTES:
             while (rest := readline(_CHUNK)) and not rest.endswith(b"\n"):
                 pass
-            ended = rest.endswith(b"\n") or to_the_end
-            return Line(number, b"", f"longer than {MAX_LINE_BYTES >> 20} MiB") if ended else None
+            ended = rest.endswith(b"\n")
+            fault = f"longer than {MAX_LINE_BYTES >> 20} MiB"
+            return Line(number, b"", fault, ended) if ended or to_the_end else None
         if not text or not to_the_end:
             return None
         if is_json_object(text):
-            return Line(number, text.strip())
-        return Line(number, b"", "the last line is cut off")
+            return Line(number, text.strip(), is_ended=False)
+        return Line(number, b"", "the last line is cut off", is_ended=False)
 
 
 def is_json_object(text: bytes) -> bool:

@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-import hashlib
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
-from engine.storage.lines import Line, LineReader
+from engine.storage.index_file import Entry, Unreadable
+from engine.storage.indexed_log import IndexedLog, digest_of
+from engine.storage.lines import Line
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
+from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summarise_fusion, summarise_group
 
 KeyT = TypeVar("KeyT")
 RecordT = TypeVar("RecordT", bound=Record)
+SummaryT = TypeVar("SummaryT", bound=Summary)
+
+
+_MAX_STEP = (1 << 63) - 1
+_PLACE = struct.Struct(">QQQ16sq?")
 
 
 class _Place(NamedTuple):
-    """Where a line is in the file, blank lines before it included, the hash of its text, and the step of its record."""
+    """Where a line is, with blank lines before it, and the hash of its text; step and state of its record."""
 
+    line: int
     start: int
     end: int
     digest: bytes
     step: int | None
+    complete: bool
+
+    def packed(self) -> bytes:
+        """In one object, which takes a third of the memory."""
+        step = -1 if self.step is None else min(max(self.step, -1), _MAX_STEP)
+        return _PLACE.pack(*self[:4], step, self.complete)
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> _Place:
+        """The place as it was before it was packed."""
+        line, start, end, digest, step, complete = _PLACE.unpack(content)
+        return cls(line, start, end, digest, None if step < 0 else step, complete)
 
 
-class StoredRecords(Mapping[KeyT, RecordT]):
+class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
     """The complete records of a file, the last one of each key; a record is read when it is asked for.
 
     They are in problem order; those without a step are in the order in which their keys first appear in the file. The
@@ -34,24 +55,25 @@ class StoredRecords(Mapping[KeyT, RecordT]):
     Args:
         path: the file.
         model: the record to read.
-        key: the key of a record.
-        step: its place in the run.
-        is_complete: whether a record counts.
+        summary: its summary.
+        summarise: makes the summary of a line.
+        with_incomplete: the last record of a key counts if none is complete.
     """
 
     def __init__(
         self,
         path: Path,
         model: type[RecordT],
-        key: Callable[[RecordT], KeyT],
-        step: Callable[[RecordT], int | None],
-        is_complete: Callable[[RecordT], bool],
+        summary: type[SummaryT],
+        summarise: Callable[[Line, Entry], SummaryT],
+        *,
+        with_incomplete: bool = False,
     ) -> None:
         self.broken: list[BrokenLine] = []
-        self._path, self._model = path, model
-        self._key, self._step, self._is_complete = key, step, is_complete
-        self._reader = LineReader(path)
-        self._places: dict[KeyT, _Place | None] = {}  # None: not complete yet
+        self._path, self._model, self._summarise = path, model, summarise
+        self._log = IndexedLog(path, summary, summarise)
+        self._with_incomplete = with_incomplete
+        self._places: dict[KeyT, bytes] = {}  # packed; empty: not complete yet
 
     def read(self, *, to_the_end: bool = False) -> list[KeyT]:
         """Read the lines that were added since the last call; the keys whose record is new or another than before.
@@ -60,87 +82,103 @@ class StoredRecords(Mapping[KeyT, RecordT]):
             to_the_end: the file has no writer any more, so that a last line without a newline counts.
         """
         changed = []
-        start = 0 if self._reader.replaced() else self._reader.offset
-        for line in self._reader.read(to_the_end=to_the_end):
-            begin, start = start, self._reader.offset
-            try:
-                record = decode_line(line, self._model)
-            except UnreadableLineError as error:
-                self.broken.append(BrokenLine(self._path, line.number, str(error)))
+        for one in self._log.read(to_the_end=to_the_end):
+            if isinstance(one, Unreadable):
+                self.broken.append(BrokenLine(self._path, one.line, one.reason))
                 continue
-            place = _Place(begin, start, _digest(line.text), self._step(record))
-            key = self._key(record)
-            known = self._places.setdefault(key, None)
-            if self._is_complete(record):
-                self._places[key] = place
-                if known is None or known.digest != place.digest:
+            key: KeyT = one.key
+            packed = self._places.setdefault(key, b"")
+            known = _Place.unpacked(packed) if packed else None
+            if one.complete or (self._with_incomplete and not (known and known.complete)):
+                place = _Place(one.line, one.start, one.end, one.digest, one.step, one.complete)
+                self._places[key] = place.packed()
+                if known is None or known.digest != one.digest:
                     changed.append(key)
         return changed
 
     def step(self, key: KeyT) -> int | None:
         """The step of a complete record, without reading the record."""
-        place = self._places[key]
-        return None if place is None else place.step
+        packed = self._places[key]
+        return _Place.unpacked(packed).step if packed else None
+
+    def summary(self, key: KeyT) -> SummaryT | None:
+        """The summary of a complete record, without reading the record; None if there is none.
+
+        Raises:
+            InputError: the file was replaced.
+        """
+        packed = self._places.get(key)
+        if not packed:
+            return None
+        place = _Place.unpacked(packed)
+        entry = Entry(line=place.line, start=place.start, end=place.end, digest=place.digest)
+        return self._summarise(self._line(place), entry)
 
     def __getitem__(self, key: KeyT) -> RecordT:
-        place = self._places[key]
-        if place is None:
+        packed = self._places[key]
+        if not packed:
             raise KeyError(key)
+        place = _Place.unpacked(packed)
+        try:
+            return decode_line(self._line(place), self._model)
+        except UnreadableLineError as error:  # in a field that the summary has not
+            self.broken.append(BrokenLine(self._path, place.line, str(error)))
+            self._places[key] = b""
+            raise KeyError(key) from None
+
+    def in_order(self) -> Iterator[RecordT]:
+        """The records, each read when it is its turn; those that cannot be read are left out and in ``broken``."""
+        for key in self:
+            record = self.get(key)
+            if record is not None:
+                yield record
+
+    def _line(self, place: _Place) -> Line:
         try:
             with self._path.open("rb") as stream:
                 stream.seek(place.start)
                 text = stream.read(place.end - place.start).strip().rpartition(b"\n")[2]
         except FileNotFoundError:
             text = b""
-        if _digest(text) != place.digest:
+        if digest_of(text) != place.digest:
             raise InputError(f"{self._path} was replaced while it was being read", fix="Start the command again.")
-        return decode_line(Line(0, text), self._model)
+        return Line(place.line, text)
 
     def __contains__(self, key: object) -> bool:
-        return self._places.get(key) is not None  # type: ignore[arg-type]
+        return bool(self._places.get(key))  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[KeyT]:
-        return iter(in_problem_order((key for key, place in self._places.items() if place is not None), self.step))
+        return iter(in_problem_order((key for key, place in self._places.items() if place), self.step))
 
     def __len__(self) -> int:
-        return sum(place is not None for place in self._places.values())
+        return sum(map(bool, self._places.values()))
 
 
-class StoredGroups(StoredRecords[tuple[str, int], RolloutGroup]):
+class StoredGroups(StoredRecords[tuple[str, int], RolloutGroup, GroupSummary]):
     """The complete groups of a generator's file by (problem_id, epoch).
 
     Args:
         path: the file.
         is_growing: a generator may be writing it; nothing is read before the first :meth:`read`.
+        with_incomplete: the last group of a problem and epoch counts if none is complete.
     """
 
-    def __init__(self, path: Path, *, is_growing: bool = False) -> None:
-        super().__init__(
-            path,
-            RolloutGroup,
-            lambda group: (group.problem_id, group.epoch),
-            lambda group: group.step,
-            lambda group: group.complete,
-        )
+    def __init__(self, path: Path, *, is_growing: bool = False, with_incomplete: bool = False) -> None:
+        super().__init__(path, RolloutGroup, GroupSummary, summarise_group, with_incomplete=with_incomplete)
         if not is_growing:
             self.read(to_the_end=True)
 
 
-class StoredFusions(StoredRecords[tuple[str, int, str], Fusion]):
+class StoredFusions(StoredRecords[tuple[str, int, str], Fusion, FusionSummary]):
     """The fusions of the critic's file that carry a reward, by (problem_id, epoch, generator_id).
 
     Args:
         path: the file.
+        with_incomplete: the last fusion of a key counts if none carries a reward.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            path,
-            Fusion,
-            lambda fusion: (fusion.problem_id, fusion.epoch, fusion.generator_id),
-            lambda fusion: fusion.step,
-            lambda fusion: fusion.outcome.carries_reward,
-        )
+    def __init__(self, path: Path, *, with_incomplete: bool = False) -> None:
+        super().__init__(path, Fusion, FusionSummary, summarise_fusion, with_incomplete=with_incomplete)
         self.read(to_the_end=True)
 
 
@@ -167,7 +205,3 @@ class StepNumbers:
             self._taken.remove(self._free)
             self._free += 1
         return number
-
-
-def _digest(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=16).digest()

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from grpo_training.export.inspect_log import inspect_log
 from grpo_training.export.sent_prompts import SentPrompts
 from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rollout_data import read_groups
+from grpo_training.train.data.rollout_data import each_group
+from grpo_training.train.data.samples import DropReport, TrainingGroup
 from grpo_training.train.data.trl_datasets import (
     preference,
     prompt_completion,
@@ -52,9 +54,7 @@ def export(arguments: argparse.Namespace) -> int:
         output, count = _write_inspect(arguments)
     elif arguments.to == "rollouts":
         _check_suffix(output, ".jsonl")
-        rows = [row for group in _groups(arguments) for row in _sampled_rows(group)]
-        _write_rows(rows, output)
-        count = len(rows)
+        count = _write_rows((row for group in _groups(arguments) for row in _sampled_rows(group)), output)
     elif arguments.to == "hf-dataset":
         prompts = SentPrompts(arguments)
         rows = [row for group in _groups(arguments) for row in _rollout_rows(group, prompts.of(group))]
@@ -62,19 +62,24 @@ def export(arguments: argparse.Namespace) -> int:
         count = len(rows)
     else:
         _check_suffix(output, ".jsonl", ".parquet")
-        rows = _trl_rows(arguments)
-        if not rows:
-            raise InputError(
-                f"Nothing in {arguments.cache} fits {arguments.to}",
-                why="A preference needs replies with different rewards; trl-sft one of at least --min-reward.",
-            )
-        _write_rows(rows, output)
-        count = len(rows)
+        count = _write_rows(_not_empty(_trl_rows(arguments), arguments), output)
     print(f"{count} rows: {output}")
     return 0
 
 
-def _trl_rows(arguments: argparse.Namespace) -> list[Row]:
+def _not_empty(rows: Iterator[Row], arguments: argparse.Namespace) -> Iterator[Row]:
+    first = next(rows, None)
+    if first is None:
+        raise InputError(
+            f"Nothing in {arguments.cache} fits {arguments.to}",
+            why="A preference needs replies with different rewards; trl-sft one of at least --min-reward.",
+        )
+    yield first
+    yield from rows
+
+
+def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    """The rows, one group in memory at a time; after the last one it is printed what was left out."""
     settings = GRPOTrainingConfig.model_validate(
         {
             "model_name_or_path": "none",
@@ -84,12 +89,17 @@ def _trl_rows(arguments: argparse.Namespace) -> list[Row]:
             "experiences": "strip" if arguments.strip_experiences else "keep",
         }
     )
-    groups, report = read_groups(settings, as_sent=arguments.prompts is None)
+    formats: dict[str, Callable[[list[TrainingGroup]], list[Row]]] = {
+        "trl-sft": partial(prompt_completion, min_reward=arguments.min_reward),
+        "trl-dpo": preference,
+        "trl-kto": unpaired_preference,
+        "trl-grpo": prompt_only,
+    }
+    report = DropReport()
+    for group in each_group(settings, report, as_sent=arguments.prompts is None):
+        yield from formats[arguments.to]([group])
     for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
         print(f"left out {count:6d}  {reason.partition(' (--')[0]}")
-    if arguments.to == "trl-sft":
-        return prompt_completion(groups, min_reward=arguments.min_reward)
-    return {"trl-dpo": preference, "trl-kto": unpaired_preference, "trl-grpo": prompt_only}[arguments.to](groups)
 
 
 def _groups(arguments: argparse.Namespace) -> Iterator[RolloutGroup]:
@@ -165,16 +175,23 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
     return output, len(log["samples"])
 
 
-def _write_rows(rows: list[Row], output: Path) -> None:
+def _write_rows(rows: Iterable[Row], output: Path) -> int:
+    """Write a file completely, then give it its name; the number of rows. Lines are written one after the other."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    if output.suffix == ".jsonl":
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        replace_file(output, "".join(lines).encode("utf-8", "replace"))
-        return
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
         written = Path(folder) / output.name
-        to_dataset(rows).to_parquet(str(written))
+        count = 0
+        if output.suffix == ".jsonl":
+            with written.open("wb") as stream:
+                for row in rows:
+                    stream.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                    count += 1
+        else:
+            dataset = to_dataset(list(rows))
+            count = len(dataset)
+            dataset.to_parquet(str(written))
         os.replace(written, output)
+    return count
 
 
 def _save_folder(dataset: Dataset, output: Path) -> None:

@@ -147,6 +147,9 @@ class FusionProducer:
         for fusion in record:
             self._store.append(fusion)
 
+    def stored(self, step: Step) -> None:
+        """Not known: whether fusions are still those of the rollouts is seen by reading both."""
+
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[list[Fusion]] | Fault:
         """The group of a step, or the fault that leaves it open."""
         groups = self._caches.groups(step.problem.id, step.epoch)

@@ -114,6 +114,9 @@ class RecordedGroups(ABC):
             )
             yield Step(number, problem, first.epoch)
 
+    def stored(self, step: Step) -> None:  # noqa: B027 - not abstract: it is the same for both
+        """Nothing: all groups are shown to the analyst."""
+
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[Any]:
         """The stored group of a step."""
         # Experience ids of the cache belong to the library of that time, so they do not count as uses here.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -72,6 +72,31 @@ class ScoredGroup(Generic[RecordT]):
     def correct(self) -> int:
         """The number of correct members."""
         return sum(attempt.is_correct for attempt in self.attempts)
+
+
+@dataclass(frozen=True)
+class StoredFigures:
+    """What is shown and counted of a stored group that nothing is left to do for.
+
+    Args:
+        mean, std, triggered: of ``r_total``.
+        size, correct: number of members, and of correct ones.
+        rewards: name -> values of a component, with the same lowest and highest one.
+        has_experiences: whether its prompts had experiences.
+        re_asked, repaired, with_logprobs, executed: as in :class:`ScoredGroup`.
+    """
+
+    mean: float
+    std: float
+    triggered: bool
+    size: int
+    correct: int
+    rewards: Mapping[str, Sequence[float]]
+    has_experiences: bool
+    re_asked: int
+    repaired: int
+    with_logprobs: int
+    executed: Sequence[bool]
 
 
 class ExperienceExtractor:
@@ -153,6 +178,14 @@ class ExperienceExtractor:
         Raises:
             InputError: another problem is recorded under the step's number.
         """
+        return self.recorded(step) is not None
+
+    def recorded(self, step: Step) -> StepResult | None:
+        """What an earlier start has recorded of the step; None if nothing.
+
+        Raises:
+            InputError: another problem is recorded under the step's number.
+        """
         recorded = self.library.recorded(self._run, step.number)
         if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
             raise InputError(
@@ -160,7 +193,7 @@ class ExperienceExtractor:
                 why="The problems or rollouts that the run works on were replaced.",
                 fix="Pass --fresh to set the results of this run aside.",
             )
-        return recorded is not None
+        return recorded
 
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
@@ -224,10 +257,17 @@ class NoExtractor(ExperienceExtractor):
         """Nothing is recorded."""
         return False
 
+    def recorded(self, step: Step) -> StepResult | None:
+        """The same library, as there is nothing to record."""
+        return self._unchanged(step)
+
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """No proposal."""
         return None
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """The same library."""
+        return self._unchanged(step)
+
+    def _unchanged(self, step: Step) -> StepResult:
         return StepResult(step.problem.id, step.epoch, self.library.state, (), ())

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import random
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from engine.records import Fault, Half, Outcome, Problem, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
+from engine.storage.summaries import GroupSummary, problem_hash
 from engine.tasks.registry import task_named
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
@@ -29,7 +30,7 @@ from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import experience_choice
-from grpo_training.learning.extractor import ScoredGroup, Step
+from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
 from grpo_training.learning.groups.records import (
     attempt_from_rollout,
     check_same_problem,
@@ -93,7 +94,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
         self.total, self.epochs = len(self._steps), settings.epochs
-        self._done: Mapping[tuple[str, int], RolloutGroup] = {}
+        self._done: StoredGroups | None = None
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the groups of earlier starts; incomplete ones are asked for again."""
@@ -103,7 +104,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def stored_groups(self) -> int:
         """How many of the problems have a complete group."""
-        return sum((step.problem.id, step.epoch) in self._done for step in self._steps)
+        done = self._done
+        return 0 if done is None else sum((step.problem.id, step.epoch) in done for step in self._steps)
 
     def inputs(self) -> tuple[str, list[Path]] | None:
         """The problems in order, and those of the gate."""
@@ -182,7 +184,7 @@ class RolloutProducer:
         maker: Maker[GroupOrder, RolloutGroup],
         store: RolloutStore,
         settings: GeneratorSettings,
-        done: Mapping[tuple[str, int], RolloutGroup],
+        done: StoredGroups | None,
         progress: Progress,
         choice: ExperienceChoice,
         role: str,
@@ -192,13 +194,20 @@ class RolloutProducer:
         self._has_warned = False
         self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
 
+    def stored(self, step: Step) -> StoredFigures | None:
+        """The figures of the stored group, if it is of the problem and has rewards."""
+        summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
+        if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
+            return None
+        return stored_figures(summary, self._settings.tau)
+
     def keep(self, record: RolloutGroup) -> None:
         """Append the group to the cache."""
         self._store.append(record)
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RolloutGroup] | Fault:
         """The group of a step, or the fault that leaves it open."""
-        kept = self._done.get((step.problem.id, step.epoch))
+        kept = None if self._done is None else self._done.get((step.problem.id, step.epoch))
         if kept is not None:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
             return scored_rollouts(kept, self._settings.tau, is_kept=True)
@@ -234,6 +243,25 @@ class RolloutProducer:
                     f"⚠ --logprobs: the endpoint returned no {' and no '.join(missing)}. Such rollouts are kept "
                     "without log-probs, so the fine-tune does not know how probable they were. vLLM returns both."
                 )
+
+
+def stored_figures(group: GroupSummary, tau: float) -> StoredFigures | None:
+    """The figures of a stored group; None if it has no rewards."""
+    if group.mean is None or group.sigma is None:
+        return None
+    return StoredFigures(
+        mean=group.mean,
+        std=group.sigma,
+        triggered=group.with_tau(tau).triggered,
+        size=group.rollouts,
+        correct=group.right,
+        rewards={name: spread.as_values() for name, spread in group.components.items()},
+        has_experiences=bool(group.experiences),
+        re_asked=group.re_asked,
+        repaired=group.repaired,
+        with_logprobs=group.with_logprobs,
+        executed=[True] * group.executed_right + [False] * (group.executed - group.executed_right),
+    )
 
 
 def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:

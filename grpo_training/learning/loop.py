@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
 
@@ -14,9 +14,9 @@ from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
-from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
+from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step, StoredFigures
 from grpo_training.learning.tracking import GroupTracking
-from grpo_training.runs.window import run_in_window
+from grpo_training.runs.window import as_they_come, run_in_window
 
 if TYPE_CHECKING:
     from agents.analyst import Proposal
@@ -26,6 +26,8 @@ RecordT = TypeVar("RecordT")
 P = ParamSpec("P")
 ReturnT = TypeVar("ReturnT")
 
+_RESTORED_AT_ONCE = 256
+"""Groups that are counted before the display has its turn."""
 _PROBABLE = 0.8
 """The probability from which on an experience is said to help."""
 
@@ -35,6 +37,9 @@ class GroupProducer(Protocol[RecordT]):
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RecordT] | Fault:
         """The group of a step, asked for with the given experiences; or the fault that leaves the step open."""
+
+    def stored(self, step: Step) -> StoredFigures | None:
+        """The figures of a group that is stored and complete; None: it has to be produced, or read."""
 
     def keep(self, record: RecordT) -> None:
         """Store the record of a group durably. Called in another thread, one call at a time."""
@@ -79,6 +84,8 @@ class LearningLoop(Generic[RecordT]):
     _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _groups: int = 0
     _with_experiences: int = 0
+    _restored: int = 0
+    """Steps before the first that is worked on."""
 
     async def run(self, steps: Iterable[Step] | AsyncIterator[Step]) -> None:
         """Run all steps.
@@ -91,7 +98,7 @@ class LearningLoop(Generic[RecordT]):
             self.progress.note(notice)
         ticks = asyncio.ensure_future(self._tick())
         try:
-            await run_in_window(steps, self.window, self._work, self._commit)
+            await run_in_window(self._open_steps(steps), self.window, self._work, self._commit)
         finally:
             ticks.cancel()
         if self.open:
@@ -127,7 +134,43 @@ class LearningLoop(Generic[RecordT]):
             await asyncio.sleep(1.0)
             self.progress.tick()
 
-    async def _work(self, k: int, step: Step) -> _StepResult[RecordT]:
+    async def _open_steps(self, steps: Iterable[Step] | AsyncIterator[Step]) -> AsyncIterator[Step]:
+        """The steps from the first one on that earlier starts have left something to do for; the others are counted."""
+        arriving = steps if isinstance(steps, AsyncIterator) else as_they_come(steps)
+        is_restoring = True
+        async for step in arriving:
+            if is_restoring and self._restore(step):
+                self._restored += 1
+                if self._restored % _RESTORED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                continue
+            is_restoring = False
+            yield step
+
+    def _restore(self, step: Step) -> bool:
+        """Count a step from the figures of its group; False if something is left to do for it."""
+        recorded = self.extractor.recorded(step)
+        group = None if recorded is None else self.producer.stored(step)
+        if recorded is None or group is None:
+            return False
+        self._count_members(group, group.size, group.rewards, has_experiences=group.has_experiences)
+        line = GroupLine(
+            problem_id=step.problem.id,
+            mean=group.mean,
+            std=group.std,
+            triggered=group.triggered if self.extractor.learns else None,
+            correct=group.correct,
+            size=group.size,
+            executed=group.executed,
+        )
+        self.progress.restored_one(step.number, line)
+        self._committed.append(recorded.state)
+        saved = LibraryLine(step.problem.id, [_saved(operation) for operation in recorded.applied], [], "")
+        self.progress.ended(step.number, saved, is_new=False)
+        return True
+
+    async def _work(self, number: int, step: Step) -> _StepResult[RecordT]:
+        k = self._restored + number
         state = self._committed[k - self.window] if k >= self.window else self._start
         self.extractor.is_recorded(step)  # refuses a changed problem before anything is paid for
         self.progress.begun(step.number, step.problem.id)
@@ -169,15 +212,26 @@ class LearningLoop(Generic[RecordT]):
         return True
 
     def _count(self, group: ScoredGroup[RecordT]) -> None:
+        members = [rewards.by_name() for rewards in group.rewards]
+        names = dict.fromkeys(name for member in members for name in member)
+        rewards = {name: [member.get(name) for member in members] for name in names}
+        self._count_members(group, len(group.attempts), rewards, has_experiences=bool(group.experience_ids))
+
+    def _count_members(
+        self,
+        group: ScoredGroup[RecordT] | StoredFigures,
+        size: int,
+        rewards: Mapping[str, Sequence[float | None]],
+        *,
+        has_experiences: bool,
+    ) -> None:
         self._groups += 1
-        self._with_experiences += bool(group.experience_ids)
-        self.members += len(group.attempts)
+        self._with_experiences += has_experiences
+        self.members += size
         self.re_asked += group.re_asked
         self.repaired += group.repaired
         self.with_logprobs += group.with_logprobs
-        members = [rewards.by_name() for rewards in group.rewards]
-        names = dict.fromkeys(name for member in members for name in member)
-        for alarm in self._watch.feed({name: [member.get(name) for member in members] for name in names}):
+        for alarm in self._watch.feed(rewards):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
 
     def _show(self, step: Step, group: ScoredGroup[RecordT]) -> None:

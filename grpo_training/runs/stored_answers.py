@@ -9,7 +9,7 @@ from typing import NamedTuple
 from engine.api_manager import GENERATORS
 from engine.errors import MissingInputError
 from engine.records import Fusion, RolloutGroup
-from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+from engine.storage.stored_records import StoredFusions, StoredGroups
 from grpo_training.runs.scored_groups import SCORED, scored_groups
 
 
@@ -23,7 +23,7 @@ class StoredAnswers(NamedTuple):
 
 
 def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredAnswers]:
-    """Everything that is stored, by role, in problem order; of repeated groups the last one.
+    """Everything that is stored, by role, in problem order; of repeated groups the last one. Read one at a time.
 
     Args:
         cache_dir: a cache folder, or a file of ``score_rollouts``, whose groups have the role ``scored``.
@@ -47,12 +47,13 @@ def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredA
         )
     for name, path in files.items():
         if name == "critic":
-            fusions: dict[tuple[str, int], list[Fusion]] = {}
-            for fusion in latest_fusions(read(path, Fusion, missing_ok=True).records).values():
-                fusions.setdefault((fusion.problem_id, fusion.epoch), []).append(fusion)
-            for (problem_id, epoch), ones in fusions.items():
-                yield StoredAnswers(name, problem_id, epoch, tuple(ones))
+            fusions = StoredFusions(path, with_incomplete=True)
+            members: dict[tuple[str, int], list[tuple[str, int, str]]] = {}
+            for member in fusions:
+                members.setdefault(member[:2], []).append(member)
+            for (problem_id, epoch), ones in members.items():
+                found = tuple(fusion for one in ones if (fusion := fusions.get(one)) is not None)
+                yield StoredAnswers(name, problem_id, epoch, found)
         else:
-            groups = latest_by_problem(read(path, RolloutGroup, missing_ok=True).records)
-            for (problem_id, epoch), group in groups.items():
-                yield StoredAnswers(name, problem_id, epoch, (group,))
+            for group in StoredGroups(path, with_incomplete=True).in_order():
+                yield StoredAnswers(name, group.problem_id, group.epoch, (group,))

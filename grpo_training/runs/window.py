@@ -67,7 +67,7 @@ async def run_in_window(
     Raises:
         the first exception of any step, at once, after cancelling the others; and any exception of ``commit``.
     """
-    arriving = steps if isinstance(steps, AsyncIterator) else _arriving(steps)
+    arriving = steps if isinstance(steps, AsyncIterator) else as_they_come(steps)
     running: dict[int, tuple[StepT, asyncio.Task[ResultT]]] = {}
     committed = started = 0
     arrival: asyncio.Task[StepT] | None = None
@@ -118,7 +118,8 @@ async def run_in_window(
         await asyncio.gather(*pending, return_exceptions=True)
 
 
-async def _arriving(steps: Iterable[StepT]) -> AsyncIterator[StepT]:
+async def as_they_come(steps: Iterable[StepT]) -> AsyncIterator[StepT]:
+    """The steps as an asynchronous iterator."""
     for step in steps:
         yield step
 

@@ -6,12 +6,12 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.rollout_store import BrokenLine, in_problem_order, read_each
+from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNotFoundError, StoredPrompts
@@ -63,12 +63,22 @@ def read_groups(settings: GRPOTrainingConfig, *, as_sent: bool = False) -> tuple
     """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored.
 
     Args:
+        settings, as_sent: as of :func:`each_group`.
+    """
+    report = DropReport()
+    return list(each_group(settings, report, as_sent=as_sent)), report
+
+
+def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: bool = False) -> Iterator[TrainingGroup]:
+    """The groups of :func:`read_groups` one after the other; those of a cache are read when it is their turn.
+
+    Args:
         settings: of a training.
+        report: receives what is left out; complete after the last group.
         as_sent: only prompts exactly as they were sent, in the style of their run in place of ``settings.prompts``.
     """
     if settings.dataset_path is None:
         raise InputError("dataset_path is needed: the rollouts to train on, such as runs/NAME/cache")
-    report = DropReport()
     sources = find_sources(settings.dataset_path, report)
     usable = [source for source in sources if source.kind in ("rollouts", "scored")]
     if not usable:
@@ -77,24 +87,38 @@ def read_groups(settings: GRPOTrainingConfig, *, as_sent: bool = False) -> tuple
             why="; ".join([str(report)] * bool(report)),
             fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
         )
-    groups: list[TrainingGroup] = []
     prompts: dict[Path, StoredPrompts] = {}
-    for source in usable:
+    problems: set[str] = set()
+    for group in _each_of(usable, settings, prompts, report, as_sent=as_sent):
+        answered = _to_first_request(group, report) if as_sent else group
+        if answered is None or not _has_signal(answered, settings, report):
+            continue
+        if settings.max_problems is None or group.problem_id in problems or len(problems) < settings.max_problems:
+            problems.add(group.problem_id)
+            yield answered
+    for advice in dict.fromkeys(text for one in prompts.values() for text in one.advice()):
+        report.detail(advice)
+
+
+def _each_of(
+    sources: Sequence[Source],
+    settings: GRPOTrainingConfig,
+    prompts: dict[Path, StoredPrompts],
+    report: DropReport,
+    *,
+    as_sent: bool,
+) -> Iterator[TrainingGroup]:
+    """The groups of files; ``prompts`` receives what renders the prompts of each cache."""
+    for source in sources:
         if source.kind == "scored":
-            groups += read_scored(source.path, source.name, report)
+            yield from read_scored(source.path, source.name, report)
             continue
         cache = source.path.parent
         if cache not in prompts:
             load_tasks_of(cache, given=settings.task)
             style = None if as_sent else settings.prompts
             prompts[cache] = StoredPrompts(style, settings.experiences_dir or libraries_of(cache))
-        groups += _read_cache(source, settings, prompts[cache], report)
-    for advice in dict.fromkeys(text for one in prompts.values() for text in one.advice()):
-        report.detail(advice)
-    if as_sent:
-        groups = [answered for group in groups if (answered := _to_first_request(group, report))]
-    groups = [group for group in groups if _has_signal(group, settings, report)]
-    return first_problems(groups, settings.max_problems), report
+        yield from _read_cache(source, settings, prompts[cache], report)
 
 
 def find_sources(path: Path, report: DropReport) -> list[Source]:
@@ -174,34 +198,19 @@ def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[Tr
     return [group for group in groups if group.problem_id in set(taken)] if most is not None else list(groups)
 
 
-class _Made(NamedTuple):
-    is_complete: bool
-    step: int | None
-    groups: list[TrainingGroup]
-    report: DropReport
-
-
 def _read_cache(
     source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
 ) -> Iterator[TrainingGroup]:
-    """The groups of a file, converted one after the other: the records are larger than what is trained on.
+    """The groups of a file in problem order, one in memory at a time. The order of the file depends on the timing.
 
-    Of several groups of a problem and epoch one is used, as in ``latest_by_problem``, and only its remarks count.
+    Of several groups of a problem and epoch one is used, as in ``latest_by_problem``.
     """
-    broken: list[BrokenLine] = []
-    made: dict[tuple[str, int], _Made] = {}
-    for group in read_each(source.path, RolloutGroup, broken):
-        key = (group.problem_id, group.epoch)
-        if key not in made or group.complete or not made[key].is_complete:
-            own = DropReport()
-            # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
-            parts = group.by_prompt() if group.complete else [group]
-            found = [one for part in parts for one in _training_groups(part, source.name, settings, prompts, own)]
-            made[key] = _Made(group.complete, group.step, found, own)
-    report_broken(report, [str(line) for line in broken])
-    for one in in_problem_order(made.values(), lambda one: one.step):  # the file's order depends on the timing
-        report.add(one.report)
-        yield from one.groups
+    stored = StoredGroups(source.path, with_incomplete=True)
+    for group in stored.in_order():
+        # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
+        for part in group.by_prompt() if group.complete else [group]:
+            yield from _training_groups(part, source.name, settings, prompts, report)
+    report_broken(report, [str(line) for line in stored.broken])
 
 
 def _training_groups(

@@ -97,6 +97,7 @@ class ChatTokens:
             )
         self._prompts: dict[tuple[Message, ...], tuple[int, ...]] = {}
         self._vocabulary = len(tokenizer)
+        self._ids: dict[int, int] = {}
         self._special = frozenset(tokenizer.all_special_ids)
         self.end_of_turn = self._find_end_of_turn()
         opening = self._render((("user", _MARKER),), add_generation_prompt=True)
@@ -128,6 +129,10 @@ class ChatTokens:
         if not all(0 <= one < self._vocabulary for one in ids):
             return False
         return _IGNORED.sub("", self._tokenizer.decode(ids, skip_special_tokens=True)) == _IGNORED.sub("", text)
+
+    def shared(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """The ids as objects that all samples share, so that an id takes 8 bytes in place of 40."""
+        return tuple(self._ids.setdefault(one, one) for one in ids)
 
     def is_ended(self, ids: Sequence[int]) -> bool:
         """Whether ids end with a token that ends a turn."""
@@ -215,7 +220,7 @@ def _sample(
         if not ids:  # cut off within the tag that opens its reasoning
             report.drop(EMPTY)
             return None
-    ids = ids or ()
+    ids = chat.shared(ids or ())
     old = old if old is not None and len(old) == len(ids) else None
     if not response.truncated and not chat.is_ended(ids):  # the server does not return its stop token
         ids = (*ids, chat.end_of_turn)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-import msgspec
-
 from engine.errors import InputError
 from engine.records import Record
 from engine.storage.append_log import writer_of
-from engine.storage.lines import Line, LineReader
+from engine.storage.index_file import Unreadable
+from engine.storage.indexed_log import IndexedLog
+from engine.storage.lines import Line
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
+from engine.storage.summaries import Summary
 
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
@@ -26,41 +26,17 @@ class NotFoundError(InputError):
     """A page of a run, a group or a library that does not exist."""
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What an index knows of a record.
-
-    Args:
-        line: number of its line in the file, from 1.
-        start, end: where the line is in the file, in bytes.
-        problem_id, epoch: of its problem.
-        step: its place in the run, from 0; None in files of earlier versions and of other programs.
-        complete: whether it has all its rewards.
-    """
-
-    line: int
-    start: int
-    end: int
-    problem_id: str
-    epoch: int
-    complete: bool
-    step: int | None = None
-
-    @property
-    def key(self) -> Hashable:
-        """A later complete record with the same key replaces this one."""
-        return self.problem_id, self.epoch
-
-
 SummaryT = TypeVar("SummaryT", bound=Summary)
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-class FileIndex(ABC, Generic[SummaryT, RecordT]):
+class FileIndex(Generic[SummaryT, RecordT]):
     """The records of one file. Reads only what was appended since the last call. May be used from several threads.
 
     Args:
         path: a file of records, also one that is being written.
         model: the record.
+        lines: the lines of the file as summaries.
         clock: monotonic time in seconds.
         now: the time of files, in seconds.
     """
@@ -69,13 +45,14 @@ class FileIndex(ABC, Generic[SummaryT, RecordT]):
         self,
         path: Path,
         model: type[RecordT],
+        lines: IndexedLog[SummaryT],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
         self.broken: list[BrokenLine] = []
         self._model, self._clock, self._now = model, clock, now
-        self._reader = LineReader(path)
+        self._reader = lines
         self._summaries: list[SummaryT] = []
         self._latest: dict[Hashable, SummaryT] = {}
         self._by_line: dict[int, SummaryT] = {}
@@ -92,11 +69,9 @@ class FileIndex(ABC, Generic[SummaryT, RecordT]):
         with self._guard:
             if self._reader.replaced():
                 self._clear()
-            start = self._reader.offset
             for line in self._reader.read(to_the_end=self._is_settled()):
                 self._version += 1
-                self._add(line, start, self._reader.offset)
-                start = self._reader.offset
+                self._add(line)
                 if deadline is not None and self._clock() > deadline:
                     break
 
@@ -171,15 +146,9 @@ class FileIndex(ABC, Generic[SummaryT, RecordT]):
             return False
         return self._now() - changed > _SETTLED_S and writer_of(self.path) is None
 
-    @abstractmethod
-    def _summarise(self, line: Line, start: int, end: int) -> SummaryT:
-        """The summary of a line; UnreadableLineError if it is no record."""
-
-    def _add(self, line: Line, start: int, end: int) -> None:
-        try:
-            summary = self._summarise(line, start, end)
-        except UnreadableLineError as error:
-            self.broken.append(BrokenLine(self.path, line.number, str(error)))
+    def _add(self, summary: SummaryT | Unreadable) -> None:
+        if isinstance(summary, Unreadable):
+            self.broken.append(BrokenLine(self.path, summary.line, summary.reason))
             return
         self._summaries.append(summary)
         self._by_line[summary.line] = summary

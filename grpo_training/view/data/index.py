@@ -7,11 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from engine.records import RolloutGroup
 from engine.statistics.groups import ComponentSummary, DeadRewardWatch
-from engine.storage.lines import Line
+from engine.storage.index_file import Unreadable
+from engine.storage.indexed_log import IndexedLog
+from engine.storage.summaries import GroupSummary, summarise_group
 from grpo_training.view.data.file_index import FileIndex
-from grpo_training.view.data.rows import GroupSummary, summarise
 
 ValueT = TypeVar("ValueT")
 
@@ -32,7 +35,7 @@ class RolloutIndex(FileIndex[GroupSummary, RolloutGroup]):
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(path, RolloutGroup, clock, now)
+        super().__init__(path, RolloutGroup, IndexedLog(path, GroupSummary, summarise_group), clock, now)
         self._tau = tau
         self._texts: dict[str, str] = {}
         self._watch, self._watched = DeadRewardWatch(), 0
@@ -51,13 +54,18 @@ class RolloutIndex(FileIndex[GroupSummary, RolloutGroup]):
         """The reward components that do not vary now, or did not for a while."""
         with self._guard:
             for group in self._summaries[self._watched :]:
-                if group.complete:
+                if group.is_scored:
                     self._watch.feed({name: one.as_values() for name, one in group.components.items()})
             self._watched = len(self._summaries)
             return [summary for summary in self._watch.summary() if summary.alarms]
 
-    def _summarise(self, line: Line, start: int, end: int) -> GroupSummary:
-        return summarise(line, start, end, self._tau, self._texts)
+    def _add(self, summary: GroupSummary | Unreadable) -> None:
+        if isinstance(summary, GroupSummary):  # equal texts are kept once
+            for name in ("problem_text", "generator_id", "task", "library_version", "model"):
+                text = getattr(summary, name)
+                msgspec.structs.force_setattr(summary, name, self._texts.setdefault(text, text))
+            summary = summary.with_tau(self._tau)
+        super()._add(summary)
 
     def _clear(self) -> None:
         super()._clear()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from engine.storage.summaries import Usage
 from grpo_training.view.data.file_stamp import file_stamp
 from grpo_training.view.data.journal import opened
-from grpo_training.view.data.rows import Usage
 
 _ROWS = 1000
 """Rows of one statement, after which the time is looked at."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
-from grpo_training.view.data.fusions import FusionSummary
-from grpo_training.view.data.rows import GroupSummary
+from engine.storage.summaries import FusionSummary, GroupSummary
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.web.page import Page, Request, runs_of
 

@@ -8,9 +8,9 @@ from itertools import combinations
 from typing import Any, Literal
 
 from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
+from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.moving import moving_mean, positions, window_for
-from grpo_training.view.data.rows import GroupSummary
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages import compare_trainings
 from grpo_training.view.pages.overview import bounded_mean
@@ -171,7 +171,7 @@ def _groups(store: Store, run: Run, request: Request) -> list[GroupSummary]:
         return []
     index = store.index(run)
     index.update(request.budget_s)
-    return [group for group in index.current() if group.complete]
+    return [group for group in index.current() if group.is_scored]
 
 
 def _component(name: str) -> Measure:

@@ -11,9 +11,10 @@ from engine.mathematics.solver import Solver, solve_in_worker
 from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, measured_total
 from engine.storage.rollout_store import UnreadableLineError
+from engine.storage.summaries import FusionSummary
 from engine.task import Task
 from grpo_training.view.data.file_index import lines_beside
-from grpo_training.view.data.fusions import FusionSummary, fusion_figures
+from grpo_training.view.data.fusions import fusion_figures
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of

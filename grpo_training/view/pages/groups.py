@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.reading.control_characters import as_one_line
-from grpo_training.view.data.rows import GroupSummary
+from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Request, runs_of

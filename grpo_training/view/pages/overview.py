@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
+from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.journal import NAME as JOURNAL
 from grpo_training.view.data.journal import moments_between
 from grpo_training.view.data.moving import moving_mean, positions, window_for
-from grpo_training.view.data.rows import GroupSummary
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.taught import library_table
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request, runs_of
@@ -82,7 +82,7 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
     for group in groups:
         outcomes.update(group.outcomes)
         faults.update(group.faults)
-    complete = [group for group in groups if group.complete]
+    complete = [group for group in groups if group.is_scored]
     costs = [group.cost_usd for group in groups if group.cost_usd is not None]
     names = dict.fromkeys(name for group in groups for name in group.components)
     sigmas = [group.sigma for group in complete if group.sigma is not None]
@@ -121,7 +121,7 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
         "reward": (unit, [curve("", lambda one: one.mean, share=True)]),
         "components": (unit, [curve(name, _mean_of(name), share=True) for name in names]),
         "sigma": ({"format": "decimal", "min": 0}, [curve("", lambda one: one.sigma)]),
-        "teaching": (share, [curve("", lambda one: float(one.triggered) if one.complete else None, share=True)]),
+        "teaching": (share, [curve("", lambda one: float(one.triggered) if one.is_scored else None, share=True)]),
         "tokens": (
             {"format": "count", "min": 0},
             [curve("", lambda one: one.completion_tokens / one.rollouts if one.completion_tokens else None)],

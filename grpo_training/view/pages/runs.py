@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from grpo_training.view.data.fusions import FusionSummary, fusion_figures
+from engine.storage.summaries import FusionSummary
+from grpo_training.view.data.fusions import fusion_figures
 from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import LANDING, Run, Store
 from grpo_training.view.pages.compare import pairs

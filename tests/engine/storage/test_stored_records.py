@@ -130,3 +130,31 @@ def test_a_file_that_is_replaced_is_read_from_its_start_and_is_not_taken_for_the
     path.unlink()
     with pytest.raises(InputError, match="was replaced"):
         groups["a", 0]
+
+
+def test_with_incomplete_ones_the_records_are_the_latest_of_each_problem(tmp_path, recorded):
+    path = tmp_path / "g.jsonl"
+    store = RolloutStore(path)
+    failed = group("b", outcome=Outcome.INFRA_FAULT)
+    for one in (group("a"), failed, group("a", "2"), group("a", outcome=Outcome.INFRA_FAULT), failed):
+        store.append(one)
+    groups = StoredGroups(path, with_incomplete=True)
+    assert list(groups.in_order()) == list(latest_by_problem(read(path, RolloutGroup).records).values())
+
+
+def test_a_record_with_a_fault_that_its_summary_does_not_show_counts_as_not_there(tmp_path):
+    path = tmp_path / "g.jsonl"
+    RolloutStore(path).append(group("a"))
+    path.write_text(path.read_text().replace('"reward_detail":{}', '"reward_detail":3'))
+    groups = StoredGroups(path)
+    assert groups.get(("a", 0)) is None
+    assert ("a", 0) not in groups
+    assert [one.number for one in groups.broken] == [1]
+
+
+def test_an_absurd_step_breaks_nothing(tmp_path, recorded):
+    path = tmp_path / "f.jsonl"
+    first = json.loads(recorded["critic_results"].read_text().splitlines()[0])
+    lines = [{**first, "step": step, "problem_id": f"p{step}"} for step in (10**30, 1, -(10**30))]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert [key[0] for key in StoredFusions(path)] == [f"p{step}" for step in (-(10**30), 1, 10**30)]

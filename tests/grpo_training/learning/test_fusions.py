@@ -9,11 +9,12 @@ import pytest
 from agents.chat import Answer
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
 from engine.reward_evaluator import RewardEvaluator
+from engine.storage.index_file import Entry
+from engine.storage.summaries import fusion_summary
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions
 from grpo_training.learning.groups.records import rollout_from
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.view.data.fusions import summarise_fusion
 from grpo_training.view.pages.fusions import fusion_page
 from tests.support.scripted_client import ScriptedClient
 
@@ -108,7 +109,7 @@ async def test_the_list_of_fusions_and_the_page_of_one_agree():
     assert [one.total for one in page.inputs] == [pytest.approx(total) for total in (0.875, 0.15, 0.9375)]
     lead = ((page.own - page.baseline.best) + (page.own - page.baseline.majority)) / 2
     assert lead == pytest.approx((0 + 0.9375 - (0.875 + 0.9375) / 2) / 2)
-    assert summarise_fusion(fusion, 1, 0, 1).added == pytest.approx(lead / 2)
+    assert fusion_summary(fusion, Entry(line=1, start=0, end=1)).added == pytest.approx(lead / 2)
 
 
 async def test_rollouts_of_a_file_without_rewards_are_scored_when_they_are_fused():

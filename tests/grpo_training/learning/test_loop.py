@@ -14,7 +14,7 @@ from engine.experience.state import EMPTY
 from engine.records import Experience, Fault, Problem, Rewards
 from engine.statistics.groups import group_stats
 from grpo_training.cli.progress import Progress
-from grpo_training.learning.extractor import ScoredGroup, Step
+from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
 from grpo_training.learning.loop import LearningLoop
 
 STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
@@ -38,6 +38,9 @@ class OneExperiencePerStep:
     def why_not_asked(self, step, group, state):
         return ""
 
+    def recorded(self, step):
+        return None
+
     async def propose(self, step, group, state):
         return None
 
@@ -53,6 +56,9 @@ class SlowProducer:
     def __init__(self, seed, fails=()):
         self._rng, self._fails = random.Random(seed), fails
         self.shown, self.kept = {}, []
+
+    def stored(self, step):
+        return None
 
     async def produce(self, step, state):
         self.shown[step.number] = [one.id for one in state.experiences]
@@ -109,3 +115,35 @@ async def test_a_slow_first_group_keeps_no_other_one_from_being_stored_and_count
     may_end.set()
     await run
     assert loop.extractor.ids == [f"G1-{number}" for number in range(len(STEPS))]
+
+
+async def test_steps_with_nothing_left_to_do_are_counted_without_reading_their_groups():
+    """From the first step on; a stored group after one that has to be made takes part in the window."""
+
+    class Stored(SlowProducer):
+        def stored(self, step):
+            return FIGURES
+
+    producer = Stored(1)
+    loop = loop_of(producer, 4)
+    record = loop.extractor.record
+    loop.extractor.recorded = lambda step: None if step.number == 5 else record(step, None, None)
+    await loop.run(STEPS)
+    assert producer.shown == {k: [f"G1-{n}" for n in range(max(0, k - 3))] for k in range(5, len(STEPS))}
+    assert (loop.members, loop.repaired) == (5 * FIGURES.size, 5 * FIGURES.repaired)
+    assert loop.progress.totals["correct"] == 5 * FIGURES.correct
+
+
+FIGURES = StoredFigures(
+    mean=0.5,
+    std=0.5,
+    triggered=True,
+    size=4,
+    correct=2,
+    rewards={"r_ans": [0.0, 1.0, 1.0, 1.0]},
+    has_experiences=False,
+    re_asked=0,
+    repaired=1,
+    with_logprobs=0,
+    executed=[True, False],
+)

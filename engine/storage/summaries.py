@@ -1,0 +1,389 @@
+"""Summaries of the lines of a rollouts file and of a fusions file, as the index of a log keeps them.
+
+Groups are decoded with msgspec into types that have only the fields of the summary: scaffolds, replies and log-probs
+are skipped. A line that this refuses is decoded as every other reader of the project does, which takes more formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from engine.records import FORMAT, AnswerSource, Completion, Fusion, GroupStats, Outcome, RolloutGroup
+from engine.statistics.groups import group_stats
+from engine.storage.index_file import Entry
+from engine.storage.lines import Line, encode_line
+from engine.storage.rollout_store import UnreadableLineError, decode_line
+
+_Number = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
+_Count = Annotated[int, msgspec.Meta(gt=-(10**12), lt=10**12)]
+"""No reward, number of tokens, cost or time is larger; sums and squares of such numbers are still floats."""
+
+
+_NONE = msgspec.Raw(b"null")
+_EMPTY = frozenset((b"null", b"[]"))
+
+
+class Usage(msgspec.Struct):
+    """Tokens and price of a reply, as they are stored."""
+
+    prompt_tokens: _Count | None = 0
+    completion_tokens: _Count | None = 0
+    cost_usd: _Number | None = None
+
+
+class _Completion(msgspec.Struct):
+    usage: Usage | None = None
+    latency_s: _Number | None = 0.0
+    model: str | None = ""
+    token_ids: msgspec.Raw = _NONE
+    logprobs: msgspec.Raw = _NONE
+
+
+class _Fault(msgspec.Struct):
+    kind: str
+
+
+class _Rollout(msgspec.Struct):
+    is_correct: bool | None = None
+    r_ans: _Number | None = None
+    r_logic: _Number | None = None
+    r_graph: _Number | None = None
+    r_total: _Number | None = None
+    components: dict[str, _Number | None] | None = None
+    outcome: Outcome | None = None
+    fault: _Fault | None = None
+    completion: _Completion | None = None
+    experience_ids: list[str] | None = None
+    repairs: list[str] | None = None
+    answer_source: AnswerSource | None = None
+
+
+class _Stats(msgspec.Struct):
+    mean: _Number
+    std: _Number
+    triggered: bool
+
+
+class _Policy(msgspec.Struct):
+    model: str | None = ""
+    library_version: str | None = ""
+
+
+class _Group(msgspec.Struct):
+    problem_id: str
+    rollouts: list[_Rollout]
+    problem_text: str | None = ""
+    ground_truth: str | None = ""
+    timestamp: str | None = ""
+    generator_id: str | None = ""
+    task: str | None = ""
+    epoch: _Count | None = 0
+    step: _Count | None = None
+    format: int | None = 0
+    policy: _Policy | None = None
+    stats: _Stats | None = None
+
+
+_FAST = msgspec.json.Decoder(_Group)
+
+MAX_TEXT = 2000
+"""Characters of a problem that a summary keeps, for the search."""
+_MAX_NAME = 80
+_MAX_COMPONENTS = 40
+
+
+class Summary(Entry, frozen=True, kw_only=True, array_like=True):
+    """What is known of a record without reading it.
+
+    Args:
+        problem_id, epoch: of its problem.
+        step: its place in the run, from 0; None in files of earlier versions and of other programs.
+        complete: whether it has all its rewards.
+    """
+
+    problem_id: str
+    epoch: int
+    complete: bool
+    step: int | None = None
+
+    @property
+    def key(self) -> Any:
+        """A later complete record with the same key replaces this one."""
+        return self.problem_id, self.epoch
+
+
+class Spread(msgspec.Struct, frozen=True, array_like=True):
+    """One component in one group: mean, lowest and highest value, and the number of rollouts it was measured in."""
+
+    mean: float
+    low: float
+    high: float
+    measured: int
+
+    def as_values(self) -> list[float]:
+        """As many values as there were, with the same lowest and highest one."""
+        return [self.low] + [self.high] * (self.measured - 1)
+
+
+class GroupSummary(Summary, frozen=True, kw_only=True, array_like=True, tag="group"):
+    """What a start, a table and the charts need of a group.
+
+    Args:
+        problem_text: cut.
+        problem: hash of the text and the truth of the problem, see :func:`problem_hash`.
+        right: number of correct rollouts; ``checked`` have a verdict.
+        mean, sigma: of ``r_total``; None for a group that is incomplete or without rewards.
+        is_triggered: whether sigma > tau; None in files without statistics.
+        outcomes, faults: their numbers, by name.
+        components: reward components by name, without ``r_total``.
+        latency_s: the longest of its completions.
+        experiences: the number of experiences in the prompt.
+        repaired, re_asked, with_logprobs: number of rollouts whose reply was repaired, that were asked for twice, that
+            have token ids and log-probs.
+        executed, executed_right: number of rollouts whose answer a program gave, and of correct ones among them.
+    """
+
+    problem_text: str
+    problem: bytes
+    generator_id: str
+    task: str
+    timestamp: str
+    rollouts: int
+    right: int
+    checked: int
+    mean: float | None
+    sigma: float | None
+    is_triggered: bool | None
+    outcomes: dict[str, int]
+    faults: dict[str, int]
+    components: dict[str, Spread]
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    latency_s: float
+    experiences: int
+    library_version: str
+    model: str
+    repaired: int
+    re_asked: int
+    with_logprobs: int
+    executed: int
+    executed_right: int
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether it has statistics."""
+        return self.mean is not None
+
+    @property
+    def triggered(self) -> bool:
+        """Whether sigma > tau as far as it is known."""
+        return bool(self.is_triggered)
+
+    def with_tau(self, tau: float) -> GroupSummary:
+        """With ``is_triggered`` by this tau where no statistics are stored."""
+        if self.is_triggered is not None or self.mean is None or self.sigma is None:
+            return self
+        stats = group_stats([self.mean - self.sigma, self.mean + self.sigma], tau)
+        return msgspec.structs.replace(self, is_triggered=stats.triggered)
+
+
+def summarise_group(line: Line, place: Entry) -> GroupSummary:
+    """The summary of a line of a rollouts file.
+
+    Args:
+        line: the line.
+        place: where it is.
+
+    Raises:
+        UnreadableLineError: the line is not a group; the message is the reason.
+    """
+    group = _fast(line)
+    if group is None:
+        try:
+            group = _FAST.decode(encode_line(decode_line(line, RolloutGroup)))
+        except msgspec.ValidationError as error:
+            raise UnreadableLineError(
+                f"a reward, a number of tokens, a cost or a time is out of range: {error}"
+            ) from None
+    return _summary(group, place)
+
+
+def problem_hash(text: str, ground_truth: str) -> bytes:
+    """By which the problem of a group is recognised."""
+    return hashlib.blake2b(f"{len(text)} {text}{ground_truth}".encode(errors="replace"), digest_size=8).digest()
+
+
+def _fast(line: Line) -> _Group | None:
+    """The group, or None if the line has to be read the slow way."""
+    if line.fault or not _is_utf8(line.text):  # msgspec does not look into strings that it skips
+        return None
+    try:
+        group = _FAST.decode(line.text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return group if group.problem_id and group.rollouts and (group.format or 0) <= FORMAT else None
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _summary(group: _Group, place: Entry) -> GroupSummary:
+    outcomes: dict[str, int] = {}
+    faults: dict[str, int] = {}
+    for rollout in group.rollouts:
+        name = (rollout.outcome or Outcome.OK).value
+        outcomes[name] = outcomes.get(name, 0) + 1
+        if rollout.fault is not None:
+            kind = rollout.fault.kind[:_MAX_NAME]
+            faults[kind] = faults.get(kind, 0) + 1
+    stats = _statistics(group)
+    complete = all((rollout.outcome or Outcome.OK).carries_reward for rollout in group.rollouts)
+    executed = [rollout.is_correct is True for rollout in group.rollouts if rollout.answer_source == "executed"]
+    completions = [rollout.completion for rollout in group.rollouts if rollout.completion is not None]
+    usages = [completion.usage for completion in completions if completion.usage is not None]
+    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    policy = group.policy or _Policy()
+    return GroupSummary(
+        line=place.line,
+        start=place.start,
+        end=place.end,
+        digest=place.digest,
+        problem_id=group.problem_id,
+        problem_text=(group.problem_text or "")[:MAX_TEXT],
+        problem=problem_hash(group.problem_text or "", group.ground_truth or ""),
+        generator_id=(group.generator_id or "")[:MAX_TEXT],
+        task=(group.task or "")[:MAX_TEXT],
+        epoch=group.epoch or 0,
+        step=group.step,
+        timestamp=(group.timestamp or "")[:_MAX_NAME],
+        rollouts=len(group.rollouts),
+        right=sum(rollout.is_correct is True for rollout in group.rollouts),
+        checked=sum(rollout.is_correct is not None for rollout in group.rollouts),
+        complete=complete,
+        mean=None if stats is None else stats.mean,
+        sigma=None if stats is None else stats.std,
+        is_triggered=None if group.stats is None else group.stats.triggered,
+        outcomes=outcomes,
+        faults=faults,
+        components=_components(group.rollouts),
+        prompt_tokens=sum(usage.prompt_tokens or 0 for usage in usages),
+        completion_tokens=sum(usage.completion_tokens or 0 for usage in usages),
+        cost_usd=sum(costs) if costs else None,
+        latency_s=max((completion.latency_s or 0.0 for completion in completions), default=0.0),
+        experiences=max(len(rollout.experience_ids or ()) for rollout in group.rollouts),
+        library_version=(policy.library_version or "")[:MAX_TEXT],
+        model=(policy.model or next((one.model for one in completions if one.model), ""))[:MAX_TEXT],
+        repaired=sum(bool(rollout.repairs) for rollout in group.rollouts),
+        re_asked=sum("re_asked" in (rollout.repairs or ()) for rollout in group.rollouts),
+        with_logprobs=sum(
+            bytes(one.token_ids) not in _EMPTY and bytes(one.logprobs) not in _EMPTY for one in completions
+        ),
+        executed=len(executed),
+        executed_right=sum(executed),
+    )
+
+
+def _statistics(group: _Group) -> _Stats | GroupStats | None:
+    """Mean and sigma; None for an incomplete group."""
+    if group.stats is not None:
+        return group.stats
+    rewards = [rollout.r_total for rollout in group.rollouts if rollout.r_total is not None]
+    if len(rewards) < len(group.rollouts) or not all(
+        (rollout.outcome or Outcome.OK).carries_reward for rollout in group.rollouts
+    ):
+        return None
+    return group_stats(rewards, 0.0)
+
+
+def _components(rollouts: Sequence[_Rollout]) -> dict[str, Spread]:
+    values: dict[str, list[float | None]] = {
+        "r_ans": [rollout.r_ans for rollout in rollouts],
+        "r_logic": [rollout.r_logic for rollout in rollouts],
+        "r_graph": [rollout.r_graph for rollout in rollouts],
+    }
+    for rollout in rollouts:
+        for long_name, value in (rollout.components or {}).items():
+            name = long_name[:_MAX_NAME]
+            if name in values or len(values) < _MAX_COMPONENTS:
+                values.setdefault(name, []).append(value)
+    return {name: spread for name, found in values.items() if (spread := _spread(found)) is not None}
+
+
+def _spread(values: Sequence[float | None]) -> Spread | None:
+    measured = [value for value in values if value is not None]
+    if not measured:
+        return None
+    return Spread(sum(measured) / len(measured), min(measured), max(measured), len(measured))
+
+
+class FusionSummary(Summary, frozen=True, kw_only=True, array_like=True, tag="fusion"):
+    """What the list of fusions needs of one.
+
+    Args:
+        prompt_tokens, completion_tokens, cost_usd, latency_s: of its completion; None for the price without prices.
+        added: ``r_fusion`` - 0.5, half the mean lead over the best input and over the majority; None if not measured.
+    """
+
+    problem: str
+    generator: str
+    is_correct: bool | None
+    answer: str
+    total: float | None
+    added: float | None
+    merged: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    latency_s: float = 0.0
+
+    @property
+    def key(self) -> Any:
+        """A fusion is found by its generator too."""
+        return self.problem_id, self.epoch, self.generator
+
+
+def summarise_fusion(line: Line, place: Entry) -> FusionSummary:
+    """The summary of a line of a fusions file.
+
+    Raises:
+        UnreadableLineError: the line is not a fusion; the message is the reason.
+    """
+    return fusion_summary(decode_line(line, Fusion), place)
+
+
+def fusion_summary(fusion: Fusion, place: Entry) -> FusionSummary:
+    """The summary of a fusion."""
+    added, completion = fusion.rewards.r_fusion, fusion.completion or Completion(text="")
+    return FusionSummary(
+        line=place.line,
+        start=place.start,
+        end=place.end,
+        digest=place.digest,
+        problem_id=fusion.problem_id,
+        problem=fusion.problem_text[:200],
+        epoch=fusion.epoch,
+        step=fusion.step,
+        generator=fusion.generator_id,
+        is_correct=fusion.is_correct,
+        answer=(fusion.final_answer or "")[:120],
+        total=fusion.rewards.r_total,
+        added=None if added is None else added - 0.5,
+        merged=fusion.merged or "",
+        prompt_tokens=completion.usage.prompt_tokens,
+        completion_tokens=completion.usage.completion_tokens,
+        cost_usd=completion.usage.cost_usd,
+        latency_s=completion.latency_s,
+        complete=fusion.outcome.carries_reward,
+    )

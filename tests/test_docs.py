@@ -105,7 +105,7 @@ def test_pages_named_in_the_source_exist():
 
 def texts_of_the_source():
     """The plain texts of the source without docstrings, and patterns of its f-strings, whose values match any text."""
-    plain, patterns = [], []
+    plain, patterns = [], set()
     for path in (path for package in ("engine", "agents", "grpo_training") for path in (ROOT / package).rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -115,8 +115,8 @@ def texts_of_the_source():
             elif isinstance(node, ast.JoinedStr):
                 fixed = [part.value if isinstance(part, ast.Constant) else "" for part in node.values]
                 if " " in "".join(fixed) and len(re.findall("[A-Za-z]", "".join(fixed))) >= 7:
-                    patterns.append("".join(re.escape(part) or ".+" for part in fixed))
-    return plain, patterns
+                    patterns.add("".join(re.escape(part) or ".+" for part in fixed))
+    return plain, [re.compile(pattern) for pattern in patterns]
 
 
 def test_every_message_of_troubleshooting_is_in_the_source():
@@ -128,7 +128,7 @@ def test_every_message_of_troubleshooting_is_in_the_source():
     assert [
         message
         for message in messages
-        if not any(message in text for text in plain) and not any(re.fullmatch(one, message) for one in patterns)
+        if not any(message in text for text in plain) and not any(one.fullmatch(message) for one in patterns)
     ] == []
 
 

@@ -1,6 +1,7 @@
 """What keeps the packages apart: tasks are known by name in the registry only."""
 
 import ast
+import functools
 
 from engine.tasks.registry import known_tasks
 from tests.conftest import ROOT
@@ -15,7 +16,12 @@ SHARED = {"engine.tasks.registry", "engine.tasks.rows", "engine.tasks.scaffold_t
 """Modules of ``engine.tasks`` that belong to no task."""
 
 
+@functools.cache
 def sources():
+    return list(_sources())
+
+
+def _sources():
     for package in ("agents", "engine", "grpo_training", "prompts"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = path.relative_to(ROOT).as_posix()

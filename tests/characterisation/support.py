@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.support.forked_command import ForkedCommand
+from tests.support.forked_command import LEARNING, TRAINING, ForkedCommand
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 INPUTS = Path(__file__).resolve().parent / "inputs"
@@ -193,9 +193,9 @@ class Workspace:
         places = ["--api-config", "keys/api_config.json", "--cache-dir", "cache", "--experiences-dir", "experiences"]
         if command in [role.replace("_", "") for role in ROLES]:
             places += ["--learn", "add", "--window", "8"]
-        return ForkedCommand(
-            f"grpo_training.{command}", [*(places if shared else ()), *flags], self.folder, **variables
-        )
+        server = TRAINING if command == "train" else LEARNING
+        arguments = [*(places if shared else ()), *flags]
+        return ForkedCommand(f"grpo_training.{command}", arguments, self.folder, server=server, **variables)
 
     def run(self, *commands: list, expected: int = 0, shared: bool = True, **variables: str) -> list[str]:
         """Run commands side by side, each ``[name, *flags]``; what they printed."""

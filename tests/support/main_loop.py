@@ -164,8 +164,8 @@ class World:
         )
 
     def fork(self, command, *more):
-        """Start a command, or a script that takes its arguments, from a process that has loaded its modules."""
-        program = command if str(command).endswith(".py") else f"grpo_training.{command}"
+        """Start a command, or the text of a script that takes its arguments, from a process with its modules."""
+        program = command if "\n" in command else f"grpo_training.{command}"
         return ForkedCommand(program, self.arguments(*more))
 
 

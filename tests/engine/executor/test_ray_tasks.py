@@ -32,7 +32,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 _TIME = re.compile(r'"ms":[0-9.]+')
 """How long a game ran."""
-HERE, THERE = ("--workers", "2"), ("--executor", "ray")
+HERE = ("--workers", "1")
+THERE = ("--executor", "ray", *HERE)
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def scored_on_ray(cluster, tmp_path, capfd):
         wait_for(lambda: not worker_processes(cluster))  # those of earlier work
         log = tmp_path / "there_work.jsonl"
         with ThreadPoolExecutor(1) as threads:
-            flags = ["--task", task, *files, "--out", str(there), *THERE, "--workers", "1", *more]
+            flags = ["--task", task, *files, "--out", str(there), *THERE, *more]
             run = threads.submit(score_rollouts, flags)
             wait_for(lambda: run.done() or (log.exists() and log.stat().st_size))
             [worker] = worker_processes(cluster)

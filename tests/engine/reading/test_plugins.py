@@ -1,4 +1,5 @@
 import importlib
+import json
 import os
 import shutil
 import subprocess
@@ -24,11 +25,17 @@ def test_the_digest_of_a_package_is_of_its_modules_and_not_of_packages_of_node(t
 
 
 DIGESTS = """
+import json, os, sys
 from engine.task import Task
 from engine.tasks.registry import known_tasks
-for task in known_tasks():
-    print(task.name, Task.verifier(task)["source"])
+tasks = list(known_tasks())
+for _ in sys.stdin:
+    if os.fork() == 0:
+        print(json.dumps({task.name: Task.verifier(task)["source"] for task in tasks}), flush=True)
+        os._exit(0)
+    os.wait()
 """
+"""Prints the digests for each line that it reads, each time in a process that has computed none before."""
 
 
 def test_the_digest_of_a_task_covers_what_its_verdicts_depend_on(tmp_path):
@@ -38,23 +45,27 @@ def test_the_digest_of_a_task_covers_what_its_verdicts_depend_on(tmp_path):
             ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("node_modules", "__pycache__")
         )
 
-    def digests():
-        done = subprocess.run(
-            [sys.executable, "-c", DIGESTS], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return dict(line.split() for line in done.stdout.splitlines())
+    changed = {}
+    with subprocess.Popen(
+        [sys.executable, "-c", DIGESTS], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
 
-    before, changed = digests(), {}
-    for module in (
-        *("llm/retry.py", "llm/client.py", "task.py", "tasks/scaffold_task.py", "answers/comparison.py"),
-        *("tasks/traffic/rows.py", "tasks/phaser/node/src/infer.js", "sandbox/levels.py"),
-    ):
-        path = tmp_path / "engine" / module
-        source = path.read_bytes()
-        path.write_bytes(source + b"\n// \n" if path.suffix == ".js" else source + b"\n# a comment\n")
-        changed[module] = {name for name, digest in digests().items() if digest != before[name]}
-        path.write_bytes(source)
+        def digests():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        before = digests()
+        for module in (
+            *("llm/retry.py", "llm/client.py", "task.py", "tasks/scaffold_task.py", "answers/comparison.py"),
+            *("tasks/traffic/rows.py", "tasks/phaser/node/src/infer.js", "sandbox/levels.py"),
+        ):
+            path = tmp_path / "engine" / module
+            source = path.read_bytes()
+            path.write_bytes(source + b"\n// \n" if path.suffix == ".js" else source + b"\n# a comment\n")
+            changed[module] = {name for name, digest in digests().items() if digest != before[name]}
+            path.write_bytes(source)
     assert changed == {
         "llm/retry.py": set(),
         "llm/client.py": set(),

@@ -94,13 +94,13 @@ def test_time_in_which_the_process_is_stopped_does_not_count():
     code = (
         "from engine.sandbox.worker import WorkerPool; pool = WorkerPool(size=1, packages=('tests.support.',)); "
         "pool.run('tests.support.worker_jobs:echo', 0); print('ready', flush=True); "
-        "print(pool.run('tests.support.worker_jobs:nap', 1.0, wall_s=2.0).value)"
+        "print(pool.run('tests.support.worker_jobs:nap', 0.5, wall_s=1.5).value)"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
-        time.sleep(0.5)
+        time.sleep(0.2)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(4)
+        time.sleep(2)
         process.send_signal(signal.SIGCONT)
         assert process.stdout.read() == "awake\n"
 

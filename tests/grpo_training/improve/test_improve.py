@@ -14,6 +14,7 @@ from grpo_training.runs import named
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.forked_command import start_forked
 from tests.support.planted_answers import FAMILIES, KINDS, PlantedServer
 
 
@@ -172,7 +173,8 @@ def test_curl_sends_the_messages_that_were_written(folder):
     assert app["seen"][0].body["messages"] == messages
 
 
-def test_three_generators_and_the_critic_learn_in_processes_and_the_best_library_is_used(folder, capsys):
+def test_three_generators_and_the_critic_learn_in_processes_and_the_best_library_is_used(folder, capsys, monkeypatch):
+    monkeypatch.setattr("grpo_training.runs.supervisor.start_guarded", start_forked)
     server = PlantedServer("label", 0.35)
     write(folder / "mails.jsonl", server.rows(range(12)))
     flags = ("--generators", 3, "--critic", "--epochs", 2, "--samples", 4)

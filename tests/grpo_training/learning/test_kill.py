@@ -15,9 +15,10 @@ from tests.support.main_loop import World, normalised
 
 pytestmark = pytest.mark.timeout(900)
 
-KILLS = 50
-KILLS_OF_A_RUN = 7  # a run may end before its last kill
-RUNS_SIDE_BY_SIDE = 8
+KILLS = 15
+KILLS_OF_A_RUN = 5  # a run may end before its last kill
+RUNS_SIDE_BY_SIDE = 4
+PROBLEMS = 16
 LATENCY_S = 0.2  # long enough for all kills of a run: each further run takes processor time of its own
 LONGEST_S = 0.4  # a further random time of each reply, so that groups are stored in another order than that of problems
 WINDOW = 4
@@ -95,7 +96,7 @@ def undisturbed_run(directory, files, aime2024, command, *flags):
     with world:
         world.write_config(world.base_url, timeout_s=TIMEOUT_S)
         for number in (1, 2, 3) if command == "critic" else ():
-            world.generate(number, aime2024)
+            world.generate(number, aime2024, "--max-problems", PROBLEMS)
         world.traffic.requests.clear()
         process = world.fork(command, *flags)
         assert process.wait(120) == 0, process.stdout.read()
@@ -113,7 +114,8 @@ def copy_of_generators(source, world):
 @pytest.mark.parametrize("command", ["generator1", "critic"])
 def test_kill_nine(recorded, aime2024, tmp_path, command):
     files = list(recorded.values())
-    flags = ["--window", WINDOW, *(() if command == "critic" else ("--dataset", aime2024))]
+    dataset = ("--dataset", aime2024, "--max-problems", PROBLEMS)
+    flags = ["--window", WINDOW, *(() if command == "critic" else dataset)]
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, command, *flags)
 
     def run_with_kills(number):
@@ -156,14 +158,12 @@ run_command(lambda: main(sys.argv[1:]))
 
 def test_the_check_detects_a_journal_that_loses_replies(recorded, aime2024, tmp_path):
     files = list(recorded.values())
-    flags = ("--window", 8, "--dataset", aime2024, "--max-problems", 16)
+    flags = ("--window", 8, "--dataset", aime2024, "--max-problems", PROBLEMS)
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, "generator1", *flags)
-    script = tmp_path / "forgetful.py"
-    script.write_text(FORGETFUL)
     with World(tmp_path / "killed", files, seed=1, longest_s=1.5) as world:
         # The window's first reply arrives last, so the others are in the journal and not yet in the cache.
-        kills = kill_at_random_moments(world, lambda: world.fork(script, *flags), random.Random(5), 6)
-        process = world.fork(script, *flags)
+        kills = kill_at_random_moments(world, lambda: world.fork(FORGETFUL, *flags), random.Random(5), 6)
+        process = world.fork(FORGETFUL, *flags)
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output
         with pytest.raises(AssertionError):

@@ -1,14 +1,12 @@
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 
 from engine.tasks.math.quickstart import FAMILIES
 from grpo_training.pocket.corpus import Corpus, scaffold_reply
 from grpo_training.pocket.judging import family_of, judge, majority_is_right, rate
-from tests.conftest import ROOT
+from tests.support.forked_command import ForkedCommand
 
 CORPUS = Corpus("test", 5)
 FAMILY = FAMILIES["fence_posts"]
@@ -91,9 +89,9 @@ def test_a_rate_is_a_share():
     ],
 )
 def test_bad_input_gives_one_line_and_no_traceback(command, message):
-    words = [sys.executable, "-m", *f"grpo_training.pocket.{command}".split()]
-    ended = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("✗ ")
-    assert message in ended.stderr
-    assert "Traceback" not in ended.stderr
+    program, *words = f"grpo_training.pocket.{command}".split()
+    printed, code = ForkedCommand(program, words).communicate(60)
+    assert code == 1
+    assert printed.startswith("✗ ")
+    assert message in printed
+    assert "Traceback" not in printed

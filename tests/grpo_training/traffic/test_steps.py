@@ -230,13 +230,13 @@ class TestGeneration:
         assert "its horizon is 20 s, that of the others 5 s" in capsys.readouterr().out
 
     def test_a_decision_costs_little_time_and_memory_does_not_grow(self, scenarios):
-        """CPU seconds per decision and the memory of all processes, after 10 and after 45 decisions of one run."""
+        """CPU seconds per decision and the memory of all processes, after 10 and after 25 decisions of one run."""
         folder = min(scenarios.iterdir())
         job = {
             "kind": "generate",
             "scenario": folder.name,
             "options": {"sumocfg": str(next(folder.glob("*.sumocfg")))},
-            **{"horizon": 20, "warmup_steps": 300, "explore": 0.3, "max_decisions": 45},
+            **{"horizon": 20, "warmup_steps": 300, "explore": 0.3, "max_decisions": 25},
             **{"states_dir": "", "branch_limit_s": 60},
         }
         done = subprocess.run(
@@ -249,7 +249,7 @@ class TestGeneration:
         )
         early, late, seconds = (float(line[2:]) for line in done.stdout.splitlines() if line.startswith("> "))
         assert late < 1.15 * early
-        assert seconds / 45 < 0.6  # two cores: at least 200 decisions a minute
+        assert seconds / 25 < 0.6  # two cores: at least 200 decisions a minute
 
 
 MEASURED = """
@@ -270,7 +270,7 @@ def memory():
 def emit(message):
     global rows
     rows += "row" in message
-    if "row" in message and rows in (10, 45):
+    if "row" in message and rows in (10, 25):
         print(">", memory())
 generate(json.loads(sys.argv[1]), emit)
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -2,10 +2,7 @@
 
 import importlib.util
 import json
-import os
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -19,7 +16,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from grpo_training.train.__main__ import main as train_command  # noqa: E402
 from grpo_training.train.models.tokenizer import supports_bf16  # noqa: E402
-from tests.conftest import ROOT  # noqa: E402
+from tests.support.forked_command import TRAINING, ForkedCommand  # noqa: E402
 from tests.support.tiny_model import lines, write_model  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)  # several processes load torch, and each waits for the others
@@ -146,13 +143,7 @@ def start_two_processes(script, argument, **variables):
         launcher = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
     launcher |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""} | variables
     return [
-        subprocess.Popen(
-            [sys.executable, "-c", script, json.dumps(argument)],
-            env=os.environ | launcher | {"RANK": rank, "LOCAL_RANK": rank},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        ForkedCommand(script, [json.dumps(argument)], server=TRAINING, **launcher, RANK=rank, LOCAL_RANK=rank)
         for rank in ("0", "1")
     ]
 
@@ -160,8 +151,8 @@ def start_two_processes(script, argument, **variables):
 def check_end(processes, last_line):
     for process in processes:
         output, _ = process.communicate(timeout=400)
-        assert process.returncode == 0, output.decode()
-        assert output.decode().splitlines()[-1] == last_line, output.decode()
+        assert process.returncode == 0, output
+        assert output.splitlines()[-1] == last_line, output
 
 
 def check_same_run(one, two, weights, atol=1e-6):
@@ -203,7 +194,7 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
 def test_a_gradient_that_is_not_finite_stops_both_processes_and_one_writes_the_rows(model, tmp_path):
     data = write_rows(tmp_path / "rows.jsonl")
     processes = start_two_processes(STOPPED, command(model, data, tmp_path / "run", 2))
-    said = [process.communicate(timeout=400)[0].decode() for process in processes]
+    said = [process.communicate(timeout=400)[0] for process in processes]
     assert [process.returncode for process in processes] == [3, 3], said
     assert "✗ The gradient of step 3 is not finite" in said[0]
     assert "Process 0 failed: The gradient of step 3 is not finite" in said[1]

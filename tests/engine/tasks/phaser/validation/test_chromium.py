@@ -17,20 +17,26 @@ from tests.engine.tasks.phaser.validation.test_programs import PROGRAMS
 pytestmark = pytest.mark.node
 
 
-@pytest.mark.timeout(400)
-def test_chromium_agrees_and_makes_pictures(api_index, validator):
+@pytest.fixture(scope="module")
+def browser(api_index):
+    """A validator that runs programs in Chromium."""
     try:
         find_chromium()
     except ConfigurationError as error:
         pytest.skip(error.what)
+    with PhaserValidator.open(api_index, workers=1, runtime="chromium") as opened:
+        yield opened
+
+
+@pytest.mark.timeout(400)
+def test_chromium_agrees_and_makes_pictures(browser, validator):
     names = ("right/input_sampling_keys", "hacks/silent_rejection", "hacks/patched_game_hidden")
     requests = [
         ValidationRequest(code=(PROGRAMS / f"{name}.js").read_text(), frames=5, skip_eslint=True, screenshot=True)
         for name in names
     ]
-    with PhaserValidator.open(api_index, workers=1, runtime="chromium") as browser:
-        assert browser.versions["runtime"] == "chromium"
-        seen = [browser.validate(request) for request in requests]
+    assert browser.versions["runtime"] == "chromium"
+    seen = [browser.validate(request) for request in requests]
     without_screen = [validator.validate(request) for request in requests]
     assert [verdict.runtime.outcome for verdict in seen] == [verdict.runtime.outcome for verdict in without_screen]
     assert [verdict.gates["must_use"] for verdict in seen] == [verdict.gates["must_use"] for verdict in without_screen]
@@ -43,20 +49,15 @@ def test_chromium_agrees_and_makes_pictures(api_index, validator):
 
 
 @pytest.mark.timeout(400)
-def test_chromium_follows_what_is_drawn_and_runs_no_branch_for_another_browser(api_index, validator):
-    try:
-        find_chromium()
-    except ConfigurationError as error:
-        pytest.skip(error.what)
+def test_chromium_follows_what_is_drawn_and_runs_no_branch_for_another_browser(browser, validator):
     only_here = "if (typeof WebGLRenderingContext !== 'undefined') this.all.forEach((one) => one.setVisible(false));"
     shows = {"honest": "", "transparent": CREATES["transparent"], "display": CREATES["canvas_without_display"]}
     shows |= {"cover": CREATES["canvas_covered"] + "box.style.inset = '0';", "branch": only_here}
     held = {}
-    with PhaserValidator.open(api_index, workers=1, runtime="chromium") as browser:
-        for name, create in shows.items():
-            code = PROGRAM % (HONEST + create, MOVES)
-            seen = browser.validate(ValidationRequest(code=code, frames=24, skip_eslint=True)).runtime.observed
-            held[name] = [holds(hint, seen) for hint in HINTS]
+    for name, create in shows.items():
+        code = PROGRAM % (HONEST + create, MOVES)
+        seen = browser.validate(ValidationRequest(code=code, frames=24, skip_eslint=True)).runtime.observed
+        held[name] = [holds(hint, seen) for hint in HINTS]
     assert all(held.pop("honest"))
     assert {name: any(results) for name, results in held.items()} == dict.fromkeys(held, False)
     code = PROGRAM % (HONEST + only_here, MOVES)

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.records import Outcome
-from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationRequest
+from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationLimits, ValidationRequest
 
 pytestmark = pytest.mark.node
 
@@ -91,7 +91,8 @@ def test_the_same_request_gives_the_same_verdict(validator):
 )
 # The timer of 100 ms fires first in frame 6 (6 x 1000/60 ms), and in frame 12 for the second time.
 def test_a_fault_ends_the_run_where_it_happens(validator, fault, outcome, frame):
-    verdict = _validate(validator, GAME.replace(*fault))
+    limits = ValidationLimits(time_s=0.4) if outcome is RuntimeOutcome.TIMEOUT else ValidationLimits()
+    verdict = _validate(validator, GAME.replace(*fault), limits=limits)
     report = verdict.runtime
     assert report.outcome is outcome, report.message
     assert verdict.deterministic is (outcome is not RuntimeOutcome.TIMEOUT)

@@ -3,8 +3,9 @@
 ``python -m bench.real_batch --model FOLDER --cache runs/NAME/cache``. Takes the first group whose rewards differ. The
 reference, and the policy that sampled, are the model of the folder; the policy that learns is this model with noise on
 its weights, so that ratios differ from 1, the KL is not 0 and clipping acts. Both train all weights on the CPU, in
-float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). Exits with status 1 if a difference in
-float32 is above its bound. Needs TRL (``make finetune``) and about 10 GiB of memory per billion weights.
+float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). Exits with
+status 1 if a difference in float32 is above its bound. Needs TRL (``make finetune``) and about 10 GiB of memory per
+billion weights.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import os
 import random
 import sqlite3
 import time
@@ -13,9 +14,10 @@ import pytest
 
 from tests.support.main_loop import World, normalised
 
-pytestmark = pytest.mark.timeout(900)
+KILLS = int(os.environ.get("KILLS", "15"))
+"""More of them, for example 50, need minutes."""
+pytestmark = pytest.mark.timeout(600 + 20 * KILLS)
 
-KILLS = 15
 KILLS_OF_A_RUN = 5  # a run may end before its last kill
 RUNS_SIDE_BY_SIDE = 4
 PROBLEMS = 16

@@ -22,8 +22,8 @@ from grpo_training.cli.terminal_text import harmless
 from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
-from grpo_training.improve.finished import finished_marker
 from grpo_training.improve.improved import Improved, Result
+from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
 from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
@@ -81,8 +81,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         _show_prompt(plan.learned_from[0], settings, stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
-    marker = finished_marker(settings, run, plan, named_endpoints(settings))
-    if not tried and not settings.fresh and marker.report() is not None:
+    if not tried and is_complete(own_manifest(settings, run, plan, named_endpoints(settings)), settings, run):
         print("All was answered and tested before; nothing is asked.", file=stream)
         improved = Improved.load(run.folder / "improved")
     else:
@@ -104,7 +103,7 @@ def _estimated(settings: ImproveSettings) -> ImproveSettings:
 def _improve(
     settings: ImproveSettings, run: RunFolder, plan: Plan, tried: Sequence[Problem], stream: TextIO
 ) -> Improved:
-    """Learn and test, and write what can be used; the marker too, unless a budget has stopped the learning.
+    """Learn and test, and write what can be used; the manifest too, unless a budget has stopped the learning.
 
     Args:
         settings: of the run.
@@ -123,15 +122,15 @@ def _improve(
                 chosen = chosen_style(purse.for_learning(settings), manager, tried, run.folder / PROMPT_STYLE)
                 print(chosen.why, file=stream, flush=True)
                 settings = settings.model_copy(update={"prompts": chosen.style})
-            is_complete = _learn(settings, plan, purse, run, stream)
+            has_learned_all = _learn(settings, plan, purse, run, stream)
             results = run_async(_test(purse.for_test(settings), manager, plan, stream))
             is_local = settings.endpoint == "local"
             model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
     finally:
         purse.close()
     improved = _write(settings, run, plan, model, results)
-    if is_complete:
-        finished_marker(settings, run, plan, named_endpoints(settings)).write({})
+    if has_learned_all:
+        own_manifest(settings, run, plan, manager).finish({}, run_stamp(settings, run))
     return improved
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -69,6 +69,10 @@ class ImproveSettings(RoleSettings):
         if given:
             raise ValueError(f"--{given[0].replace('_', '-')} has no use here: --run NAME is the folder of everything")
         return self
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that change the result, as JSON values."""
+        return self.model_dump(mode="json", include={*self.groups["problems"], *self.groups["learning and test"]})
 
     def for_its_model(self) -> Self:
         """With the prompts and the sampling that a local model needs, where they are not given."""

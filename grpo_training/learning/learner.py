@@ -25,8 +25,8 @@ from grpo_training.learning.loop import GroupProducer, LearningLoop
 from grpo_training.learning.session import Session, fingerprint_facts, open_session, with_window
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
-from grpo_training.runs.completion import CompletionMarker
 from grpo_training.runs.files import RunFiles
+from grpo_training.runs.manifest import stamp_of
 from grpo_training.serve.endpoints import check_endpoint, named_endpoints, open_endpoints
 
 RecordT = TypeVar("RecordT")
@@ -143,15 +143,14 @@ def run_learner(
 def _report_of_complete(
     role: str, files: RunFiles, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT]
 ) -> dict[str, Any] | None:
-    """What the marker of a complete run tells; None if there may be something to ask. Starts no server."""
+    """The report of a complete run; None if there may be something to ask. Starts no server."""
     if files.stored(settings, "window") is None:  # nothing has begun
         return None
     manager = named_endpoints(settings)
     settings, _ = with_window(settings, files, manager, role, learner.total, learner.epochs)
     manifest = files.finished(settings, _facts(manager, role, learner))
-    marker = None if manifest is None else _marker(role, settings, manifest.run, learner, files)
-    report = None if marker is None else marker.report()
-    return report if report is not None and "table" in report else None  # markers of earlier versions have none
+    stamp = _stamp(role, settings, learner, files)
+    return None if manifest is None or stamp is None else manifest.report_of(stamp)
 
 
 def _facts(manager: ApiManager, role: str, learner: Learner[RecordT]) -> dict[str, Any]:
@@ -201,32 +200,28 @@ async def _run(
                 restored = (learner.stored_groups(), len(library.state.experiences))
                 await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped], restored)
             after = list(await learner.after(session, library))
-        manifest.finish()
         has_learned = learns and bool(library.state.experiences)
-        marker = _marker(role, settings, manifest.run, learner, files)
-        if marker is not None and not library.notices:
+        stamp = _stamp(role, settings, learner, files)
+        if stamp is None or library.notices:
+            manifest.finish()
+        else:
             rows = _rows(loop, learner)
             table = [(row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in rows]
             told = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
-            marker.write({"totals": progress.totals, **told, "has_learned": has_learned})
+            manifest.finish({"totals": progress.totals, **told, "has_learned": has_learned}, stamp)
     return has_learned
 
 
-def _marker(
-    role: str,
-    settings: GeneratorSettings | CriticSettings,
-    run: str,
-    learner: Learner[RecordT],
-    files: RunFiles,
-) -> CompletionMarker | None:
-    """The marker of a complete run; None if such a run still has something to do."""
+def _stamp(
+    role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], files: RunFiles
+) -> str | None:
+    """What the report of a complete run is made of; None if such a run still has something to do."""
     inputs = learner.inputs()
     if inputs is None:
         return None
     digest, read = inputs
     library = _library_path(role, settings)
-    used = [*files.results, library, library.with_suffix(".ops.jsonl"), *read]
-    return CompletionMarker(settings.cache_dir / f"{role}_complete.json", run, digest, used)
+    return stamp_of(digest, [*files.results, library, library.with_suffix(".ops.jsonl"), *read])
 
 
 def _library_path(role: str, settings: GeneratorSettings | CriticSettings) -> Path:
@@ -236,7 +231,7 @@ def _library_path(role: str, settings: GeneratorSettings | CriticSettings) -> Pa
 def _show_again(
     role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], report: dict[str, Any]
 ) -> None:
-    """Print the table of a run that an earlier start has completed, from its marker."""
+    """Print the table of a run that an earlier start has completed."""
     progress = Progress(role, learner.total, Counters, verbose=settings.verbose)
     with progress:
         for text in report["notes"]:
@@ -244,7 +239,7 @@ def _show_again(
         progress.restored_all(report["totals"])
     table = report["table"]
     progress.summary([Row(name, Path(value) if is_path else value, detail) for name, value, is_path, detail in table])
-    for line in report.get("after", ()):
+    for line in report["after"]:
         say(line)
 
 

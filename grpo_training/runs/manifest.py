@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
+from engine.storage.file_stamp import file_stamp
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class RunManifest:
         is_finished: whether an earlier start completed the run.
         experiences: folder of the libraries of the run; empty if it is not recorded.
         groups: how many groups the run makes; None if that is not recorded.
+        stamp, report: what :meth:`finish` was given.
     """
 
     path: Path
@@ -34,15 +37,27 @@ class RunManifest:
     is_finished: bool = False
     experiences: str = ""
     groups: int | None = None
+    stamp: str = ""
+    report: dict[str, Any] | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """The stored settings."""
         return dict(self.configuration.get("settings", {}))
 
-    def finish(self) -> None:
-        """Record that the run is complete."""
-        dataclasses.replace(self, is_finished=True).save()
+    def finish(self, report: Mapping[str, Any] | None = None, stamp: str = "") -> None:
+        """Record that the run is complete.
+
+        Args:
+            report: what a later start prints in place of reading the results again, as JSON values.
+            stamp: of what the report was made of; see :func:`stamp_of`.
+        """
+        told = None if report is None else dict(report)
+        dataclasses.replace(self, is_finished=True, stamp=stamp, report=told).save()
+
+    def report_of(self, stamp: str) -> dict[str, Any] | None:
+        """The report of a complete run; None if it has none, or what it was made of has changed since."""
+        return self.report if self.is_finished and self.stamp == stamp else None
 
     def save(self) -> None:
         """Write the file atomically."""
@@ -51,8 +66,20 @@ class RunManifest:
             content["experiences"] = self.experiences
         if self.groups is not None:
             content["groups"] = self.groups
+        if self.report is not None:
+            content["completion"] = {"stamp": self.stamp, "report": self.report}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+        replace_file(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode(errors="replace") + b"\n")
+
+
+def stamp_of(inputs: Any, files: Sequence[Path]) -> str:
+    """A digest that changes with the inputs of a run, and whenever one of its files is written or replaced.
+
+    Args:
+        inputs: as a JSON value.
+        files: those that the run reads or writes.
+    """
+    return hashlib.sha256(json.dumps([inputs, [(path.name, file_stamp(path)) for path in files]]).encode()).hexdigest()
 
 
 def load_manifest(path: Path) -> RunManifest | None:
@@ -70,10 +97,20 @@ def load_manifest(path: Path) -> RunManifest | None:
         experiences = str(loaded.get("experiences", ""))
         groups = loaded.get("groups")
         groups = groups if isinstance(groups, int) and groups > 0 else None
-        return RunManifest(path, str(loaded["run"]), configuration, bool(loaded["finished"]), experiences, groups)
+        completion = loaded.get("completion", {})
+        return RunManifest(
+            path,
+            str(loaded["run"]),
+            configuration,
+            bool(loaded["finished"]),
+            experiences,
+            groups,
+            str(completion.get("stamp", "")),
+            dict(completion["report"]) if "report" in completion else None,
+        )
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"Cannot read {path}",
             why=f"It is not a manifest: {type(error).__name__}: {error}"[:300],
@@ -115,7 +152,7 @@ def open_or_resume_manifest(
     if existing is not None and (has_results or existing.configuration == wanted):
         check_same_configuration(existing, wanted, compared, resume=resume)
         existing = dataclasses.replace(existing, experiences=experiences or existing.experiences, groups=groups)
-        dataclasses.replace(existing, is_finished=False).save()
+        dataclasses.replace(existing, is_finished=False, stamp="", report=None).save()
         return existing
     if has_results and not resume:
         raise InputError(

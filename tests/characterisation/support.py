@@ -216,8 +216,14 @@ _STEP = re.compile(r'"step": ?(\d+), ?')
 
 
 def _in_problem_order(path: Path) -> str:
-    """A file of records; groups in problem order and without their place, as earlier versions wrote them."""
+    """A file of records; groups in problem order and without their place, as earlier versions wrote them.
+
+    A manifest is without its report, which the table of the run repeats.
+    """
     text = path.read_text(encoding="utf-8")
+    if path.name.endswith("_run.json"):
+        manifest = {key: value for key, value in json.loads(text).items() if key != "completion"}
+        return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     if path.parent.name != "cache" or path.suffix != ".jsonl":
         return text
     places = [(_STEP.search(line), line) for line in text.splitlines(keepends=True)]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from engine.errors import InputError
-from grpo_training.view.data.file_stamp import FileStamp, file_stamp
+from engine.storage.file_stamp import FileStamp, file_stamp
 
 SAMPLES = ".samples.jsonl"
 """The end of the name of the file of samples, which is beside that of the figures."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
-from grpo_training.view.data.file_stamp import FileStamp, file_stamp
+from engine.storage.file_stamp import FileStamp, file_stamp
 
 _OPEN = 8
 """Libraries that stay open: one of 1,000 steps takes 6 MB."""

@@ -15,7 +15,7 @@ import msgspec
 from engine.errors import InputError
 from engine.reading.control_characters import as_one_line, without_control_characters
 from engine.storage.append_log import replace_file
-from grpo_training.view.data.file_stamp import FileStamp, file_stamp
+from engine.storage.file_stamp import FileStamp, file_stamp
 
 NOTES = "notes.json"
 _MAX_NAME, _MAX_TAGS, _MAX_TAG, _MAX_NOTE = 100, 20, 40, 4000

@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
+from engine.storage.file_stamp import FileStamp, file_stamp
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.file_index import NotFoundError
-from grpo_training.view.data.file_stamp import FileStamp, file_stamp
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.journal import NAME as JOURNAL

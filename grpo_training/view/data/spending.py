@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from engine.storage.file_stamp import file_stamp
 from engine.storage.summaries import Usage
-from grpo_training.view.data.file_stamp import file_stamp
 from grpo_training.view.data.journal import opened
 
 _ROWS = 1000

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from engine.errors import InputError, LockHeldError
 from engine.storage.append_log import AppendLog
 from grpo_training.runs.files import RunFiles
-from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.manifest import load_manifest, stamp_of
 from grpo_training.runs.settings import ResumableSettings
 
 FACTS = {"model": "m"}
@@ -60,6 +60,21 @@ def test_the_same_command_continues_the_run(results):
     assert (second.run, second.is_finished) == (first.run, True)
     assert stored(results)["finished"] is False
     assert results.read_text() == "{}\n{}\n"
+
+
+def test_a_report_holds_until_an_input_or_a_file_changes(results):
+    path, report = results.with_name("probe_run.json"), {"table": ["right", 3]}
+    start(results)
+    before = stamp_of(["p1"], [results])
+    load_manifest(path).finish(report, before)
+    assert load_manifest(path).report_of(before) == report
+    assert load_manifest(path).report_of(stamp_of(["p1", "p2"], [results])) is None
+    results.write_bytes(results.read_bytes())  # the same content, written again
+    assert load_manifest(path).report_of(stamp_of(["p1"], [results])) is None
+    start(results)  # goes on
+    assert load_manifest(path).report_of(before) is None
+    start(results, finish=True)  # without a report
+    assert load_manifest(path).report_of("") is None
 
 
 @pytest.mark.parametrize(

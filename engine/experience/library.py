@@ -79,8 +79,8 @@ class ExperienceLibrary:
     """The library of one agent.
 
     Args:
-        json_path: for example ``data/grpo_experiences/generator_1_experiences.json``; need not exist.
-        prefix: prefix of ids: ``G1`` gives ``G1-001``.
+        json_path: for example ``data/grpo_experiences/generator_1_experiences.json``; need not exist. New ids begin as
+            its name says: ``G1-001``, or ``C-001`` of the critic; those of a file with another name with ``X``.
         capacity: maximum number of experiences that the analyst can add up to.
         clock: time of the records.
         read_only: nothing is repaired, imported or written, and no lock is taken.
@@ -93,7 +93,6 @@ class ExperienceLibrary:
     def __init__(
         self,
         json_path: Path | str,
-        prefix: str = "G1",
         capacity: int = 64,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -103,7 +102,11 @@ class ExperienceLibrary:
         self.log_path = self.json_path.with_suffix(".ops.jsonl")
         self.notices: list[str] = []
         self.capacity = capacity
-        self._prefix, self._clock, self._read_only = prefix, clock, read_only
+        self._clock, self._read_only = clock, read_only
+        try:
+            self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
+        except InputError:  # the library of another program
+            self._prefix = "X"
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
         self._renderer = LibraryRenderer()

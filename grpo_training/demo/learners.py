@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.api_manager import LEARNERS
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE
 from grpo_training.learning.status import LearnerStatus
+from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.supervisor import Command
 
 _SEED_STEP = 1000
@@ -53,8 +54,5 @@ def learning_commands(settings: LearningSettings, config: Path, window: int) -> 
 def read_libraries(output: Path) -> dict[str, LibraryState]:
     """The libraries by learner."""
     return {
-        name: ExperienceLibrary(
-            output / "experiences" / f"{name}_experiences.json", library_prefix(name), read_only=True
-        ).state
-        for name in LEARNERS
+        name: ExperienceLibrary(library_file(output / "experiences", name), read_only=True).state for name in LEARNERS
     }

@@ -21,7 +21,8 @@ from grpo_training.demo.result import report
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings
 from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.libraries import LibraryEvaluation
-from grpo_training.learning.status import is_writing, results_file
+from grpo_training.learning.status import is_writing
+from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.supervisor import supervise
 from grpo_training.serve.local_server import LocalServer, local_server
 

@@ -46,6 +46,7 @@ from grpo_training.evaluate.models import (
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
+from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
@@ -122,7 +123,7 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
     if settings.experiences is not None:
         raise InputError("--run and --experiences exclude each other", why="A run has its own library.")
     found = found_run(settings.run)
-    library = found.experiences / f"{settings.role or GENERATORS[0]}_experiences.json"
+    library = library_file(found.experiences, settings.role or GENERATORS[0])
     if not library.exists():
         raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
     load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)

@@ -31,6 +31,7 @@ from grpo_training.experiences.effects import effects
 from grpo_training.experiences.folder import LibraryFolder
 from grpo_training.experiences.selection import Selection
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
+from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import found_run, known_runs, unnamed_run
 from prompts import experience_block
 
@@ -272,7 +273,7 @@ def _import(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
 def _merge(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
     source = Path(arguments.dir)
     names = LibraryFolder(source, arguments.library).names()
-    files = {name: source / f"{name}_experiences.json" for name in names}
+    files = {name: library_file(source, name) for name in names}
     read_entries(list(files.values()))  # all files are checked before the first library changes
     for name, path in files.items():
         _transfer(folder, name, [path], arguments.cache_dir, view)

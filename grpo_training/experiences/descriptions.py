@@ -10,6 +10,7 @@ from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
 from engine.records import Evidence, Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
+from grpo_training.runs.learner_files import results_file
 
 
 def uses(experience: Experience) -> tuple[str, str]:
@@ -104,12 +105,12 @@ def evidence_rollouts(cache_dir: Path, library: str, evidence: Sequence[Evidence
     """For each piece of evidence, the rollouts or fusions of its group in the cache, one line each."""
     rows: dict[tuple[str, int], list[str]] = {}
     if library == "critic":
-        fusions = latest_fusions(read(cache_dir / "critic_results.jsonl", Fusion, missing_ok=True).records)
+        fusions = latest_fusions(read(results_file(cache_dir, library), Fusion, missing_ok=True).records)
         for fusion in fusions.values():
             text = _answer(fusion.final_answer, fusion.is_correct, fusion.rewards.r_total)
             rows.setdefault((fusion.problem_id, fusion.epoch), []).append(f"{fusion.generator_id}: {text}")
     else:
-        stored = read(cache_dir / f"{library}_rollouts.jsonl", RolloutGroup, missing_ok=True).records
+        stored = read(results_file(cache_dir, library), RolloutGroup, missing_ok=True).records
         for key, group in latest_by_problem(stored).items():
             rows[key] = [
                 f"{one.rollout_id}: {_answer(one.answer, one.is_correct, one.r_total)}" for one in group.rollouts

@@ -9,8 +9,7 @@ from pathlib import Path
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary, library_prefix
 from grpo_training.cli.terminal_text import say
-
-_SUFFIX = "_experiences.json"
+from grpo_training.runs.learner_files import library_file
 
 
 class LibraryFolder:
@@ -52,7 +51,7 @@ class LibraryFolder:
 
     def open(self, name: str, *, read_only: bool = True) -> ExperienceLibrary:
         """Open a library; notices about edited files are printed to stderr."""
-        library = ExperienceLibrary(self._directory / f"{name}{_SUFFIX}", library_prefix(name), read_only=read_only)
+        library = ExperienceLibrary(library_file(self._directory, name), read_only=read_only)
         for notice in library.notices:
             say(notice, sys.stderr)
         return library

@@ -15,7 +15,7 @@ from engine.api_manager import ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import BeginEvent, GateEvent
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState, sources_of
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
@@ -27,6 +27,7 @@ from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
+from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
@@ -68,14 +69,14 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     """
     settings = in_found_run(settings)
     load_tasks_of(settings.cache_dir, given=settings.task)
-    path = settings.experiences_dir / f"{settings.role}_experiences.json"
+    path = library_file(settings.experiences_dir, settings.role)
     if not path.is_file():
         raise MissingInputError(
             f"No library at {path}",
             fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass --experiences-dir.",
         )
     check_endpoint(settings, settings.role)
-    library = ExperienceLibrary(path, library_prefix(settings.role))
+    library = ExperienceLibrary(path)
     if not library.state.for_prompts:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings)

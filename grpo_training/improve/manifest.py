@@ -12,7 +12,7 @@ from grpo_training.improve.plan import Plan
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import FILES
 from grpo_training.learning.session import fingerprint_facts
-from grpo_training.learning.status import results_file
+from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.manifest import RunManifest, is_same_configuration, load_manifest, stamp_of
 from grpo_training.runs.named import RunFolder
 
@@ -52,7 +52,7 @@ def is_complete(manifest: RunManifest, settings: ImproveSettings, run: RunFolder
 def run_stamp(settings: ImproveSettings, run: RunFolder) -> str:
     """A digest that changes with the files of a run."""
     learners = [*GENERATORS[: settings.generators], *(["critic"] if settings.critic else [])]
-    libraries = [run.experiences / f"{name}_experiences.json" for name in learners]
+    libraries = [library_file(run.experiences, name) for name in learners]
     files: list[Path] = [
         *(results_file(run.cache, name) for name in learners),
         *libraries,

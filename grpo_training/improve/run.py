@@ -13,7 +13,7 @@ from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, InputError
 from engine.experience.events import GateEvent
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
@@ -32,6 +32,7 @@ from grpo_training.improve.verdict import sentence, spending
 from grpo_training.learning.generator import run_generator
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.status import LearnerStatus, is_writing
+from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
@@ -288,7 +289,7 @@ async def _test(
     results: list[tuple[ExperienceLibrary, GateEvent | None]] = []
     async with open_client(settings, manager) as client:
         for role in GENERATORS[: settings.generators]:
-            library = ExperienceLibrary(settings.experiences_dir / f"{role}_experiences.json", library_prefix(role))
+            library = ExperienceLibrary(library_file(settings.experiences_dir, role))
             event = None
             if library.state.for_prompts:
                 shared = {

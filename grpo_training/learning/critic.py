@@ -29,6 +29,7 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import CriticSettings
+from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.named import in_found_run, load_tasks_of
 
 ROLE = "critic"
@@ -43,7 +44,7 @@ def run_critic(settings: CriticSettings) -> int:
     """
     settings = in_found_run(settings)
     load_tasks_of(settings.cache_dir, given=settings.task)
-    store = RolloutStore(settings.cache_dir / "critic_results.jsonl")
+    store = RolloutStore(results_file(settings.cache_dir, ROLE))
     return run_learner(ROLE, store, settings, lambda resumed: CriticLearner(store, resumed))
 
 
@@ -92,7 +93,7 @@ class CriticLearner(Learner[list[Fusion]]):
         """The generators' caches; with ``--follow`` once the generators are complete."""
         if self._settings.follow and not self._caches.complete:
             return None
-        return "", [self._settings.cache_dir / f"{name}_rollouts.jsonl" for name in self._caches.names]
+        return "", [self._caches.path(name) for name in self._caches.names]
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""

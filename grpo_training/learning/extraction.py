@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.api_manager import ApiManager
 from engine.errors import InputError, MissingInputError
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.records import Fusion, Problem, RolloutGroup
 from engine.statistics.groups import group_stats
@@ -28,6 +28,7 @@ from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import make_analyst, with_window
 from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.files import RunFiles
+from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
@@ -59,8 +60,8 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
         settings = settings.model_copy(update={"window": files.stored(settings, "window") or _window_of_run(settings)})
     settings, window = with_window(settings, files, manager, analyst_role, len(groups))
     with files.open(settings, facts) as manifest:
-        library_path = settings.experiences_dir / f"{role}_experiences.json"
-        library = ExperienceLibrary(library_path, library_prefix(role), settings.library_capacity)
+        library_path = library_file(settings.experiences_dir, role)
+        library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:
             analyst = make_analyst(settings, manager, client, role, "critic" if role == "critic" else "generator")
             extractor = ExperienceExtractor(manifest.run, analyst, library)
@@ -80,7 +81,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
 
 def _window_of_run(settings: ExtractorSettings) -> int | None:
     """The window of the run that stored the groups: with it, the analyst sees what it saw then."""
-    manifest = load_manifest(settings.cache_dir / f"{settings.role}_run.json")
+    manifest = load_manifest(manifest_file(settings.cache_dir, settings.role))
     window = None if manifest is None else manifest.settings.get("window")
     return window if isinstance(window, int) else None
 
@@ -175,14 +176,13 @@ def stored_groups(settings: ExtractorSettings) -> RecordedGroups:
         MissingInputError: there is no cache.
         InputError: it has no complete group.
     """
-    is_critic = settings.role == "critic"
-    path = settings.cache_dir / ("critic_results.jsonl" if is_critic else f"{settings.role}_rollouts.jsonl")
+    path = results_file(settings.cache_dir, settings.role)
     if not path.exists():
         raise MissingInputError(
             f"Rollouts file not found: {path}",
             fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass another --cache-dir.",
         )
-    groups = (RecordedFusions if is_critic else RecordedRollouts)(path, settings.tau)
+    groups = (RecordedFusions if settings.role == "critic" else RecordedRollouts)(path, settings.tau)
     if not groups:
         raise InputError(f"No complete group in {path}", fix="Run the same generator or critic again to complete it.")
     return groups

@@ -44,6 +44,7 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
@@ -62,7 +63,7 @@ def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool 
     """
     role = GENERATORS[number - 1]
     settings = in_own_run(settings, settings.dataset, role)
-    store = RolloutStore(settings.cache_dir / f"{role}_rollouts.jsonl")
+    store = RolloutStore(results_file(settings.cache_dir, role))
     make = partial(GeneratorLearner, role, store)
     return run_learner(role, store, settings, make, names_next=names_next)
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.llm.client import Counters
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
@@ -26,6 +26,7 @@ from grpo_training.learning.session import Session, fingerprint_facts, open_sess
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
+from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import stamp_of
 from grpo_training.serve.endpoints import check_endpoint, named_endpoints, open_endpoints
 
@@ -116,7 +117,7 @@ def run_learner(
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     check_endpoint(settings, role)
-    manifest = settings.cache_dir / f"{role}_run.json"
+    manifest = manifest_file(settings.cache_dir, role)
     files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
     settings = files.resumed(settings)
     learner = make_learner(settings)  # refuses bad input before a server is started and before --fresh moves anything
@@ -175,9 +176,8 @@ async def _run(
     settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
     with files.open(settings, _facts(manager, role, learner), learner.total) as manifest:
         broken = learner.read_stored()
-        library = ExperienceLibrary(
-            _library_path(role, settings), library_prefix(role), settings.library_capacity, read_only=not learns
-        )
+        path = library_file(settings.experiences_dir, role)
+        library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
         async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
@@ -220,12 +220,8 @@ def _stamp(
     if inputs is None:
         return None
     digest, read = inputs
-    library = _library_path(role, settings)
+    library = library_file(settings.experiences_dir, role)
     return stamp_of(digest, [*files.results, library, library.with_suffix(".ops.jsonl"), *read])
-
-
-def _library_path(role: str, settings: GeneratorSettings | CriticSettings) -> Path:
-    return settings.experiences_dir / f"{role}_experiences.json"
 
 
 def _show_again(
@@ -262,7 +258,7 @@ def next_commands(
         learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
         commands.insert(0, ("what was learned", learned))
     if isinstance(settings, GeneratorSettings):
-        left = [name for name in GENERATORS if not (settings.cache_dir / f"{name}_rollouts.jsonl").exists()]
+        left = [name for name in GENERATORS if not results_file(settings.cache_dir, name).exists()]
         others = " and ".join(name.replace("_", "") for name in left)
         if left:
             commands.append(("next", f"{others} with the same flags"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.storage.append_log import writer_of
 from engine.storage.lines import LineReader
+from grpo_training.runs.learner_files import library_file, results_file
 
 
 class LearnerStatus:
@@ -22,7 +23,7 @@ class LearnerStatus:
     def __init__(self, cache: Path, experiences: Path, name: str, groups: int) -> None:
         self._groups = groups
         self._reader = LineReader(results_file(cache, name))
-        self._library = experiences / f"{name}_experiences.json"
+        self._library = library_file(experiences, name)
         self._seen: set[tuple[str, int]] = set()
         self._answers = self._right = 0
 
@@ -44,11 +45,6 @@ class LearnerStatus:
             return len(json.loads(self._library.read_bytes()))
         except (FileNotFoundError, ValueError):
             return 0
-
-
-def results_file(cache: Path, name: str) -> Path:
-    """The results of a learner."""
-    return cache / ("critic_results.jsonl" if name == "critic" else f"{name}_rollouts.jsonl")
 
 
 def is_writing(cache: Path, name: str) -> bool:

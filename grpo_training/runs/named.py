@@ -12,6 +12,7 @@ from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
 from grpo_training.cli.settings import WORKING_DIR, shown_path
+from grpo_training.runs.learner_files import manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.settings import PLACES, RoleSettings
 
@@ -163,7 +164,7 @@ def in_own_run(settings: SettingsT, dataset: str, role: str) -> SettingsT:
         return _placed(settings, run_folder(settings.run))
     model = _model(settings)
     earlier = unnamed_run()
-    manifest = load_manifest(earlier.cache / f"{role}_run.json")
+    manifest = load_manifest(manifest_file(earlier.cache, role))
     if manifest is not None:
         made_with = (manifest.settings.get("dataset"), manifest.configuration.get("facts", {}).get("model"))
         if made_with == (dataset, model):

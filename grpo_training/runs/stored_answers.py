@@ -10,6 +10,7 @@ from engine.api_manager import GENERATORS
 from engine.errors import MissingInputError
 from engine.records import Fusion, RolloutGroup
 from engine.storage.stored_records import StoredFusions, StoredGroups
+from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.scored_groups import SCORED, scored_groups
 
 
@@ -38,7 +39,7 @@ def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredA
             yield StoredAnswers(SCORED, group.problem_id, group.epoch, (group,))
         return
     roles = [name for name in (*GENERATORS, "critic") if role in (None, name)]
-    files = {name: cache_dir / f"{name}_{'results' if name == 'critic' else 'rollouts'}.jsonl" for name in roles}
+    files = {name: results_file(cache_dir, name) for name in roles}
     if not any(path.is_file() for path in files.values()):
         raise MissingInputError(
             f"No results in {cache_dir}",

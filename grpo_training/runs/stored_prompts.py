@@ -16,6 +16,7 @@ from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.records import Experience, Message, Problem, RolloutGroup
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.runs.learner_files import library_file
 from prompts import prompt_styles
 
 STRIPPED = "groups: trained without the experiences of their prompt, so off-policy: stored log-probs are not used"
@@ -133,9 +134,8 @@ class StoredPrompts:
 
     def _library(self, name: str) -> ExperienceLibrary:
         if name not in self._libraries:
-            prefix = library_prefix(name)  # also refuses a name that is a path
-            path = self._experiences_dir / f"{name}_experiences.json"
-            self._libraries[name] = ExperienceLibrary(path, prefix, read_only=True)
+            library_prefix(name)  # refuses a name that is a path
+            self._libraries[name] = ExperienceLibrary(library_file(self._experiences_dir, name), read_only=True)
         return self._libraries[name]
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from engine.errors import InputError, MissingInputError
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.records import Experience, Fusion, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import in_problem_order, read
+from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.named import places
 from grpo_training.selector.data.embeddings import Array, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import parts_of
@@ -122,7 +123,7 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
 
 def texts_of_library(folder: Path, role: str) -> tuple[dict[str, Experience], list[str]]:
     """All experiences that a role's library ever had, by id, and the ids of those that are in use."""
-    library = ExperienceLibrary(folder / f"{role}_experiences.json", library_prefix(role), read_only=True)
+    library = ExperienceLibrary(library_file(folder, role), read_only=True)
     known = {one.id: one for entry in library.history() for one in entry.after.texts}
     known |= {one.id: one for one in library.state.texts}
     return known, [one.id for one in library.state.for_prompts]
@@ -132,12 +133,11 @@ def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...],
     """Problem -> experience ids -> rewards, and problem -> text."""
     scores: dict[str, dict[tuple[str, ...], list[float]]] = {}
     texts: dict[str, str] = {}
-    is_critic = role == "critic"
-    path = cache_dir / ("critic_results.jsonl" if is_critic else f"{role}_rollouts.jsonl")
+    path = results_file(cache_dir, role)
     if not path.exists():
         raise MissingInputError(f"Rollouts file not found: {path}", fix="Run that role first, or pass --cache-dir.")
     found: list[tuple[str, str, list[str], float | None]] = []
-    if is_critic:
+    if role == "critic":
         for one in in_problem_order(read(path, Fusion).records, lambda one: one.step):
             reward = one.rewards.r_total if one.outcome.carries_reward else None
             found.append((one.problem_id, one.problem_text, one.experience_ids, reward))

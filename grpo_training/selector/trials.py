@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.errors import InputError, MissingInputError
 from engine.records import RolloutGroup
 from engine.storage.rollout_store import in_problem_order, read
+from grpo_training.runs.learner_files import results_file
 from grpo_training.selector.data.embeddings import EmbeddingTable, TextEmbedder
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
 from grpo_training.selector.experiences import experience_text, texts_of_library
@@ -51,7 +52,7 @@ def trial_data(cache_dir: Path, experiences_dir: Path, role: str, embedder: Text
         MissingInputError: the role has no rollouts.
         InputError: no group has two halves with experiences that the library knows.
     """
-    path = cache_dir / f"{role}_rollouts.jsonl"
+    path = results_file(cache_dir, role)
     if not path.exists():
         raise MissingInputError(
             f"Rollouts file not found: {path}", fix="Run that role first, or pass another --trials."

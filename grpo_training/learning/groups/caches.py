@@ -15,6 +15,7 @@ from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
+from grpo_training.runs.learner_files import manifest_file, results_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class GeneratorCaches:
 
     def path(self, name: str) -> Path:
         """The file of a generator's rollouts."""
-        return self._directory / f"{name}_rollouts.jsonl"
+        return results_file(self._directory, name)
 
     def groups(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
         """Each generator's group for a problem, in the generators' order."""
@@ -124,7 +125,7 @@ class GeneratorCaches:
         return {name: manifest for name, manifest in found.items() if manifest is not None}
 
     def _manifest(self, name: str) -> RunManifest | None:
-        return load_manifest(self._directory / f"{name}_run.json")
+        return load_manifest(manifest_file(self._directory, name))
 
     def _read_all(self) -> None:
         self._groups = self._groups or {name: StoredGroups(self.path(name)) for name in self.names}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.errors import InputError
 from engine.experience.events import GateEvent
-from engine.experience.library import ExperienceLibrary, library_prefix
+from engine.experience.library import ExperienceLibrary
 from engine.storage.file_stamp import FileStamp, file_stamp
 
 _OPEN = 8
@@ -141,16 +141,7 @@ def open_read_only(library: Library) -> ExperienceLibrary:
         InputError: its files are damaged.
         OSError: they cannot be read.
     """
-    return ExperienceLibrary(
-        library.path, _prefix(library.name), read_only=True, clock=lambda: _written_at(library.path)
-    )
-
-
-def _prefix(name: str) -> str:
-    try:
-        return library_prefix(name)
-    except InputError:  # the library of another program
-        return "X"
+    return ExperienceLibrary(library.path, read_only=True, clock=lambda: _written_at(library.path))
 
 
 def _written_at(path: Path) -> datetime:

@@ -16,6 +16,7 @@ from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from engine.storage.file_stamp import FileStamp, file_stamp
 from grpo_training.runs.directory import CONFIG_JSON
+from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.file_index import NotFoundError
@@ -33,10 +34,6 @@ State = Literal["running", "finished", "stopped", "unknown"]
 METRICS = "metrics.jsonl"
 LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "training": "training"}
 """The page that a run's name links to, by its kind."""
-_RESULTS = re.compile(
-    r"(?P<name>.+)_rollouts\.jsonl(?P<old>\.old\d+)?|(?P<critic>critic)_results\.jsonl(?P<was>\.old\d+)?"
-)
-_LIBRARY = re.compile(r"(?P<name>.+)_experiences\.json")
 _DEPTH = 4
 _MAX_FILES = 50_000
 _RESCAN_S = 2.0
@@ -279,9 +276,9 @@ class Store:
             run = _run_of(path, names)
             if run is not None:
                 runs[run.id] = run
-            elif (match := _LIBRARY.fullmatch(path.name)) is not None:
-                name = names.give(f"{path.parent.name}-{match['name']}-library", path)
-                libraries[name] = Library(name, match["name"], path)
+            elif (learner := learner_of_library(path)) is not None:
+                name = names.give(f"{path.parent.name}-{learner}-library", path)
+                libraries[name] = Library(name, learner, path)
             elif (
                 path.name.endswith(SAMPLES)
                 and (figures := path.with_name(path.name[: -len(SAMPLES)] + ".json")).exists()
@@ -297,16 +294,16 @@ class Store:
 def _run_of(path: Path, names: _Names) -> Run | None:
     if path.name == METRICS and (path.parent / CONFIG_JSON).exists():
         return Run(names.give(path.parent.name, path), "training", path.parent.name, path, path.parent / CONFIG_JSON)
-    match = _RESULTS.fullmatch(path.name)
-    if match is None:
+    found = learner_of_results(path)
+    if found is None:
         return None
-    name, old = match["name"] or match["critic"], match["old"] or ""
+    learner, old = found
     return Run(
-        names.give(f"{path.parent.name}-{name}{old}", path),
-        "critic" if match["critic"] else "generator",
-        name + old,
+        names.give(f"{path.parent.name}-{learner}{old}", path),
+        "critic" if learner == "critic" else "generator",
+        learner + old,
         path,
-        path.with_name(f"{name}_run.json{old}"),
+        manifest_file(path.parent, learner, old),
     )
 
 

@@ -70,7 +70,8 @@ def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
     """Make the change that a form asks for, with the functions and the lock of the command."""
     library = store.library(fields.get("library", ""))
     action, name = fields.get("action", ""), fields.get("id", "")
-    opened = ExperienceLibrary(library.path, library_prefix(library.name))
+    library_prefix(library.name)  # refuses the library of another program
+    opened = ExperienceLibrary(library.path)
     actions: dict[str, Callable[[], LibraryState]] = {
         "pin": lambda: opened.pin(name),
         "unpin": lambda: opened.unpin(name),

@@ -278,6 +278,15 @@ def test_the_prefix_of_a_library(name, prefix):
     assert library_prefix(name) == prefix
 
 
+@pytest.mark.parametrize(
+    ("name", "prefix"), [("critic_experiences", "C"), ("generator_2_experiences", "G2"), ("of_others", "X")]
+)
+def test_ids_begin_as_the_name_of_the_file_says(tmp_path, name, prefix):
+    library = ExperienceLibrary(tmp_path / f"{name}.json")
+    library.commit_step(outcome(0), [add(CONTENTS[0])])
+    assert [one.id for one in library.state.experiences] == [f"{prefix}-001"]
+
+
 def test_an_unknown_library_name_is_an_error(tmp_path):
     with pytest.raises(InputError, match="Unknown library 'teacher'"):
         library_prefix("teacher")

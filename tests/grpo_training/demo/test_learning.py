@@ -14,7 +14,7 @@ from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.demo.learning import learn_and_evaluate, run_demo, set_aside
 from grpo_training.demo.settings import DemoSettings
-from grpo_training.learning.status import results_file
+from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.supervisor import CommandFailedError
 from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread

@@ -23,23 +23,23 @@ STATS = GroupStats(mean=0.456, std=0.089, advantages=[], triggered=True)
 PROBLEM = Problem(id="aime_7", text="How many lattice points lie inside?", answer="253")
 
 
-def library_of(places, name, prefix):
+def library_of(places, name):
     return ExperienceLibrary(
-        places["experiences"] / f"{name}_experiences.json", prefix, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)
+        places["experiences"] / f"{name}_experiences.json", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)
     )
 
 
 @pytest.fixture
 def places(tmp_path):
     places = {"experiences": tmp_path / "experiences", "cache": tmp_path / "cache"}
-    generator = library_of(places, "generator_1", "G1")
+    generator = library_of(places, "generator_1")
     generator.begin_run("run-a")
     refused = Operation(op="add", content="Expect 253 points.")
     first = StepOutcome("run-a", 0, PROBLEM, 0, [], 3, 1, STATS)
     generator.commit_step(first, [Operation(op="add", content=PARITY, category="counting"), refused])
     second = StepOutcome("run-a", 1, PROBLEM.model_copy(update={"id": "aime_8"}), 0, ["G1-001"], 3, 2, STATS)
     generator.commit_step(second, [Operation(op="add", content=UNITS)])
-    critic = library_of(places, "critic", "C")
+    critic = library_of(places, "critic")
     critic.commit_step(StepOutcome("run-c", 0, PROBLEM, 0, [], 3, 3, STATS), [Operation(op="add", content=FUSE)])
     rollouts = [
         Rollout(rollout_id=1, answer="253", is_correct=True, r_total=0.9),
@@ -76,8 +76,8 @@ def run(places, capsys):
     return run
 
 
-def version_of(places, name="generator_1", prefix="G1"):
-    return library_of(places, name, prefix).state.version
+def version_of(places, name="generator_1"):
+    return library_of(places, name).state.version
 
 
 def test_the_list_shows_all_libraries(run, places):
@@ -90,7 +90,7 @@ def test_the_list_shows_all_libraries(run, places):
 
 
 def test_long_ids_and_texts_leave_the_columns_where_they_are(run, places):
-    library = library_of(places, "generator_1", "G1")
+    library = library_of(places, "generator_1")
     long = PROBLEM.model_copy(update={"id": "a-problem-with-a-long-name-" * 4})
     content = "When many words are needed to say something, say it in the last column of the list, please."
     library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
@@ -121,7 +121,7 @@ def on_terminal(monkeypatch, run, *words, columns=80, lines=24):
 def with_long_text(places):
     long = PROBLEM.model_copy(update={"id": "quickstart-parallel_resistors-6f30b91cc8"})
     content = "When many words are needed to say something, say it below the other cells of the list, please."
-    library = library_of(places, "generator_1", "G1")
+    library = library_of(places, "generator_1")
     library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
     return long.id, content
 
@@ -199,7 +199,7 @@ def test_options_may_stand_before_the_command(places, capsys):
 
 
 def test_show_prints_evidence_rollouts_uses_and_history(run, places):
-    library_of(places, "generator_1", "G1").pin("G1-001")
+    library_of(places, "generator_1").pin("G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
     assert "in the prompts of 3 rollouts\nright when present: 67% (its rollouts are not in " in out
@@ -211,7 +211,7 @@ def test_show_prints_evidence_rollouts_uses_and_history(run, places):
 
 def test_show_finds_fusions_and_deleted_experiences(run, places):
     assert "generator_2: 12, wrong, r=0.200" in run("show", "C-001")
-    library_of(places, "generator_1", "G1").edit([Operation(op="delete", id="G1-002")])
+    library_of(places, "generator_1").edit([Operation(op="delete", id="G1-002")])
     out = run("show", "G1-002")
     assert "G1-002 (generator_1, deleted)" in out
     assert UNITS in out
@@ -227,7 +227,7 @@ def test_history_shows_what_was_refused_and_why(run):
 
 def test_diff_and_rollback(run, places):
     new = version_of(places)
-    library = library_of(places, "generator_1", "G1")
+    library = library_of(places, "generator_1")
     old = library.history()[1].after.version
     assert run("diff", old[:6], new).splitlines() == [f"generator_1: {old} -> {new}", f"+ [G1-002] {UNITS}"]
     assert run("diff", new, old).splitlines()[1] == f"- [G1-002] {UNITS}"

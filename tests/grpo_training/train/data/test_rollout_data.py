@@ -163,7 +163,7 @@ def library(tmp_path):
     """A library that went through three versions: none, one lesson, one lesson changed."""
     path = tmp_path / "cache/libraries/generator_1_experiences.json"
     path.parent.mkdir(parents=True)
-    made = ExperienceLibrary(path, "G1", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    made = ExperienceLibrary(path, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
     first = made.edit([Operation(op="add", content="Check the units of every quantity.", category="units")])
     last = made.edit([Operation(op="modify", id="G1-001", content="Draw the situation before you calculate.")])
     return first, last

@@ -25,7 +25,7 @@ def learn(library, number):
 
 @pytest.fixture
 def library(tmp_path):
-    made = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json", "G1")
+    made = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json")
     made.begin_run("r")
     learn(made, 0)
     return made
@@ -82,7 +82,7 @@ def test_a_log_in_the_place_of_another_is_read_from_its_first_line(tmp_path, lib
     index, [one] = store.library_index, store.libraries
     index.open(one)
     log = one.path.with_suffix(".ops.jsonl")
-    other = ExperienceLibrary(tmp_path / "b/generator_1_experiences.json", "G1")
+    other = ExperienceLibrary(tmp_path / "b/generator_1_experiences.json")
     for number in range(3):
         learn(other, number)
     os.replace(other.log_path, log)
@@ -104,7 +104,7 @@ def test_a_damaged_library_says_why_and_is_not_read_again(tmp_path, library, ope
 
 def test_the_first_page_does_not_wait_for_all_libraries(tmp_path):
     for name in "abc":
-        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json", "G1")
+        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json")
         learn(made, 0)
     store = Store([tmp_path])
     read = [len(store.library_index.summaries(store.libraries, 0.0)) for _ in range(3)]
@@ -114,7 +114,7 @@ def test_the_first_page_does_not_wait_for_all_libraries(tmp_path):
 def test_few_libraries_stay_open(tmp_path, monkeypatch):
     monkeypatch.setattr(libraries, "_OPEN", 2)
     for name in "abcd":
-        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json", "G1")
+        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json")
         learn(made, 0)
     store, index = Store([tmp_path]), LibraryIndex()
     assert len(index.summaries(store.libraries)) == 4

@@ -30,6 +30,18 @@ def test_runs_libraries_and_trainings_are_found_by_their_files(tmp_path):
     assert [(one.id, one.name) for one in store.libraries] == [("x-generator_1-library", "generator_1")]
 
 
+def test_fusions_that_were_set_aside_have_the_manifest_of_their_time(tmp_path):
+    for old, tau in (("", 0.2), (".old1", 0.4)):
+        (tmp_path / f"critic_results.jsonl{old}").touch()
+        content = {"run": "abc", "finished": True, "configuration": {"settings": {"tau": tau}}}
+        (tmp_path / f"critic_run.json{old}").write_text(json.dumps(content), encoding="utf-8")
+    runs = Store([tmp_path]).runs
+    assert [(run.name, run.configuration()) for run in runs] == [
+        ("critic", {"tau": 0.2}),
+        ("critic.old1", {"tau": 0.4}),
+    ]
+
+
 def test_equal_names_get_numbers_and_a_folder_in_two_arguments_is_searched_once(tmp_path):
     for name in ("a/cache", "b/cache"):
         write(tmp_path / name / "generator_1_rollouts.jsonl", [])

@@ -32,7 +32,7 @@ def plain(page, section=""):
 
 
 def gated(folder):
-    library = ExperienceLibrary(folder / "generator_1_experiences.json", "G1")
+    library = ExperienceLibrary(folder / "generator_1_experiences.json")
     library.edit([Operation(op="add", content="Check the units.")])
     first = {"verdict": "not_proven", "mean": 0.01, "low": -0.1, "high": 0.12, "needed": 412, "at": "2026-01-01T00:00"}
     library.record_gate(GateEvent(version=library.state.version, **GATE, **first))

@@ -29,7 +29,7 @@ def folder(tmp_path):
     """A run of three groups; the first taught something, the second nothing, the third has no step."""
     groups = [group("p1", [0.1, 0.9]), group("p2", [0.1, 0.9]), group("p3", [0.1, 0.9])]
     write(tmp_path / "mails/cache/generator_1_rollouts.jsonl", groups, settings={})
-    library = ExperienceLibrary(tmp_path / "mails/experiences/generator_1_experiences.json", "G1")
+    library = ExperienceLibrary(tmp_path / "mails/experiences/generator_1_experiences.json")
     library.begin_run("abc", model="tiny", tasks=["math"])
     add = [Operation(op="add", content=TEXT), Operation(op="add", content="word " * 40)]
     commit(library, 0, "p1", 0.5, add)
@@ -68,7 +68,7 @@ def test_a_group_without_a_lesson_says_why_there_is_none(folder):
 
 
 def test_the_effect_of_a_lesson_is_the_measured_one(folder):
-    library = ExperienceLibrary(folder / "mails/experiences/generator_1_experiences.json", "G1")
+    library = ExperienceLibrary(folder / "mails/experiences/generator_1_experiences.json")
     for number in range(2, 12):
         trial = GroupTrial(difference=0.5, halves={"G1-001": "A"}, rollouts={"A": 1, "B": 1}, correct={"A": 1, "B": 0})
         commit(library, number, f"q{number}", 0.7, trial=trial, used=["G1-001"])
@@ -80,7 +80,7 @@ def test_the_effect_of_a_lesson_is_the_measured_one(folder):
 
 
 def test_a_lesson_that_was_changed_or_taken_out_since_says_so(folder):
-    library = ExperienceLibrary(folder / "mails/experiences/generator_1_experiences.json", "G1")
+    library = ExperienceLibrary(folder / "mails/experiences/generator_1_experiences.json")
     library.edit([Operation(op="modify", id="G1-001", content="Draw a picture first.")])
     assert "has another text now" in plain(pages(folder)("cache-generator_1/groups/1.html"), "taught")
     library.forbid("G1-001")
@@ -88,7 +88,7 @@ def test_a_lesson_that_was_changed_or_taken_out_since_says_so(folder):
 
 
 def test_a_run_has_its_own_library_and_not_that_of_another_run(folder):
-    other = ExperienceLibrary(folder / "a/experiences/generator_1_experiences.json", "G1")
+    other = ExperienceLibrary(folder / "a/experiences/generator_1_experiences.json")
     commit(other, 0, "p3", 0.5, [Operation(op="add", content="Of another run.")])
     read = pages(folder)
     assert "has no step of this group" in plain(read("cache-generator_1/groups/3.html"), "taught")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.experience.effect import described
@@ -34,10 +35,6 @@ from grpo_training.experiences.transfer import add_entries, known_problems, read
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import found_run, known_runs, unnamed_run
 from prompts import experience_block
-
-if TYPE_CHECKING:
-    import argparse
-
 
 _MOST_CATEGORY = 12
 """Characters of a category in a line of the list."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
@@ -14,10 +14,8 @@ from engine.records import Experience, Fault, Half, Policy, Problem, Rollout, Ro
 from engine.statistics.groups import group_stats
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.records import rollout_from, total_of
+from grpo_training.learning.session import Session
 from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
-
-if TYPE_CHECKING:
-    from grpo_training.learning.session import Session
 
 OrderT_contra = TypeVar("OrderT_contra", contravariant=True)
 MadeT_co = TypeVar("MadeT_co", covariant=True)

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type where it has none."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
 class ScaffoldError(Exception):
     """Base class. A command prints ``what``, ``why`` and ``fix`` and exits with ``exit_code``.
 

@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from engine.errors import ConfigurationError
+from engine.errors import ConfigurationError, first_line
 from engine.executor.ray_pool import RayPool
 from engine.executor.work import Executor, ItemT, ResultT, WorkerDescription
 
@@ -115,7 +115,7 @@ class ActorHandle:
 def _unusable(what: str, error: Exception) -> ConfigurationError:
     return ConfigurationError(
         f"Cannot use {what}",
-        why=(str(error).strip() or type(error).__name__).splitlines()[0],
+        why=first_line(error),
         fix="Check `ray status` on this machine. It has to be a node of the cluster (ray start --address=HOST:6379), "
         "with the same versions of Python and Ray as the other nodes. RAY_AUTH_MODE (token or disabled) has to be the "
         "same for all nodes and for this command.",

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
-from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from engine.storage.installation import install_command
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
@@ -94,7 +94,7 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
             for batch in parquet.ParquetFile(handle).iter_batches(batch_size=1000):
                 yield from batch.to_pylist()
     except ArrowException as error:
-        raise InputError(f"{path} is not a parquet file", why=str(error).splitlines()[0][:200]) from error
+        raise InputError(f"{path} is not a parquet file", why=first_line(error)[:200]) from error
 
 
 def _array(content: bytes, path: Path) -> list[Any]:

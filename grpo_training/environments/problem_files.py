@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agents.generator import generator_messages
-from engine.errors import InputError
+from engine.errors import InputError, first_line
 from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.storage.append_log import replace_file
@@ -89,7 +89,7 @@ def read_problems(folder: Path) -> list[PromptedProblem]:
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{folder / PROBLEMS}, line {line.number}: not a problem of an environment",
-                why=str(error).splitlines()[0],
+                why=first_line(error),
                 fix="Export the environment again.",
             ) from None
     check_verifiers(one.problem for one in found)

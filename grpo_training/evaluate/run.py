@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,6 @@ from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
-from engine.experience.library import ExperienceLibrary
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Problem, Sampling, timestamp
@@ -26,7 +24,6 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.problem_bar import note, problem_bar
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.cli.tables import View
-from grpo_training.cli.terminal_text import say
 from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluate.files import FORMAT, ResultFiles, SampleFile
@@ -46,6 +43,7 @@ from grpo_training.evaluate.models import (
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
+from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on
@@ -96,7 +94,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     problems = loaded.problems
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)
-    lessons = _lessons(settings.experiences)
+    lessons = learned_experiences(settings.experiences)
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):
         serving.engine_for(settings)  # fail before anything is written if it is not installed
@@ -196,17 +194,6 @@ class _Evaluation:
                 lessons=self.lessons or (),
                 judged=judged,
             )
-
-
-def _lessons(path: Path | None) -> LearnedExperiences | None:
-    if path is None:
-        return None
-    if not path.is_file():
-        raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
-    library = ExperienceLibrary(path, read_only=True)
-    for notice in library.notices:
-        say(notice, sys.stderr)
-    return LearnedExperiences(library.state)
 
 
 def _facts(

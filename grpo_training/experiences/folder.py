@@ -7,9 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
+from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary, library_prefix
 from grpo_training.cli.terminal_text import say
 from grpo_training.runs.learner_files import library_file
+
+
+def open_library(path: Path, *, read_only: bool = True) -> ExperienceLibrary:
+    """Open a library; notices about edited files are printed to stderr."""
+    library = ExperienceLibrary(path, read_only=read_only)
+    for notice in library.notices:
+        say(notice, sys.stderr)
+    return library
+
+
+def learned_experiences(path: Path | None) -> LearnedExperiences | None:
+    """The experiences of a library as they are used after learning; None without a path.
+
+    Raises:
+        MissingInputError: there is no such file.
+    """
+    if path is None:
+        return None
+    if not path.is_file():
+        raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
+    return LearnedExperiences(open_library(path).state)
 
 
 class LibraryFolder:
@@ -51,10 +73,7 @@ class LibraryFolder:
 
     def open(self, name: str, *, read_only: bool = True) -> ExperienceLibrary:
         """Open a library; notices about edited files are printed to stderr."""
-        library = ExperienceLibrary(library_file(self._directory, name), read_only=read_only)
-        for notice in library.notices:
-            say(notice, sys.stderr)
-        return library
+        return open_library(library_file(self._directory, name), read_only=read_only)
 
     def with_experience(self, experience_id: str, *, deleted_too: bool) -> str:
         """The name of the library that has an experience, or ever had it with ``deleted_too``."""

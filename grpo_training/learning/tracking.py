@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from engine.llm.tally import Spent
-from grpo_training.runs.trackers import Tracker, open_tracker
+from grpo_training.runs.trackers import SafeTracker, open_tracker
 
 if TYPE_CHECKING:
     from grpo_training.learning.extractor import ScoredGroup
@@ -16,21 +16,18 @@ if TYPE_CHECKING:
 
 
 class GroupTracking:
-    """Sends figures until the tracker fails once; the run continues without it then.
+    """Sends the figures of groups.
 
     Args:
-        tracker: None: nothing is sent.
+        tracker: receives them.
         counters: returns the client's counters.
-        warn: called with the failure.
     """
 
-    def __init__(self, tracker: Tracker | None, counters: Callable[[], Spent], warn: Callable[[str], None]) -> None:
-        self._tracker, self._counters, self._warn = tracker, counters, warn
+    def __init__(self, tracker: SafeTracker, counters: Callable[[], Spent]) -> None:
+        self._tracker, self._counters = tracker, counters
 
     def group(self, step: int, group: ScoredGroup[Any], saved: int, library_size: int) -> None:
         """Send the figures of the group of a step, from 1."""
-        if self._tracker is None:
-            return
         counters = self._counters()
         values: dict[str, float] = {
             "accuracy": group.correct / len(group.attempts),
@@ -49,20 +46,7 @@ class GroupTracking:
             measured = [value for member in members if (value := member.get(name)) is not None]
             if measured:
                 values[f"rewards/{name}"] = fmean(measured)
-        self._call(lambda tracker: tracker.log(values, step=step))
-
-    def finish(self) -> None:
-        """End the tracker's run."""
-        self._call(lambda tracker: tracker.finish())
-
-    def _call(self, call: Callable[[Tracker], None]) -> None:
-        if self._tracker is None:
-            return
-        try:
-            call(self._tracker)
-        except Exception as error:  # noqa: BLE001 - no error of a tracker may stop the run
-            self._warn(f"The tracker failed ({type(error).__name__}: {error}); the run continues without it")
-            self._tracker = None
+        self._tracker.log(values, step)
 
 
 @contextmanager
@@ -89,8 +73,8 @@ def open_tracking(
         config=settings.model_dump(mode="json", exclude={"base_url", "api_key_env", "api_config"}),
         resumes=resumes,
     )
-    tracking = GroupTracking(tracker, counters, warn)
+    safe = SafeTracker(tracker, warn)
     try:
-        yield tracking
+        yield GroupTracking(safe, counters)
     finally:
-        tracking.finish()
+        safe.finish()

@@ -5,28 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from engine.errors import InputError
-from grpo_training.cli.entry import HELP_FLAGS, run_command
-from grpo_training.cli.settings import parse_settings
-from grpo_training.phaser.settings import SCORE, STEPS, step_name, usage, with_flag
+from grpo_training.cli.entry import run_command
+from grpo_training.cli.steps import parse_step
+from grpo_training.phaser.settings import SCORE, STEPS, step_name
 from grpo_training.score_rollouts import __main__ as score_rollouts
-
-_PROG = "python -m grpo_training.phaser"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one step. Returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] in HELP_FLAGS:
-        print("\n".join(usage(_PROG)))
-        return 0
-    name = step_name(words[0])
-    if name == SCORE:
+    if words and (name := step_name(words[0])) in STEPS:
+        words[0] = name
+    if words and words[0] == SCORE:
         return score_rollouts.main(words[1:])
-    step = STEPS.get(name)
-    if step is None:
-        raise InputError(f"Unknown step {words[0]!r}", fix=f"Choose one of: {', '.join([*STEPS, SCORE])}.")
-    parsed = parse_settings(step, with_flag(step, words[1:]), prog=f"{_PROG} {name}", description=step.summary)
+    parsed = parse_step(words, "python -m grpo_training.phaser", STEPS)
+    if parsed is None:
+        return 0
     from grpo_training.phaser.steps import run_step
 
     return run_step(parsed)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
-from grpo_training.cli.terminal_text import fitted
+from grpo_training.cli.settings import WORKING_DIR, Positive
+from grpo_training.cli.steps import StepSettings
 
 DATA = WORKING_DIR / "data/phaser"
 _PROMPT_SEEDS = DATA / "prompt_seeds.jsonl"
 _TRAIN = DATA / "prompts_train.jsonl"
-
-
-class StepSettings(Settings):
-    """Base of the steps' settings.
-
-    ``summary`` is what ``--help`` says of the step. ``positional`` is the field that a word without a flag sets.
-    """
-
-    summary: ClassVar[str] = ""
-    positional: ClassVar[str] = ""
 
 
 class IndexSettings(StepSettings):
@@ -101,17 +91,23 @@ class ValidateSettings(StepSettings):
         return self
 
 
+class ScoreStep(StepSettings):
+    """The step that is the command ``score_rollouts``, which reads its own settings."""
+
+    summary: ClassVar[str] = "verify rollouts, and write rewards and advantages: python -m grpo_training.score_rollouts"
+
+
+SCORE = "score-rollouts"
 STEPS: Mapping[str, type[StepSettings]] = {
     "api-index": IndexSettings,
     "prompt-seeds": PromptSeedSettings,
     "build-sets": SetsSettings,
     "mock-rollouts": MockSettings,
     "validate": ValidateSettings,
+    SCORE: ScoreStep,
 }
 """The steps of ``python -m grpo_training.phaser``."""
 
-SCORE = "score-rollouts"
-"""The step that is the command ``score_rollouts``, for games."""
 
 ALIASES: Mapping[str, str] = {"build-grpo-sets": "build-sets", "generate-mock-rollouts": "mock-rollouts"}
 """Other names of steps, as in commands of the seed format."""
@@ -121,18 +117,3 @@ def step_name(word: str) -> str:
     """The name of the step that a word means. A path of a script, ``stage2/scripts/build_grpo_sets.py``, is one too."""
     name = PurePath(word).name.removesuffix(".py").replace("_", "-")
     return ALIASES.get(name, name)
-
-
-def with_flag(step: type[StepSettings], words: Sequence[str]) -> list[str]:
-    """The words of a command line, with the flag before a first word that has none."""
-    if step.positional and words and not words[0].startswith("-"):
-        return [f"--{step.positional}", *words]
-    return list(words)
-
-
-def usage(prog: str) -> Sequence[str]:
-    """The lines that ``--help`` prints."""
-    head = f"usage: {prog} STEP [options]\n\nSteps (each has its own --help):"
-    summaries = {name: settings.summary for name, settings in STEPS.items()}
-    summaries[SCORE] = "verify rollouts, and write rewards and advantages: python -m grpo_training.score_rollouts"
-    return [head, *(fitted(f"  {name:14}  {summary}") for name, summary in summaries.items())]

@@ -14,13 +14,13 @@ from engine.tasks.phaser.problems import read_prompt
 from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
 from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
 from engine.tasks.phaser.validation.node_setup import build_api_index
+from grpo_training.cli.steps import StepSettings
 from grpo_training.phaser.files import read_rows, sha256, write_rows, write_text
 from grpo_training.phaser.settings import (
     IndexSettings,
     MockSettings,
     PromptSeedSettings,
     SetsSettings,
-    StepSettings,
     ValidateSettings,
 )
 from grpo_training.phaser.validation import validate

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import InputError, MissingInputError, first_line
 from engine.records import FORMAT, Completion, Outcome, Policy, Rollout, RolloutGroup, Sampling
 from engine.statistics.groups import group_stats
 from engine.storage.lines import LineReader, encode_line
@@ -47,7 +47,7 @@ def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
     try:
         return [_group(rows, tau) for rows in groups.values()]
     except (ValidationError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read as scored rows", why=str(error).splitlines()[0]) from None
+        raise InputError(f"{path} cannot be read as scored rows", why=first_line(error)) from None
 
 
 def write_groups(path: Path, folder: Path) -> None:

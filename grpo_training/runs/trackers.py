@@ -31,6 +31,35 @@ class Tracker(Protocol):
         """Send what is left, and end the run."""
 
 
+class SafeTracker:
+    """A tracker until it fails once; the run continues without it then.
+
+    Args:
+        tracker: None: nothing is sent.
+        warn: called with the failure.
+    """
+
+    def __init__(self, tracker: Tracker | None, warn: Callable[[str], None]) -> None:
+        self._tracker, self._warn = tracker, warn
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        """Send the figures of a step."""
+        self._call(lambda tracker: tracker.log(values, step=step))
+
+    def finish(self) -> None:
+        """Send what is left, and end the run."""
+        self._call(lambda tracker: tracker.finish())
+
+    def _call(self, call: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            call(self._tracker)
+        except Exception as error:  # noqa: BLE001 - no error of a tracker may stop the run
+            self._warn(f"The tracker failed ({type(error).__name__}: {error}); the run continues without it")
+            self._tracker = None
+
+
 _MODULES = {"trackio": "trackio", "wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboard"}
 
 

@@ -7,25 +7,14 @@ runs over the candidates of one query.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from engine.errors import ConfigurationError
+from grpo_training.selector.step_settings import NormalizeMethod, RewardMode
 
-NormalizeMethod = Literal["z_score", "z_score_clamp", "rank_normalize", "none"]
-RewardMode = Literal[
-    "hard_plus_soft",
-    "hard_plus_soft_v2",
-    "separated",
-    "hard_only",
-    "soft_only",
-    "hard01_plus_gtprob",
-    "hard01_plus_gtprob_separated",
-    "hard_plus_gtprob_plus_rel",
-    "legacy",
-]
 ADVANTAGE_CLIP = 5.0
 REWARD_CLIP = 5.0
 _NO_SPREAD = 1e-12

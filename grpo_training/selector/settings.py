@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight
+from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
-from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, StepSettings
+from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, NormalizeMethod, RewardMode
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
@@ -199,26 +200,14 @@ class TrainSettings(TrainingSettings):
         )
 
     sft_ckpt: Path = Field(description="checkpoint to start from, of `selector sft` or of an earlier run")
-    reward_mode: Literal[
-        "hard_plus_soft",
-        "hard_plus_soft_v2",
-        "separated",
-        "hard_only",
-        "soft_only",
-        "hard01_plus_gtprob",
-        "hard01_plus_gtprob_separated",
-        "hard_plus_gtprob_plus_rel",
-        "legacy",
-    ] = Field("hard_plus_soft", description="how the measurements of a reward file are combined")
+    reward_mode: RewardMode = Field("hard_plus_soft", description="how the measurements of a reward file are combined")
     hard_weight: Weight = Field(1.0, description="weight of a right answer")
     soft_weight: Weight = Field(1.0, description="weight of the soft accuracy, or of the reference's probability")
     rel_weight: Weight = Field(0.1, description="weight of the relevance of a wrong answer")
     keep_fallback: bool = Field(False, description="use candidates that the official metric did not score")
     coherence_weight: Weight = Field(0.0, description="weight of the mean cosine of query and shots")
     diversity_weight: Weight = Field(0.0, description="weight of 1 - mean cosine between the shots")
-    normalize_method: Literal["z_score", "z_score_clamp", "rank_normalize", "none"] = Field(
-        "z_score", description="scale of the rewards of a query in RCE"
-    )
+    normalize_method: NormalizeMethod = Field("z_score", description="scale of the rewards of a query in RCE")
     normalize_clamp: _Rate = Field(3.0, description="bound of z_score_clamp")
     rce_epochs: int = Field(2, ge=0, description="epochs of reward-weighted cross-entropy (warm-up)")
     rce_lr: float | None = Field(None, gt=0, description="learning rate of RCE (default: --rce-lr-ratio x that of SFT)")

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Settings
+from grpo_training.cli.settings import WORKING_DIR
+from grpo_training.cli.steps import StepSettings
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
-
-
-class StepSettings(Settings):
-    """Base of the steps' settings; ``summary`` is what ``--help`` says of the step."""
-
-    summary: ClassVar[str] = ""
+NormalizeMethod = Literal["z_score", "z_score_clamp", "rank_normalize", "none"]
+RewardMode = Literal[
+    "hard_plus_soft",
+    "hard_plus_soft_v2",
+    "separated",
+    "hard_only",
+    "soft_only",
+    "hard01_plus_gtprob",
+    "hard01_plus_gtprob_separated",
+    "hard_plus_gtprob_plus_rel",
+    "legacy",
+]
 
 
 class EmbeddingSettings(StepSettings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grpo_training.cli.steps import StepSettings
 from grpo_training.selector.asking.infer import infer
 from grpo_training.selector.asking.rewards import measure_rewards
 from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
@@ -20,7 +21,6 @@ from grpo_training.selector.settings import (
     SftSettings,
     TrainSettings,
 )
-from grpo_training.selector.step_settings import StepSettings
 from grpo_training.selector.training.run import post_train, train_sft
 
 

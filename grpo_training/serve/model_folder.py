@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.errors import ConfigurationError, MissingInputError
+from engine.errors import ConfigurationError, MissingInputError, first_line
 from engine.storage.installation import install_command
 
 _SAMPLE_BYTES = 4096
@@ -100,10 +100,9 @@ def _fetched(name: str) -> Path:
         is_cached = ask_hub(name)
         return Path(snapshot_download(name, allow_patterns=_NEEDED, local_files_only=is_cached))
     except Exception as error:  # of many types: of the hub, of its transport, of the disk
-        why = str(error).strip().splitlines()
         raise MissingInputError(
             f"Model not found: {name}",
-            why=why[0] if why else type(error).__name__,
+            why=first_line(error),
             fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
         ) from error
 

@@ -9,18 +9,13 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.tasks.traffic.scenarios import Split
-from grpo_training.cli.settings import WORKING_DIR, Positive, Settings
+from grpo_training.cli.settings import WORKING_DIR, Positive
+from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import BudgetSettings
 
 DATASETS = WORKING_DIR / "data/traffic"
 SCENARIOS = DATASETS / "scenarios"
 _Seconds = Annotated[float, Field(ge=0)]
-
-
-class StepSettings(Settings):
-    """Base of the steps' settings; ``summary`` is what ``--help`` says of the step."""
-
-    summary: ClassVar[str] = ""
 
 
 class Chosen(StepSettings):

@@ -25,6 +25,7 @@ from engine.tasks.traffic.simulation.generation import (
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.validation import dataset_files, errors_of
+from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
 from grpo_training.traffic.settings import (
     Chosen,
@@ -36,7 +37,6 @@ from grpo_training.traffic.settings import (
     SftSettings,
     SimulateSettings,
     SmallModelSettings,
-    StepSettings,
     ValidateSettings,
 )
 from grpo_training.traffic.training_data import write_rollouts, write_sft_data

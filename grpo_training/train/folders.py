@@ -9,7 +9,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from engine.errors import ScaffoldError
+from engine.errors import ScaffoldError, first_line
 from engine.storage.append_log import sync_directory
 
 _UNFINISHED, _REPLACED = ".unfinished", ".replaced"
@@ -40,7 +40,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         if isinstance(error, OSError | RuntimeError | SafetensorError) and not isinstance(error, ScaffoldError):
             raise ScaffoldError(
                 f"Cannot write {folder}",
-                why=str(error).splitlines()[0] if str(error) else type(error).__name__,
+                why=first_line(error),
                 fix="Free disk space and run the same command again. No partial folder was left.",
             ) from error
         raise

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TextIO
 
 from engine.storage.append_log import replace_file
 from grpo_training.cli.terminal_text import say
-from grpo_training.runs.trackers import Tracker, open_tracker
+from grpo_training.runs.trackers import SafeTracker, Tracker, open_tracker
 from grpo_training.training.progress import TrainingProgress
 
 
@@ -84,7 +84,7 @@ class MetricsLog:
     Args:
         path: the file.
         resume_step: the step that the run resumes from; 0 truncates the file.
-        tracker: receives the figures too; after its first error the training continues without it.
+        tracker: receives the figures too; see :class:`~grpo_training.runs.trackers.SafeTracker`.
         warn: receives a message about that error.
     """
 
@@ -96,7 +96,7 @@ class MetricsLog:
         tracker: Tracker | None = None,
         warn: Callable[[str], None] = lambda text: say(text, sys.stderr),
     ) -> None:
-        self._tracker, self._warn = tracker, warn
+        self._tracker = SafeTracker(tracker, warn)
         kept = _lines_up_to(path, resume_step)
         replace_file(path, b"".join(line + b"\n" for line in kept))
         self._file: TextIO = path.open("a", encoding="utf-8", buffering=1)
@@ -108,7 +108,7 @@ class MetricsLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-        self._call_tracker(lambda tracker: tracker.finish())
+        self._tracker.finish()
 
     def write(self, step: int, figures: Mapping[str, Any]) -> None:
         """Add one line.
@@ -120,16 +120,7 @@ class MetricsLog:
         line = {"step": step} | {name: _json_value(value) for name, value in figures.items()}
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
         numbers = {name: float(value) for name, value in line.items() if _is_number(value) and name != "step"}
-        self._call_tracker(lambda tracker: tracker.log(numbers, step=step))
-
-    def _call_tracker(self, call: Callable[[Tracker], None]) -> None:
-        if self._tracker is None:
-            return
-        try:
-            call(self._tracker)
-        except Exception as error:  # noqa: BLE001 - no error of a tracker may stop the training
-            self._warn(f"The tracker failed ({type(error).__name__}: {error}); the training continues without it")
-            self._tracker = None
+        self._tracker.log(numbers, step)
 
 
 def _lines_up_to(path: Path, step: int) -> list[bytes]:

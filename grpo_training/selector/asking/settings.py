@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive
+from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import (
     ENDPOINT_FIELDS,
     BudgetSettings,
@@ -16,7 +17,7 @@ from grpo_training.runs.settings import (
     EndpointSettings,
     ResumableSettings,
 )
-from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, StepSettings
+from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings
 
 _Rate = Annotated[float, Field(gt=0)]
 

@@ -18,7 +18,8 @@ import torch
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
-from grpo_training.selector.rewards import RewardMode, task_reward
+from grpo_training.selector.rewards import task_reward
+from grpo_training.selector.step_settings import RewardMode
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
 _UNSCORED = ("fallback", "error")

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from engine.reading.plugins import load_object
 from engine.storage.append_log import replace_file
 from engine.storage.installation import install_command
@@ -194,7 +194,7 @@ class SentenceEmbedder:
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"Cannot load the embedding model {model}",
-                why=str(error).splitlines()[0],
+                why=first_line(error),
                 fix="Pass the hub name or the folder of a model of sentence-transformers, or hashing.",
             ) from error
         self.name = f"{folder.name}-{content_digest([folder])}" if folder.is_dir() else model
@@ -229,7 +229,7 @@ class ClipEmbedder:
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"Cannot load the CLIP model {model}",
-                why=str(error).splitlines()[0],
+                why=first_line(error),
                 fix="Pass the hub name or the folder of a CLIP model, such as openai/clip-vit-base-patch32.",
             ) from error
         self.name = f"{folder.name}-{content_digest([folder])}" if folder.is_dir() else model

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import InputError, MissingInputError, first_line
 from engine.storage.append_log import replace_file
 from grpo_training.selector.model.pointer import PointerSelector, config_from
 
@@ -95,9 +95,7 @@ def load_plain(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file raises one of many types
-        raise InputError(
-            f"Cannot read the checkpoint {path}", why=str(error).splitlines()[0] if str(error) else ""
-        ) from error
+        raise InputError(f"Cannot read the checkpoint {path}", why=first_line(error)) from error
     if not isinstance(content, dict):
         raise InputError(f"{path} is no checkpoint of a selector")
     return content

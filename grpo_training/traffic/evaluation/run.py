@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agents.generator import prompt_hash
-from engine.errors import InputError, MissingInputError
-from engine.experience.choice import LearnedExperiences
-from engine.experience.library import ExperienceLibrary
+from engine.errors import InputError
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.records import Sampling
@@ -21,8 +19,8 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK
 from grpo_training.cli.tables import View
-from grpo_training.cli.terminal_text import say
 from grpo_training.evaluate.models import LocalModel, LocalServing, RoleModel, served
+from grpo_training.experiences.folder import learned_experiences
 from grpo_training.traffic.evaluation.decisions import ModelDecisions, Prompting, model_decisions
 from grpo_training.traffic.evaluation.policies import FIXED, ORACLE, EvaluatedPolicy, policies_of
 from grpo_training.traffic.evaluation.progress import EvaluationProgress
@@ -79,7 +77,7 @@ def evaluate(
         serving.engine_for(settings)  # fail before anything is written if it is not installed
     prompting = Prompting(
         Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=0),
-        _experiences(settings.experiences),
+        learned_experiences(settings.experiences),
         settings.prompts,
     )
     facts = _prompting_facts(prompting)
@@ -167,17 +165,6 @@ class _Evaluation:
             budget = self._budget if isinstance(policy.model, RoleModel) else Budget()
             with model_decisions(endpoint, self._prompting, self._journal, budget) as model:
                 yield model
-
-
-def _experiences(path: Path | None) -> LearnedExperiences | None:
-    if path is None:
-        return None
-    if not path.is_file():
-        raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
-    library = ExperienceLibrary(path, read_only=True)
-    for notice in library.notices:
-        say(notice, sys.stderr)
-    return LearnedExperiences(library.state)
 
 
 def _prompting_facts(prompting: Prompting) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError, InputError, first_line
 from engine.records import Message
 from engine.storage.installation import install_command
 from grpo_training.train.config import GRPOTrainingConfig
@@ -118,7 +118,7 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
         mixed = next((name for name, values in columns.items() if _is_mixed(name, values)), "")
         raise InputError(
             f"The column {mixed!r} holds values of different types",
-            why=str(error).splitlines()[0],
+            why=first_line(error),
             fix="A dataset has one type for each column: make the values alike, or leave the column out.",
         ) from None
 

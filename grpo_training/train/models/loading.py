@@ -15,13 +15,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
-from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
 from grpo_training.train.models.sharding import copy_into, whole_shape
 from grpo_training.train.models.tokenizer import (
     check_model,
-    first_line,
     from_hub,
     load_tokenizer,
     supports_bf16,

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from engine.errors import ConfigurationError, InputError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from grpo_training.serve.model_folder import ask_hub
 from grpo_training.train.config import GRPOTrainingConfig
 
@@ -114,12 +114,6 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
             why=first_line(error),
             fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
         ) from error
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's text, or its type where it has none."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _check_folder(folder: Path) -> None:

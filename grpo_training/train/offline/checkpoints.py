@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from engine.errors import InputError
+from engine.errors import InputError, first_line
 from grpo_training.train.folders import remove_folder, write_folder
 from grpo_training.train.models.loading import save_weights
 
@@ -116,7 +116,7 @@ def load_tensors(checkpoint: Checkpoint) -> dict[str, Any]:
     except Exception as error:  # a damaged file raises one of many types
         raise InputError(
             f"The checkpoint {checkpoint.folder} cannot be read",
-            why=str(error).splitlines()[0] if str(error) else type(error).__name__,
+            why=first_line(error),
             fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
         ) from error
     return tensors

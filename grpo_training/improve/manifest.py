@@ -11,10 +11,10 @@ from engine.tasks.registry import task_named
 from grpo_training.improve.plan import Plan
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import FILES
-from grpo_training.learning.session import fingerprint_facts
 from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.manifest import RunManifest, is_same_configuration, load_manifest, stamp_of
 from grpo_training.runs.named import RunFolder
+from grpo_training.serve.endpoints import model_facts
 
 
 def own_manifest(settings: ImproveSettings, run: RunFolder, plan: Plan, manager: ApiManager) -> RunManifest:
@@ -31,7 +31,7 @@ def own_manifest(settings: ImproveSettings, run: RunFolder, plan: Plan, manager:
     digest.update(repr(generator_messages(task_named(first.task), first, (), settings.prompts)).encode())
     for problems in (plan.learned_from, plan.tested):
         digest.update(repr([(one.id, one.text, one.answer) for one in problems]).encode("utf-8", "replace"))
-    models = {role: fingerprint_facts(manager, role, "") for role in GENERATORS[: settings.generators]}
+    models = {role: model_facts(manager, role) for role in GENERATORS[: settings.generators]}
     facts = {"problems": digest.hexdigest(), **models}
     path = run.folder / "improve_run.json"
     return RunManifest(path, run.name, {"settings": settings.fingerprint(), "facts": facts})

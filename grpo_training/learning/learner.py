@@ -22,13 +22,13 @@ from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
 from grpo_training.learning.groups.remote import RemoteGroups, open_remote_groups
 from grpo_training.learning.loop import GroupProducer, LearningLoop
-from grpo_training.learning.session import Session, fingerprint_facts, open_session, with_window
+from grpo_training.learning.session import Session, open_session, with_window
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import stamp_of
-from grpo_training.serve.endpoints import check_endpoint, named_endpoints, open_endpoints
+from grpo_training.serve.endpoints import check_endpoint, model_facts, named_endpoints, open_endpoints
 
 RecordT = TypeVar("RecordT")
 SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
@@ -155,7 +155,7 @@ def _report_of_complete(
 
 
 def _facts(manager: ApiManager, role: str, learner: Learner[RecordT]) -> dict[str, Any]:
-    return fingerprint_facts(manager, role, learner.prompt_hash) | choice_facts(learner.choice)
+    return {"prompt_hash": learner.prompt_hash, **model_facts(manager, role), **choice_facts(learner.choice)}
 
 
 async def _run(

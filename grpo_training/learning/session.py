@@ -211,15 +211,3 @@ def with_window(
     usual = default_window(known, steps, epochs, learns=learns)
     window = settings.window or (stored if isinstance(stored, int) else usual)
     return settings.model_copy(update={"window": window}), window
-
-
-def fingerprint_facts(manager: ApiManager, role: str, prompt_hash: str) -> dict[str, Any]:
-    """What changes the results and is no setting: the models, their extra request fields, and the prompt."""
-    facts: dict[str, Any] = {"prompt_hash": prompt_hash}
-    for asked, name in ((role, "model"), ("analyst", "analyst"), ("reward_evaluator", "reward_evaluator")):
-        if asked == role or manager.has(asked):
-            endpoint = manager.endpoint(asked)
-            facts[name] = endpoint.model
-            if endpoint.extra_body:
-                facts[f"extra_body of {asked}"] = endpoint.shown_extra_body
-    return facts

@@ -113,6 +113,18 @@ def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) 
     return manager.with_entries({role: served[model] for role, model in local.items()})
 
 
+def model_facts(manager: ApiManager, role: str) -> dict[str, Any]:
+    """Which models a run of a role has used, for its manifest: their names and extra request fields."""
+    facts: dict[str, Any] = {}
+    for asked, name in ((role, "model"), ("analyst", "analyst"), (JUDGE_ROLE, JUDGE_ROLE)):
+        if asked == role or manager.has(asked):
+            endpoint = manager.endpoint(asked)
+            facts[name] = endpoint.model
+            if endpoint.extra_body:
+                facts[f"extra_body of {asked}"] = endpoint.shown_extra_body
+    return facts
+
+
 @asynccontextmanager
 async def open_client(
     settings: ClientSettings,

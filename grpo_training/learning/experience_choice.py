@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.experience.choice import ByChance, BySimilarity, ExperienceChoice, WholeLibrary
 from engine.experience.events import ChoiceRecord
-
-if TYPE_CHECKING:
-    from grpo_training.learning.settings import LearnerSettings
+from grpo_training.learning.settings import LearnerSettings
 
 
 def experience_choice(settings: LearnerSettings, role: str) -> ExperienceChoice:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 from engine.errors import InputError
 from engine.experience.choice import BySimilarity
 from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
@@ -17,9 +18,6 @@ from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
 from engine.tasks.registry import task_named
-
-if TYPE_CHECKING:
-    from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 
 RecordT = TypeVar("RecordT")
 

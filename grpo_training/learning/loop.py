@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
+from agents.analyst import Proposal
 from engine.errors import IncompleteRunError
 from engine.experience.events import Refusal
 from engine.experience.log import StepResult
 from engine.experience.state import EMPTY, LibraryState
-from engine.records import Fault, Outcome
+from engine.records import Fault, Operation, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step, StoredFigures
 from grpo_training.learning.tracking import GroupTracking
 from grpo_training.runs.window import as_they_come, run_in_window
-
-if TYPE_CHECKING:
-    from agents.analyst import Proposal
-    from engine.records import Operation
 
 RecordT = TypeVar("RecordT")
 P = ParamSpec("P")

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.llm.tally import Spent
+from grpo_training.learning.extractor import ScoredGroup
+from grpo_training.learning.settings import LearnerSettings
 from grpo_training.runs.trackers import SafeTracker, open_tracker
-
-if TYPE_CHECKING:
-    from grpo_training.learning.extractor import ScoredGroup
-    from grpo_training.learning.settings import LearnerSettings
 
 
 class GroupTracking:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.model.decoding import beam_search
 from grpo_training.selector.model.pointer import PointerSelector
-
-if TYPE_CHECKING:
-    from grpo_training.selector.data.embeddings import EmbeddingTable
 
 _BATCH = 64
 

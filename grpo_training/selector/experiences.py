@@ -7,7 +7,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +23,7 @@ from grpo_training.selector.data.embeddings import Array, open_embedder, write_e
 from grpo_training.selector.data.encoder import parts_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.decoding import beam_search
-
-if TYPE_CHECKING:
-    from grpo_training.selector.settings import ExperiencesSettings
+from grpo_training.selector.settings import ExperiencesSettings
 
 _BEAM = 5
 

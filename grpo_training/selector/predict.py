@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,10 +18,8 @@ from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.sources import load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector
+from grpo_training.selector.settings import PredictSettings
 from grpo_training.selector.training.validation import stored_logps
-
-if TYPE_CHECKING:
-    from grpo_training.selector.settings import PredictSettings
 
 
 def predict(settings: PredictSettings) -> int:

@@ -6,16 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from engine.errors import InputError
-
-if TYPE_CHECKING:
-    from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.embeddings import EmbeddingTable
 
 
 @dataclass(frozen=True)

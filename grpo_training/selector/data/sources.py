@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from grpo_training.selector.data.embeddings import EmbeddingTable, load_table, mean_of_normalised
 from grpo_training.selector.data.encoder import check_same, part_of_file, record_with_parts
-
-if TYPE_CHECKING:
-    from grpo_training.selector.step_settings import EmbeddingSettings
+from grpo_training.selector.step_settings import EmbeddingSettings
 
 
 def record_of(

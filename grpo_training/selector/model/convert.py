@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -12,9 +12,7 @@ from engine.errors import InputError
 from grpo_training.selector.data.sources import record_of
 from grpo_training.selector.model.checkpoint import CheckpointInfo, load_plain, save_model
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
-
-if TYPE_CHECKING:
-    from grpo_training.selector.settings import ConvertSettings
+from grpo_training.selector.settings import ConvertSettings
 
 _PREFIX = "pointer_selector."
 _NAMES = (

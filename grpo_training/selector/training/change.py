@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from grpo_training.selector.choice import choose_shots
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.model.pointer import PointerSelector
-
-if TYPE_CHECKING:
-    from grpo_training.selector.data.embeddings import EmbeddingTable
-    from grpo_training.selector.settings import TrainSettings
-    from grpo_training.selector.training.state import Progress
+from grpo_training.selector.settings import TrainSettings
+from grpo_training.selector.training.state import Progress
 
 _BEAM = 5
 _FEW = 0.05

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import torch
 
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import Batch, ShotGroup, batches, make_batch
 from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
 from grpo_training.selector.model.pointer import PointerSelector
@@ -29,9 +30,6 @@ from grpo_training.training.metrics_log import MetricsLog, open_metrics
 from grpo_training.training.progress import TrainingProgress
 from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
 from grpo_training.training.stopped import TrainingStoppedError
-
-if TYPE_CHECKING:
-    from grpo_training.selector.data.embeddings import EmbeddingTable
 
 _CONTROLLED = ("rce/temperature", "grpo/temperature", "beta", "learning_rate")
 BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages
+from grpo_training.selector.settings import TrainSettings
 from grpo_training.selector.training.phases import rce_validation_loss, step_logps
 from grpo_training.training.losses import kl_per_token
-
-if TYPE_CHECKING:
-    from grpo_training.selector.data.embeddings import EmbeddingTable
-    from grpo_training.selector.settings import TrainSettings
 
 _BATCH = 64
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from engine.statistics.paired import Estimate
 from grpo_training.cli.settings import WORKING_DIR
-
-if TYPE_CHECKING:
-    from engine.statistics.paired import Estimate
 
 MISSING = "–"
 _LARGEST = 1e18

@@ -84,7 +84,7 @@ class StoredPrompts:
             for hash_asked, name in sorted(self._unknown_hashes)
             if (style := _style_with_hash(task_named(name), hash_asked))
         }
-        known = [f"Prompts were sent in the style {style!r}: pass --prompts {style}." for style in set(styles.values())]
+        known = [f"Prompts were sent in the style {style!r}: leave out --prompts." for style in set(styles.values())]
         unknown = [one for one, _ in sorted(self._unknown_hashes) if one not in styles]
         return known + [f"No prompt style has the hash {one}: the templates have changed since." for one in unknown]
 
@@ -97,7 +97,9 @@ class StoredPrompts:
             self._styles[key] = _style_with_hash(task, asked)
         style = self._styles[key]
         if style is None:
-            raise PromptNotFoundError(f"no prompt style has the hash {asked}: the templates have changed since")
+            raise PromptNotFoundError(
+                f"no prompt style has the hash {asked}: the templates have changed since; --prompts names a style of now"
+            )
         return style
 
     def _difference(self, group: RolloutGroup, task: Task, style: str, with_experiences: bool) -> str:

@@ -107,7 +107,11 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
-    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    prompts: str | None = Field(
+        None,
+        description="prompt style: full, or a folder of prompts/ such as compact (default: the one in which the prompts "
+        "of the rollouts were sent; of prompts that were not, full)",
+    )
     system_role: Literal["keep", "merge"] = Field(
         "keep",
         description="merge: put the system text in front of the user message, for a chat template without system role",
@@ -433,6 +437,11 @@ class GRPOTrainingConfig(ResumableSettings):
     def fingerprint_fields(cls) -> list[str]:
         """The fields that change the trained weights."""
         return [name for name in cls.model_fields if name not in _NOT_IN_FINGERPRINT | _ADDED_LATER]
+
+    @property
+    def prompt_style(self) -> str:
+        """The style of prompts that no run has sent."""
+        return self.prompts or "full"
 
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Without settings that earlier versions stored and that do not change the weights."""

@@ -145,7 +145,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         if isinstance(reward, BatchReward):
             reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
         tokenizer = load_tokenizer(config)
-        check_prompts(tokenizer, (messages_of(problem, config.prompts, prompts) for problem in problems))
+        check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
         traces = None
         if config.teacher_traces is not None and config.teacher_sft_weight > 0:
             traces = len(load_teacher_samples(config.teacher_traces, tokenizer, config))
@@ -155,7 +155,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
 
             check_arguments(config)
             check_services(config)
-            print_first_prompt(_rendered(tokenizer, messages_of(problems[0], config.prompts, prompts)))
+            print_first_prompt(_rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
             print_unlike_trl(config)
             return 0
         facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}

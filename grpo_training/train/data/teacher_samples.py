@@ -16,6 +16,7 @@ from grpo_training.train.data.rollout_data import join_reasoning
 from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.scored_files import report_broken
 from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
+from prompts import prompt_styles
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -66,8 +67,9 @@ def load_teacher_samples(
 
 
 def prompt_hashes(config: GRPOTrainingConfig) -> set[str]:
-    """The hashes of the prompts of all tasks in the style of the training."""
-    return {prompt_hash(task, config.prompts) for task in known_tasks()}
+    """The hashes of the prompts of all tasks in the style of the training; in all styles if it has none of its own."""
+    styles = prompt_styles() if config.prompts is None else (config.prompts,)
+    return {prompt_hash(task, style) for task in known_tasks() for style in styles}
 
 
 def trace_sample(

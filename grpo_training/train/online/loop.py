@@ -110,7 +110,7 @@ def train_online(
             kl=kl,
             model=model,
             args=GRPOConfig(**arguments),
-            train_dataset=Dataset.from_list(dataset_rows(kept, config.prompts, prompts)),
+            train_dataset=Dataset.from_list(dataset_rows(kept, config.prompt_style, prompts)),
             processing_class=tokenizer,
         )
         trainer.remove_callback(PrinterCallback)
@@ -145,7 +145,7 @@ def tokenised_prompts(
     prompts: Mapping[str, Sequence[Message]] = MappingProxyType({}),
 ) -> dict[str, tuple[int, ...]]:
     """The token ids of the prompts by problem id, without prompts that leave no room for a reply."""
-    conversations = [row["prompt"] for row in dataset_rows(problems, config.prompts, prompts)]
+    conversations = [row["prompt"] for row in dataset_rows(problems, config.prompt_style, prompts)]
     ids = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, return_dict=True)["input_ids"]
     room = config.max_seq_length - config.max_completion_length
     return {problem.id: tuple(prompt) for problem, prompt in zip(problems, ids, strict=True) if len(prompt) <= room}

@@ -31,7 +31,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     known = sum(sample.old_logps is not None for sample in rows)
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
-        ("data", f"{config.dataset_path} (experiences: {config.experiences}, prompts: {config.prompts})"),
+        ("data", f"{config.dataset_path} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
         ("training", f"{len(data.groups)} groups, {len(rows)} replies; held out: {len(data.validation)} groups"),
         ("rewards", f"mean {statistics.fmean(row.reward for row in rows):.3f}, {_verdicts(rows)}"),
         ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}"),

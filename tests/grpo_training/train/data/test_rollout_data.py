@@ -254,18 +254,19 @@ def test_a_records_generator_is_never_a_path(cache, library):
     assert "Unknown library '../libraries/generator_1'" in str(load(path)[1])
 
 
-def test_a_prompt_of_another_style_is_reported_with_that_style(cache):
+def test_a_prompt_is_that_which_was_sent_and_one_of_another_style_is_reported(cache):
     compact = asked(prompt_hash=prompt_hash(MATH, "compact"))
     completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
     rollouts = [rollout(number, reward, completion=completion) for number, reward in enumerate((1.0, 0.0), 1)]
     path = cache(group("p1", rollouts=rollouts, policy=compact))
     [loaded], report = load(path)
-    assert loaded.responses[0].logprobs is None
-    assert report.remarks == {stored_prompts.OTHER_PROMPT: 1}
-    assert report.details == ["Prompts were sent in the style 'compact': pass --prompts compact."]
-    [loaded], report = load(path, prompts="compact")
     assert loaded.responses[0].logprobs == (-0.5,)
     assert not report
+    [full], report = load(path, prompts="full")
+    assert full.messages != loaded.messages
+    assert full.responses[0].logprobs is None
+    assert report.remarks == {stored_prompts.OTHER_PROMPT: 1}
+    assert report.details == ["Prompts were sent in the style 'compact': leave out --prompts."]
 
 
 def test_templates_that_were_changed_since_are_named_by_their_hash(cache):

@@ -98,7 +98,7 @@ class StoredPrompts:
         style = self._styles[key]
         if style is None:
             raise PromptNotFoundError(
-                f"no prompt style has the hash {asked}: the templates have changed since; --prompts names a style of now"
+                f"no prompt style has the hash {asked}: the templates have changed since; --prompts names one"
             )
         return style
 

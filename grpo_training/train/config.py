@@ -39,6 +39,7 @@ _ADDED_LATER = frozenset(
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
         *("advantage_std", "rce_lr_ratio", "disable_dropout", "sft_temperature"),
         *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
+        "prompts",
     }
 )
 """Not in the fingerprint at their defaults, so that runs of earlier versions can be resumed."""
@@ -109,7 +110,7 @@ class GRPOTrainingConfig(ResumableSettings):
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     prompts: str | None = Field(
         None,
-        description="prompt style: full, or a folder of prompts/ such as compact (default: the one in which the prompts "
+        description="prompt style: full, or a folder of prompts/ such as compact (default: that in which the prompts "
         "of the rollouts were sent; of prompts that were not, full)",
     )
     system_role: Literal["keep", "merge"] = Field(
@@ -444,8 +445,13 @@ class GRPOTrainingConfig(ResumableSettings):
         return self.prompts or "full"
 
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Without settings that earlier versions stored and that do not change the weights."""
-        left_out = (*_CHOOSE, "experiences_dir")
+        """Without settings that earlier versions stored and that do not change the weights.
+
+        Their default of ``prompts`` was ``full``. Where that is another prompt, the digest of the samples differs.
+        """
+        left_out = [*_CHOOSE, "experiences_dir"]
+        if self.prompts is None and stored.get("prompts") == "full":
+            left_out.append("prompts")
         return {name: one for name, one in super().compared(stored).items() if name not in left_out}
 
     def choice(self) -> dict[str, Any]:

@@ -173,7 +173,10 @@ def test_an_interrupted_training_is_gone_on_with(tmp_path):
     train(workspace)
     run = workspace.folder / "run"
     assert (run / "metrics.jsonl").read_text().splitlines()[: len(before)] == before
-    assert_outcome(outcome(run))
+    observed = outcome(run)
+    config = json.loads(observed["config.json"])
+    assert config["configuration"]["settings"].pop("prompts") == "full"  # the default of the version that began it
+    assert_outcome(observed | {"config.json": json.dumps(config)})
 
 
 def test_another_configuration_of_a_training_is_refused(tmp_path):

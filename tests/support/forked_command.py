@@ -30,7 +30,7 @@ LEARNING = _server(
 )
 """Has loaded what the generators and the critic need."""
 TRAINING = _server(
-    *("grpo_training.train.__main__", "grpo_training.train.offline.loop", "grpo_training.train.online.trainer"),
+    *("grpo_training.train.run", "grpo_training.train.offline.loop", "grpo_training.train.online.trainer"),
     *("accelerate", "peft", "safetensors.torch"),
 )
 """Has loaded what a training needs."""

@@ -32,7 +32,7 @@ def test_prompt_and_reader_are_those_of_the_task():
 
 def test_the_reward_is_that_of_training():
     code = extract_function_from_code(REPLY)
-    assert compute_reward(code, TESTS) == pytest.approx(0.25 * (2 / 3) / 0.75)
+    assert compute_reward(code, TESTS) == pytest.approx(0.25 * (1 / 2) / 0.75)  # of two tests that are not shown
     assert compute_reward(code, TESTS[:2]) == 1.0
     assert compute_reward("def is_prime(n):\n    return 1 / 0", TESTS) == 0.0
 

@@ -207,8 +207,8 @@ async def _run(
         else:
             rows = _rows(loop, learner)
             table = [(row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in rows]
-            told = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
-            manifest.finish({"totals": progress.totals, **told, "has_learned": has_learned}, stamp)
+            printed = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
+            manifest.finish({"totals": progress.totals, **printed, "has_learned": has_learned}, stamp)
     return has_learned
 
 

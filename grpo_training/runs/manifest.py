@@ -52,8 +52,8 @@ class RunManifest:
             report: what a later start prints in place of reading the results again, as JSON values.
             stamp: of what the report was made of; see :func:`stamp_of`.
         """
-        told = None if report is None else dict(report)
-        dataclasses.replace(self, is_finished=True, stamp=stamp, report=told).save()
+        stored = None if report is None else dict(report)
+        dataclasses.replace(self, is_finished=True, stamp=stamp, report=stored).save()
 
     def report_of(self, stamp: str) -> dict[str, Any] | None:
         """The report of a complete run; None if it has none, or what it was made of has changed since."""

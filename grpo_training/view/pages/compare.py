@@ -14,7 +14,7 @@ from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages import compare_trainings
 from grpo_training.view.pages.overview import bounded_mean
-from grpo_training.view.pages.training import METRICS, read_metrics, training_view
+from grpo_training.view.pages.training import METRICS, read_metrics, training_ends
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Params, Request
 
 SEPARATOR = "~"
@@ -75,8 +75,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 
 
 def _ends(trainings: Sequence[Run], metrics: Sequence[Sequence[dict[str, Any]]]) -> list[compare_trainings.EndRow]:
-    views = [training_view(run.folder) for run in trainings]
-    return compare_trainings.ends(views, online=compare_trainings.all_online(metrics))
+    ends = [training_ends(run.folder, rows) for run, rows in zip(trainings, metrics, strict=True)]
+    return compare_trainings.end_rows(ends, online=compare_trainings.all_online(metrics))
 
 
 def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_training.view.pages.training import CURVES, TrainingView, drawn, offline
+from grpo_training.view.pages.training import CURVES, TrainingEnds, drawn, offline
 from grpo_training.view.series import Row, number, shown, thinned
 
 _CURVES = ("held_out", "held_out_loss", "kl", "loss", "entropy", "gradient", "learning_rate", "speed")
@@ -31,22 +31,22 @@ class EndRow:
     values: list[str]
 
 
-def ends(views: Sequence[TrainingView], *, online: bool) -> list[EndRow]:
+def end_rows(ends: Sequence[TrainingEnds], *, online: bool) -> list[EndRow]:
     """Held-out rewards before and after, the number of steps, and the means of metrics over the last tenth.
 
     Args:
-        views: of the trainings.
+        ends: of the trainings.
         online: whether all of them sampled what they learned from.
     """
-    rows = [EndRow("compare.steps", "", [str(view.steps) if view.steps else "–" for view in views])]
-    held_out = [view.held_out for view in views]
+    rows = [EndRow("compare.steps", "", [str(one.steps) if one.steps else "–" for one in ends])]
+    held_out = [one.held_out for one in ends]
     if any(held_out):
         rows += [
             EndRow("training.initial", "", [shown(one.initial) if one else "–" for one in held_out]),
             EndRow("training.trained", "", [shown(one.trained) if one else "–" for one in held_out]),
             EndRow("training.change", "", [f"{one.change:+.4g}" if one else "–" for one in held_out]),
         ]
-    last = [{line.name: line.last for line in view.summary} for view in views]
+    last = [{line.name: line.last for line in one.summary} for one in ends]
     names = dict.fromkeys(name for one in last for name in one if online or name not in _METRICS_OF_SAMPLES)
     return rows + [EndRow("", name, [one.get(name, "–") for one in last]) for name in names]
 

@@ -16,12 +16,11 @@ from tests.support.library import CONTENTS, add, contents, entries, log_of, outc
 FORK = multiprocessing.get_context("fork")
 
 
-def test_a_log_cut_anywhere_in_its_last_line_is_recovered(library, path):
+def test_a_log_cut_at_any_byte_of_its_last_line_is_recovered(library, path):
     whole, stored = log_of(path).read_bytes(), path.read_bytes()
     start = whole[:-1].rfind(b"\n") + 1
     before = library.history()[-1].before
-    ends = range(len(whole) - 2, len(whole) + 1)
-    for cut in (*range(start, ends[0], 5), *ends):
+    for cut in range(start, len(whole) + 1):
         log_of(path).write_bytes(whole[:cut])
         path.write_bytes(json.dumps(json.loads(stored)[:2], indent=2).encode() + b"\n")  # crash before this
         again = ExperienceLibrary(path)

@@ -108,13 +108,13 @@ def sent(make, headers=None, content_type="application/json"):
     return lambda request, body: web.Response(body=make(body), headers=headers, content_type=content_type)
 
 
-def told(change):
+def changed_reply(change):
     """Status 200 and a changed reply, made of its JSON value."""
     return sent(lambda body: json.dumps(change(json.loads(body))).encode())
 
 
 def beside(**fields):
-    return told(lambda reply: {**reply, **fields})
+    return changed_reply(lambda reply: {**reply, **fields})
 
 
 def beside_text(text):
@@ -123,7 +123,7 @@ def beside_text(text):
 
 
 def choices(change):
-    return told(lambda reply: {**reply, "choices": change(reply["choices"])})
+    return changed_reply(lambda reply: {**reply, "choices": change(reply["choices"])})
 
 
 def each(change):
@@ -259,7 +259,7 @@ SECTIONS = {
         "zero_bytes": sent(lambda body: body + b"\0\0"),
         "spaces_before": sent(lambda body: b" " * 100_000 + body),
         "json_in_json": sent(lambda body: json.dumps(body.decode()).encode()),
-        "in_a_list": told(lambda reply: [reply]),
+        "in_a_list": changed_reply(lambda reply: [reply]),
         "boolean": sent(lambda body: b"true"),
         "keepalives": sent(lambda body: b": ping\n\n" * 3 + b"data: " + body),
         "half_in_a_text": sent(lambda body: body[: body.index(b"content") + 14]),

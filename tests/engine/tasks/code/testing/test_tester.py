@@ -264,8 +264,6 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(te
     The program itself says whether it waited. How many others that takes depends on the scheduler, which may give each
     session an equal share of the core: others are added, each in a session of its own, until it waits half of the time.
     """
-    if tester.level != strongest_level():
-        pytest.skip("the time of a program is measured in the same way on every level")
     core = {min(os.sched_getaffinity(0))}
     busy: list[subprocess.Popen[bytes]] = []
     single = ProgramTester(1, tester.level, kept_results=0)
@@ -336,8 +334,6 @@ def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
 
 
 def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatch):
-    if tester.level != strongest_level():
-        pytest.skip("the time of a program is measured in the same way on every level")
     monkeypatch.setattr(program_process, "_LONGEST_DISK_SLEEP_S", 0.5, raising=False)
     monkeypatch.setattr(program_process.ProgramProcess, "_threads", lambda self: iter([("D", "0", "0")]))
     limits = Limits(time_s=0.2, total_s=0.2)

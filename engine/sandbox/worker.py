@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,8 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 """The threads of a library that wait for each other use processor time, the more the more cores the machine has."""
 _WALL_PER_CPU = 20
 """Seconds for each second of processor time, for a job that waits, or a machine that does much else."""
-_LATE_S = 1.0
-"""A timer that is later than this was stopped together with this process (Ctrl-Z), and so was the worker."""
+_WAITS = 10
+"""Waits that make up a time limit. Of the time in which this process is stopped (Ctrl-Z), at most one wait counts."""
 
 
 @dataclass(frozen=True)
@@ -210,15 +209,10 @@ class _Worker:
         return None if expired.is_set() else line
 
     def _kill_late(self, wall_s: float, answered: threading.Event, expired: threading.Event) -> None:
-        """Kill the child if there is no answer in time. The time begins again after this process was stopped."""
-        while True:
-            began = time.monotonic()
-            if answered.wait(wall_s):
-                return
-            if time.monotonic() - began < wall_s + _LATE_S:
-                expired.set()
-                self.kill()
-                return
+        """Kill the child if there is no answer in time."""
+        if not any(answered.wait(wall_s / _WAITS) for _ in range(_WAITS)):
+            expired.set()
+            self.kill()
 
     def kill(self) -> None:
         """Kill the process group and reap the child."""

@@ -19,6 +19,7 @@ from grpo_training.runs.settings import ResumableSettings
 
 CONFIG_YAML, CONFIG_JSON, ENVIRONMENT = "config.yaml", "config.json", "environment.json"
 LOCK = "run.lock"
+_DESCRIPTION = frozenset({CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK})
 _RESULTS = ("metrics.jsonl", "lora", "merged", "checkpoint-*")
 
 
@@ -53,13 +54,13 @@ class RunDirectory(RunFiles):
                     replace_file(self.folder / ENVIRONMENT, json.dumps(environment(), indent=2).encode() + b"\n")
                 yield manifest
         except ScaffoldError:
-            if is_new and not self.has_results():
+            if is_new:
                 self._remove_empty()
             raise
 
     def has_results(self) -> bool:
-        """Whether a training has written metrics, a checkpoint or a model."""
-        return any(True for pattern in _RESULTS for _ in self.folder.glob(pattern))
+        """Whether a training has written metrics, a checkpoint or a model. Metrics without a line are none."""
+        return any(path.stat().st_size > 0 for pattern in _RESULTS for path in self.folder.glob(pattern))
 
     def set_aside(self) -> None:
         """Move all files into ``runN.old`` of the same directory, ``config.json`` last.
@@ -102,10 +103,12 @@ class RunDirectory(RunFiles):
             )
 
     def _remove_empty(self) -> None:
-        for name in (CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK):
+        """Remove the directory if the training has written nothing else."""
+        if {path.name for path in self.folder.iterdir()} > _DESCRIPTION:
+            return
+        for name in _DESCRIPTION:
             (self.folder / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # not empty: the training has written something else, which is kept
-            self.folder.rmdir()
+        self.folder.rmdir()
 
 
 def config_yaml(settings: ResumableSettings) -> str:

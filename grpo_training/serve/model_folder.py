@@ -204,6 +204,12 @@ def content_digest(folders: Sequence[Path]) -> str:
     return digest.hexdigest()[:10]
 
 
+def weights_digest(model: str) -> str | None:
+    """:func:`content_digest` of a folder; None for the name of a model of the hub."""
+    folder = Path(model).expanduser()
+    return content_digest([folder]) if folder.is_dir() else None
+
+
 def _tensor_starts(file: BinaryIO) -> list[int]:
     """Offsets of the header and of each tensor of a safetensors file; only 0 if the file has another format.
 

@@ -24,7 +24,7 @@ from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
 from grpo_training.runs.manifest import RunManifest, check_same_configuration, load_manifest
 from grpo_training.runs.named import found_run
-from grpo_training.serve.model_folder import content_digest
+from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
 from grpo_training.train.models.export_record import MERGED, read_choice, read_helped
@@ -119,7 +119,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
             print_unlike_trl(config)
             return 0
         samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
-        facts = {"model": _model_digest(config), "samples": samples}
+        facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
         check_same(facts)
     from grpo_training.train.offline.loop import train_offline
 
@@ -158,7 +158,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
             print_first_prompt(_rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
             print_unlike_trl(config)
             return 0
-        facts = {"model": _model_digest(config), "problems": _problems_digest(problems)}
+        facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
         facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
         check_same(facts)
     from grpo_training.train.online.loop import train_online
@@ -311,12 +311,6 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
 
 def _exit_code(helped: bool) -> int:
     return 0 if helped else EXIT_NOTHING_LEARNED
-
-
-def _model_digest(config: GRPOTrainingConfig) -> str | None:
-    """A digest of the initial weights; None for a model of the hub."""
-    folder = Path(config.model_name_or_path).expanduser()
-    return content_digest([folder]) if folder.is_dir() else None
 
 
 def _problems_digest(problems: Iterable[Problem]) -> str:

@@ -49,7 +49,7 @@ from grpo_training.train.offline.plan import learning_rate
 from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_step, sft_step
 from grpo_training.train.offline.training import Training, export, prepare, restore, save, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
-from grpo_training.train.processes import local_share
+from grpo_training.train.processes import local_share, return_free_memory
 from grpo_training.training.metrics_log import open_metrics
 from grpo_training.training.stopped import damaged_weights
 
@@ -170,6 +170,8 @@ def optimizer_steps(
             rows = [row for group in step.groups for row in training.groups[group]]
             raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
         optimizer.step()
+        if accelerator.device.type == "cpu":
+            return_free_memory()
         if config.adaptive_kl and "kl" in metrics:
             training.kl.update(metrics["kl"])
 

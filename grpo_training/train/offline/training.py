@@ -20,6 +20,7 @@ from torch import Tensor
 
 from engine.errors import ConfigurationError, InputError
 from engine.storage.append_log import replace_file
+from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
@@ -59,14 +60,23 @@ from grpo_training.train.offline.checkpoints import (
 )
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
-from grpo_training.train.processes import check_same, local_share
+from grpo_training.train.processes import check_same, local_share, return_free_memory
 from grpo_training.training.schedules import AdaptiveKL
 
 BEST = "best.json"
 _DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
+REFERENCE = "reference.pt"
+"""The log-probs of the initial model, until a checkpoint holds them."""
+_MEMORY_SETTINGS = frozenset(
+    {
+        *("per_device_train_batch_size", "gradient_accumulation_steps"),
+        *("gradient_checkpointing", "padding_free", "logprob_chunk_size"),
+    }
+)
+"""Settings of a training that had too little memory may change without scoring the replies again."""
 _TELL_S = 30.0
-"""Time between two lines about the scoring of replies with the initial model."""
+"""Time between two lines about the scoring of replies with the initial model; then the scores are stored too."""
 
 
 @dataclass
@@ -267,27 +277,28 @@ def score_reference(
 
     Args:
         training: whose samples are scored.
-        tell: gets a line about every 30 seconds.
+        tell: gets a line about every 30 seconds. The scores so far are then stored.
         clock: monotonic seconds.
     """
     rows = unscored(training)
     if not rows:
         return
-    found: dict[int, Tensor] = {}
-    scored, told = 0, clock()
+    known, before, told = training.reference.known, len(training.reference.known), clock()
     with training.scoring(), adapter_off(training.model):
         parts = cut(rows, training.config.per_device_train_batch_size)
         for part, counts in local_share(parts, training.accelerator):
-            if clock() - told > _TELL_S:
-                tell(f"scored {scored} of {len(rows)} replies")
-                told = clock()
-            scored += len(part) * training.accelerator.num_processes
             batch = training.collate(part)
             logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape
-            if counts:
-                found |= training.reference.by_index(part, logps_BC, batch)
-    for one in gather_object([found]):
-        training.reference.known |= one
+            found = training.reference.by_index(part, logps_BC, batch) if counts else {}
+            for one in gather_object([found]):
+                known |= one
+            if clock() - told > _TELL_S:
+                tell(f"scored {len(known) - before} of {len(rows)} replies")
+                told = clock()
+                if training.accelerator.is_main_process:
+                    training.reference.store(training.run_dir / REFERENCE, _of_reference(training))
+                if training.accelerator.device.type == "cpu":
+                    return_free_memory()
 
 
 def restore(training: Training) -> int:
@@ -300,6 +311,8 @@ def restore(training: Training) -> int:
     found = [] if config.fresh else checkpoints(training.run_dir)
     check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
     if not found:
+        training.reference.load(training.run_dir / REFERENCE, _of_reference(training))
+        training.accelerator.wait_for_everyone()  # the first process replaces the file later
         return 0
     last = found[-1]
     # The manifest decides whether a training may go on to more steps: those before are the same.
@@ -345,6 +358,7 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
         "reference": training.reference.known,
     }
     save_checkpoint(training.run_dir, training.model, state, tensors, weights)
+    (training.run_dir / REFERENCE).unlink(missing_ok=True)
     best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
     kept = {checkpoint.folder for checkpoint in best.values()}
     remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
@@ -385,6 +399,12 @@ def export(training: Training, start: HeldOutFigures | None) -> Selection:
 def _settings(training: Training) -> dict[str, Any]:
     """The settings that a checkpoint depends on. The number of processes sets how many rows a step has."""
     return training.config.fingerprint() | {"processes": training.accelerator.num_processes}
+
+
+def _of_reference(training: Training) -> dict[str, Any]:
+    """What the log-probs of the initial model depend on."""
+    settings = {name: one for name, one in _settings(training).items() if name not in _MEMORY_SETTINGS}
+    return settings | {"model": weights_digest(training.config.model_name_or_path), "data": _data(training)}
 
 
 def _data(training: Training) -> str:

@@ -21,6 +21,7 @@ from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective  # noqa: E402
+from grpo_training.train.offline import training as training_module  # noqa: E402
 from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
 from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
@@ -395,6 +396,54 @@ def test_a_long_scoring_of_the_reference_says_how_far_it_is(model, tmp_path):
     told = re.findall(rf"scored (\d+) of {rows} replies", stream.getvalue())
     assert told
     assert list(map(int, told)) == sorted(set(map(int, told)))
+
+
+def clock_of_long_batches():
+    """Each reading is 20 seconds later, so that the scores are stored after every second micro-batch."""
+    now = iter(range(0, 10**6, 20))
+    return lambda: float(next(now))
+
+
+@pytest.mark.parametrize(
+    ("changes", "scored_again"),
+    [({}, False), ({"per_device_train_batch_size": 2}, False), ({"temperature": 0.5}, True), ({"seed": 1}, True)],
+)
+def test_an_interrupted_scoring_of_the_reference_goes_on(model, tmp_path, monkeypatch, changes, scored_again):
+    """Also with other settings of memory, as after a kill for want of it. Other settings would give other scores."""
+    run, config = tmp_path / "run", settings(model, beta=0.1, per_device_train_batch_size=1)
+    rows = sum(map(len, good_and_bad()))
+    logps, calls = training_module.Training.logps, []
+
+    def killed(self, batch, temperature=None):
+        calls.append(len(batch.input_ids_BT))
+        if len(calls) > rows - 2:
+            raise RuntimeError("killed")
+        return logps(self, batch, temperature)
+
+    monkeypatch.setattr(training_module.Training, "logps", killed)
+    run.mkdir()
+    with pytest.raises(RuntimeError, match="killed"):
+        train_offline(config, good_and_bad(), [], [], run, stream=io.StringIO(), clock=clock_of_long_batches())
+    monkeypatch.setattr(training_module.Training, "logps", logps)
+
+    stream = io.StringIO()
+    config = config.model_copy(update=changes)
+    resumed = train_offline(config, good_and_bad(), [], [], run, stream=stream)
+    again = int(re.search(r"scoring (\d+) replies", stream.getvalue())[1])
+    assert again == rows if scored_again else 2 <= again <= 4
+    assert not (run / "reference.pt").exists()
+    whole = train(config, good_and_bad(), tmp_path / "whole")
+    one, other = adapter_weights(whole.adapter), adapter_weights(resumed.adapter)
+    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)  # scored in other batches
+
+
+def test_a_damaged_file_of_the_reference_is_scored_again(model, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "reference.pt").write_bytes(b"half a fi")
+    stream = io.StringIO()
+    train_offline(settings(model, beta=0.1), good_and_bad(), [], [], run, stream=stream)
+    assert f"scoring {sum(map(len, good_and_bad()))} replies" in stream.getvalue()
 
 
 def test_imitation_has_a_temperature_of_its_own(model, tmp_path):

@@ -43,6 +43,7 @@ MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
 _SHUTDOWN_S = 2.0
 _ANALYST = "analyst"
+_CRITIC = "critic"
 _RECORDED_WINDOW = 8
 """W of the runs that made the example: with it the analyst is asked the same."""
 _OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
@@ -310,20 +311,17 @@ async def _serve(app: web.Application, settings: ReplaySettings) -> int:
 
 
 def _greeting(app: web.Application, address: Any, settings: ReplaySettings) -> str:
-    """Where the server is, what it serves, and the command to try next."""
+    """Where the server is, what it serves, and the commands to try next."""
     host = f"[{address[0]}]" if ":" in address[0] else address[0]
     url = f"http://{host}:{address[1]}/v1"
     problems: Mapping[str, int] = app["problems"]
     models = ", ".join(f"{name} ({count} problems)" for name, count in problems.items())
-    name = next(iter(problems))
-    command = name.replace("_", "") if name in GENERATORS else "generator1"
-    if settings.recorded == EXAMPLE_FILES:
-        rest = f"--dataset {POCKET_DATASET} --max-problems {problems[name]} --rollouts 4 --window {_RECORDED_WINDOW}"
-    else:
-        rest = "--dataset FILE"
-    return (
-        f"Serving on {url} (Ctrl-C to stop)\n"
-        f"Models: {models}, {_ANALYST}\n"
-        "Try in another terminal:\n"
-        f"  python -m grpo_training.{command} {rest} \\\n      --base-url {url} --model {name}"
-    )
+    lines = [f"Serving on {url} (Ctrl-C to stop)", f"Models: {models}, {_ANALYST}", "Try in another terminal:"]
+    for name, count in problems.items():
+        command = name.replace("_", "") if name in GENERATORS or name == _CRITIC else "generator1"
+        options = f"--run replay --base-url {url} --model {name}"
+        if name != _CRITIC:
+            dataset = f"--dataset {POCKET_DATASET} --max-problems {count} --rollouts 4 --window {_RECORDED_WINDOW}"
+            options += f" \\\n      {dataset if settings.recorded == EXAMPLE_FILES else '--dataset FILE'}"
+        lines.append(f"  python -m grpo_training.{command} {options}")
+    return "\n".join(lines)

@@ -53,7 +53,7 @@ def test_the_example_is_small_and_names_no_folder_of_a_machine():
     assert not any(re.search(rb'"/[a-z]+/', file.read_bytes()) for file in files)
 
 
-def test_without_arguments_the_server_prints_its_models_and_a_command_to_try(tmp_path):
+def test_without_arguments_the_server_prints_its_models_and_commands_that_work(tmp_path):
     assert ReplaySettings.parse([]).recorded == EXAMPLE_FILES
     process = subprocess.Popen(
         [sys.executable, "-m", "grpo_training.replay_server", "--port", "0"],
@@ -63,16 +63,17 @@ def test_without_arguments_the_server_prints_its_models_and_a_command_to_try(tmp
         text=True,
     )
     try:
-        lines = [process.stdout.readline() for _ in range(5)]
+        lines = [process.stdout.readline() for _ in range(10)]
         assert lines[1] == (
             "Models: generator_1 (8 problems), generator_2 (8 problems), generator_3 (8 problems), "
             "critic (8 problems), analyst\n"
         )
-        shown = "".join(lines[3:]).replace("\\\n", " ").split()
-        assert shown[:3] == ["python", "-m", "grpo_training.generator1"]
-        places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
-        assert generator1.main([*shown[3:], *places]) == 0
+        printed = "".join(lines[3:]).replace("python ", f"{sys.executable} ")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run(["bash", "-ec", printed], cwd=tmp_path, env=environment, check=True, timeout=300)
     finally:
         process.terminate()
         process.wait(60)
-    assert json.loads((tmp_path / "experiences/generator_1_experiences.json").read_text())
+    assert len((tmp_path / "runs/replay/cache/critic_results.jsonl").read_text().splitlines()) == 8 * 3
+    for role in ("generator_1", "generator_2", "generator_3", "critic"):
+        assert json.loads((tmp_path / f"runs/replay/experiences/{role}_experiences.json").read_text())

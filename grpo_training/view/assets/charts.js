@@ -12,7 +12,7 @@
     percent: (value) => `${(100 * value).toFixed(1)} %`,
     count: (value) => value.toLocaleString("en", { maximumFractionDigits: 1 }).replaceAll(",", "\u202f"),
     seconds: (value) => `${value.toLocaleString("en", Math.abs(value) < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 1 })} s`,
-    number: (value) => Math.abs(value) >= 1e6 ? value.toExponential(2) : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }),
+    number: (value) => Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(2) : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }),
   };
 
   function color(name) {

@@ -151,7 +151,12 @@ def open_or_resume_manifest(
     existing = load_manifest(path)
     if existing is not None and (has_results or existing.configuration == wanted):
         check_same_configuration(existing, wanted, compared, resume=resume)
-        existing = dataclasses.replace(existing, experiences=experiences or existing.experiences, groups=groups)
+        existing = dataclasses.replace(
+            existing,
+            configuration={**existing.configuration, "settings": {**existing.settings, **wanted["settings"]}},
+            experiences=experiences or existing.experiences,
+            groups=groups,
+        )
         dataclasses.replace(existing, is_finished=False, stamp="", report=None).save()
         return existing
     if has_results and not resume:

@@ -13,6 +13,7 @@ from engine.tasks.registry import load_task
 from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.train.config_keys import ALIASES, FIRST_OF_GROUP, OF_OTHER_STAGES, REFUSED, SECTIONS
+from grpo_training.train.memory import MEMORY_SETTINGS, rows_of_a_step
 from grpo_training.train.online.reward_settings import checked_settings, declared_rewards
 
 Count = Annotated[int, Field(ge=0)]
@@ -447,12 +448,17 @@ class GRPOTrainingConfig(ResumableSettings):
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Without settings that earlier versions stored and that do not change the weights.
 
-        Their default of ``prompts`` was ``full``. Where that is another prompt, the digest of the samples differs.
+        :data:`MEMORY_SETTINGS` are as now, so that a training goes on with less memory. The earlier default of
+        ``prompts`` was ``full``; where that is another prompt, the digest of the samples differs.
         """
         left_out = [*_CHOOSE, "experiences_dir"]
         if self.prompts is None and stored.get("prompts") == "full":
             left_out.append("prompts")
-        return {name: one for name, one in super().compared(stored).items() if name not in left_out}
+        values, own = super().compared(stored), self.fingerprint()
+        if self.mode != "online" and rows_of_a_step(values) == rows_of_a_step(own):
+            values = {name: one for name, one in values.items() if name not in MEMORY_SETTINGS}
+            values |= {name: own[name] for name in MEMORY_SETTINGS if name in own}
+        return {name: one for name, one in values.items() if name not in left_out}
 
     def choice(self) -> dict[str, Any]:
         """The settings that choose which checkpoint is exported, and judge it, where they are not the defaults."""

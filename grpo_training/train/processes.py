@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import functools
 import itertools
 import os
@@ -183,17 +182,6 @@ def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[
     number = accelerator.num_processes
     own = [(part, True) for part in parts[accelerator.process_index :: number]]
     return own + [(parts[0], False)] * (-(-len(parts) // number) - len(own))
-
-
-def return_free_memory() -> None:
-    """Give freed memory back to the system, where the C library keeps it: glibc on a CPU.
-
-    Tensors of changing shapes leave holes that glibc does not reuse well. Without this a training of rows of many
-    lengths grows until the system kills it.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
-    if trim is not None:
-        trim(0)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from grpo_training.runs.named import found_run
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
+from grpo_training.train.memory import explained_full_memory
 from grpo_training.train.models.export_record import MERGED, read_choice, read_helped
 from grpo_training.train.models.upload import check_token, upload_model
 from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
@@ -215,7 +216,7 @@ def _train_in_run_directory(
     if not is_first_process():
         code = exit_code_of_the_first(None)
         if code is None:
-            with shared_failure():
+            with shared_failure(), explained_full_memory(config):
                 train(config.output_dir)
                 code = exit_code_of_the_first(None)
         return code or 0
@@ -229,7 +230,8 @@ def _train_in_run_directory(
             others_know = True
             exit_code_of_the_first(None)
             with shared_failure():
-                result = train(config.output_dir)
+                with explained_full_memory(config):
+                    result = train(config.output_dir)
                 page = write_page(config.output_dir)
                 manifest.finish()
                 code = _exit_code(result.helped)

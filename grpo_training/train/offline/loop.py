@@ -37,6 +37,7 @@ from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Group, Sample
 from grpo_training.train.folders import repair_folders
+from grpo_training.train.memory import return_free_memory
 from grpo_training.train.models.export import TrainingResult
 from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import NO_DROPOUT
@@ -49,7 +50,7 @@ from grpo_training.train.offline.plan import learning_rate
 from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_step, sft_step
 from grpo_training.train.offline.training import Training, export, prepare, restore, save, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
-from grpo_training.train.processes import local_share, return_free_memory
+from grpo_training.train.processes import local_share
 from grpo_training.training.metrics_log import open_metrics
 from grpo_training.training.stopped import damaged_weights
 

@@ -25,6 +25,7 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Group, Sample, fingerprint
+from grpo_training.train.memory import MEMORY_SETTINGS, return_free_memory
 from grpo_training.train.models.export import export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import (
@@ -60,7 +61,7 @@ from grpo_training.train.offline.checkpoints import (
 )
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
-from grpo_training.train.processes import check_same, local_share, return_free_memory
+from grpo_training.train.processes import check_same, local_share
 from grpo_training.training.schedules import AdaptiveKL
 
 BEST = "best.json"
@@ -68,13 +69,6 @@ _DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 REFERENCE = "reference.pt"
 """The log-probs of the initial model, until a checkpoint holds them."""
-_MEMORY_SETTINGS = frozenset(
-    {
-        *("per_device_train_batch_size", "gradient_accumulation_steps"),
-        *("gradient_checkpointing", "padding_free", "logprob_chunk_size"),
-    }
-)
-"""Settings of a training that had too little memory may change without scoring the replies again."""
 _TELL_S = 30.0
 """Time between two lines about the scoring of replies with the initial model; then the scores are stored too."""
 
@@ -403,7 +397,7 @@ def _settings(training: Training) -> dict[str, Any]:
 
 def _of_reference(training: Training) -> dict[str, Any]:
     """What the log-probs of the initial model depend on."""
-    settings = {name: one for name, one in _settings(training).items() if name not in _MEMORY_SETTINGS}
+    settings = {name: one for name, one in _settings(training).items() if name not in MEMORY_SETTINGS}
     return settings | {"model": weights_digest(training.config.model_name_or_path), "data": _data(training)}
 
 

@@ -329,6 +329,40 @@ def test_an_interrupted_training_is_resumed(tmp_path, data, trainers, monkeypatc
     assert json.loads((tmp_path / "out/config.json").read_text()) == run | {"finished": True}
 
 
+def test_full_memory_is_explained_and_less_of_it_continues_the_training(tmp_path, data, trainers, monkeypatch):
+    loop = sys.modules["grpo_training.train.offline.loop"]
+    whole = loop.train_offline
+
+    def full(config, *given):
+        (given[-1] / "metrics.jsonl").write_text('{"step": 1}\n')
+        import torch
+
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has a total capacity")
+
+    monkeypatch.setattr(loop, "train_offline", full)
+    with pytest.raises(ConfigurationError) as failed:
+        main(flags(tmp_path, data))
+    assert failed.value.what == "The memory is full: CUDA out of memory. Tried to allocate 2.00 GiB."
+    less = "--per-device-train-batch-size 4 --gradient-accumulation-steps 2"
+    assert f"what needs less: {less}, --gradient-checkpointing, --logprob-chunk-size 128." in failed.value.fix
+    monkeypatch.setattr(loop, "train_offline", whole)
+    with pytest.raises(InputError, match="per_device_train_batch_size: stored 8, given 4"):
+        main(flags(tmp_path, data, *less.split()[:2]))
+    assert main(flags(tmp_path, data, *less.split(), "--gradient-checkpointing")) == 0
+    assert trainers[-1][0].per_device_train_batch_size == 4
+    stored = json.loads((tmp_path / "out/config.json").read_text())["configuration"]["settings"]
+    assert (stored["gradient_accumulation_steps"], stored["gradient_checkpointing"]) == (2, True)
+
+
+def test_other_errors_of_torch_are_not_about_memory(tmp_path, data, trainers, monkeypatch):
+    def wrong(*given):
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", wrong)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        main(flags(tmp_path, data))
+
+
 def test_another_configuration_is_refused_unless_resumed_or_fresh(tmp_path, data, trainers):
     main(flags(tmp_path, data))
     with pytest.raises(InputError, match=r"another configuration\nbeta: stored 0.05, given 0.5\nPass --resume"):

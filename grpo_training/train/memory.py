@@ -1,0 +1,79 @@
+"""Memory of a training: settings that change nothing else, the error when it is full, and memory that is free again."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ConfigurationError, first_line
+
+if TYPE_CHECKING:
+    from grpo_training.train.config import GRPOTrainingConfig
+
+_ROWS = ("per_device_train_batch_size", "gradient_accumulation_steps")
+MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "logprob_chunk_size")
+"""Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
+
+_SMALL_CHUNK = 128
+
+
+def rows_of_a_step(settings: Mapping[str, Any]) -> int:
+    """The rows of a process in an optimizer step."""
+    return int(settings[_ROWS[0]]) * int(settings[_ROWS[1]])
+
+
+def return_free_memory() -> None:
+    """Give freed memory back to the system, where the C library keeps it: glibc on a CPU.
+
+    Tensors of changing shapes leave holes that glibc does not reuse well. Without this a training of rows of many
+    lengths grows until the system kills it.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+    if trim is not None:
+        trim(0)
+
+
+@contextlib.contextmanager
+def explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
+    """An allocation that fails inside the block ends it with the settings that need less.
+
+    Args:
+        config: of the training that runs in the block.
+
+    Raises:
+        ConfigurationError: the memory of the device is full.
+    """
+    import torch
+
+    try:
+        yield
+    except RuntimeError as error:  # on a CPU no type of its own
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"The memory is full: {first_line(error)}"[:300],
+            why=f"A forward pass has {config.per_device_train_batch_size} rows.",
+            fix=_advice(config),
+        ) from error
+
+
+def _advice(config: GRPOTrainingConfig) -> str:
+    """Flags that need less memory: first those with which the training continues from its last checkpoint."""
+    flags = []
+    size, passes = config.per_device_train_batch_size, config.gradient_accumulation_steps
+    if size % 2 == 0:
+        flags.append(f"--per-device-train-batch-size {size // 2} --gradient-accumulation-steps {passes * 2}")
+    if not config.gradient_checkpointing:
+        flags.append("--gradient-checkpointing")
+    if config.logprob_chunk_size > _SMALL_CHUNK:
+        flags.append(f"--logprob-chunk-size {_SMALL_CHUNK}")
+    same, others = ", ".join(flags), "shorter rows (--max-completion-length), --load-in-4bit or a smaller model"
+    if config.mode == "online":
+        return f"Needs less: {same}. Then pass --fresh or another --output-dir." if same else f"Needs less: {others}."
+    if not same:
+        return f"Needs less, with --fresh: {others}."
+    return (
+        f"The same training goes on from its last checkpoint with what needs less: {same}. With --fresh also {others}."
+    )

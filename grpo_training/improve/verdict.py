@@ -17,7 +17,7 @@ def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
     if event is None:
         return (
             "No improvement could be shown: nothing was learned, as the answers of a problem did not differ or the "
-            f"analyst proposed nothing that could be used{cost}."
+            f"analyst proposed nothing that could be used (a larger model can be the analyst of --api-config){cost}."
         )
     interval = f"{_level(event.alpha)} interval {_points(event.low)} to {_points(event.high)}"
     if event.verdict == "not_proven":

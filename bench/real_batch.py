@@ -3,9 +3,9 @@
 ``python -m bench.real_batch --model FOLDER --cache runs/NAME/cache``. Takes the first group whose rewards differ. The
 reference, and the policy that sampled, are the model of the folder; the policy that learns is this model with noise on
 its weights, so that ratios differ from 1, the KL is not 0 and clipping acts. Both train all weights on the CPU, in
-float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). Exits with
-status 1 if a difference in float32 is above its bound. Needs TRL (``make finetune``) and about 10 GiB of memory per
-billion weights.
+float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). Our step is
+made a second time with ``share_prompts``, and the times are printed. Exits with status 1 if a difference in float32 is
+above its bound. Needs TRL (``make finetune``) and about 10 GiB of memory per billion weights.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import gc
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,10 +45,11 @@ LOGPS_BOUND, FIGURES_BOUND = 1e-3, 1e-3
 
 @dataclass
 class Step:
-    """What one side computed: log-probs (B, C), 0 outside the completions, and figures by name."""
+    """What one side computed: log-probs (B, C), 0 outside the completions, figures by name, seconds of the step."""
 
     logps_BC: Tensor  # noqa: N815 - the name ends in its shape
     figures: dict[str, float]
+    seconds: float
 
 
 def main(model: Path, cache: Path, *, rows: int, noise: float, temperature: float) -> bool:
@@ -68,15 +70,19 @@ def main(model: Path, cache: Path, *, rows: int, noise: float, temperature: floa
         for bf16 in (False, True) if supports_bf16() else (False,):
             config = GRPOTrainingConfig.model_validate(settings_of(moved, cache, temperature, bf16=bf16))
             AcceleratorState._reset_state(reset_partial_state=True)  # the precision is a setting of the process
-            training = prepare(config, [group], [], [], Path(folder))
-            training.reference = scored
-            batch = trl_batch(training, group)
-            ours = our_step(training, group)
-            del training
-            gc.collect()
+            steps = {}
+            for name, shares in (("ours", False), ("ours with share_prompts", True)):
+                shared = config.model_copy(update={"share_prompts": shares})
+                training = prepare(shared, [group], [], [], Path(folder))
+                training.reference = scored
+                batch = trl_batch(training, group)
+                steps[name] = our_step(training, group)
+                del training
+                gc.collect()
             theirs = trl_step(moved, batch, Path(folder) / "trl", temperature, bf16=bf16)
             gc.collect()
-            agrees &= compare(ours, theirs, batch["completion_mask"].bool(), bf16=bf16) or bf16
+            for name, step in steps.items():
+                agrees &= compare(name, step, theirs, batch["completion_mask"].bool(), bf16=bf16) or bf16
     return agrees
 
 
@@ -126,7 +132,7 @@ def our_step(training: Training, group: Sequence[Sample]) -> Step:
         logps_BC = training.logps(training.collate(group))  # noqa: N806 - the name ends in its shape
     _, metrics = next(optimizer_steps(training))
     names = ("loss", "kl", "entropy", "grad_norm", "clip_ratio/region_mean")
-    return Step(logps_BC.float(), {name: metrics[name] for name in names})
+    return Step(logps_BC.float(), {name: metrics[name] for name in names}, metrics["step_time"])
 
 
 def trl_batch(training: Training, group: Sequence[Sample]) -> dict[str, Any]:
@@ -184,27 +190,30 @@ def trl_step(model: Path, batch: dict[str, Any], output: Path, temperature: floa
     mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1)
     with torch.no_grad(), trainer.compute_loss_context_manager():
         logps_BC = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, completion)[0]  # noqa: N806
+    began = time.monotonic()
     with trainer.compute_loss_context_manager():
         loss = trainer.compute_loss(trainer.model, batch)
     loss.backward()
+    seconds = time.monotonic() - began
     norm = torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), 1e9)
     metrics = trainer._metrics["train"]
     figures = {"loss": loss.item(), "kl": metrics["kl"][0], "entropy": metrics["entropy"][0], "grad_norm": float(norm)}
     figures["clip_ratio/region_mean"] = metrics["clip_ratio/region_mean"][0]
-    return Step(logps_BC.float(), figures)
+    return Step(logps_BC.float(), figures, seconds)
 
 
-def compare(ours: Step, theirs: Step, mask_BC: Tensor, *, bf16: bool) -> bool:  # noqa: N803 - the name ends in its shape
+def compare(name: str, ours: Step, theirs: Step, mask_BC: Tensor, *, bf16: bool) -> bool:  # noqa: N803
     """Print the differences, and return whether they are within the bounds of float32."""
     apart = (ours.logps_BC - theirs.logps_BC)[mask_BC].abs()
     precision = "bfloat16" if bf16 else "float32"
-    print(f"{precision}: log-probs differ by {apart.max():.2g} nats at most, {apart.mean():.2g} on average")
+    print(f"{name}, {precision}: {ours.seconds:.1f} s, TRL's passes {theirs.seconds:.1f} s")
+    print(f"  log-probs differ by {apart.max():.2g} nats at most, {apart.mean():.2g} on average")
     agrees = float(apart.max()) <= LOGPS_BOUND
-    for name, value in ours.figures.items():
-        other = theirs.figures[name]
+    for figure, value in ours.figures.items():
+        other = theirs.figures[figure]
         share = abs(value - other) / max(abs(other), 1e-9)
         agrees &= share <= FIGURES_BOUND or abs(value - other) < 1e-6
-        print(f"  {name:24} ours {value:.6g}, TRL {other:.6g} ({share:.1e} apart)")
+        print(f"  {figure:24} ours {value:.6g}, TRL {other:.6g} ({share:.1e} apart)")
     return agrees
 
 

@@ -39,7 +39,7 @@ _ADDED_LATER = frozenset(
     {
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
         *("advantage_std", "rce_lr_ratio", "disable_dropout", "sft_temperature"),
-        *("padding_free", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
+        *("padding_free", "share_prompts", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
         "prompts",
     }
 )
@@ -268,6 +268,10 @@ class GRPOTrainingConfig(ResumableSettings):
     padding_free: bool = Field(
         False, description="put the rows of a micro-batch in one sequence instead of padding them (offline, sft)"
     )
+    share_prompts: bool = Field(
+        False,
+        description="compute a prompt once for its replies in a micro-batch, which pass as one sequence (offline, sft)",
+    )
     logprob_chunk_size: Positive = Field(1024, description="positions whose logits are in memory at once")
 
     # logging and checkpoints
@@ -400,10 +404,14 @@ class GRPOTrainingConfig(ResumableSettings):
                 self.vllm_server_base_url is not None and self.vllm_mode == "colocate",
                 "vllm_server_base_url and vllm_mode colocate exclude each other: there is no server",
             ),
-            (
-                self.padding_free and self.mode == "online",
-                "padding_free is used by offline and supervised training only",
+            *(
+                (
+                    getattr(self, name) and self.mode == "online",
+                    f"{name} is used by offline and supervised training only",
+                )
+                for name in ("padding_free", "share_prompts")
             ),
+            (self.padding_free and self.share_prompts, "share_prompts is padding-free too: leave padding_free out"),
             (self.load_in_4bit and self.load_in_8bit, "load_in_4bit and load_in_8bit exclude each other"),
             (rounded and not self.use_peft, f"{rounded} needs use_peft: rounded weights cannot be trained"),
             (self.backend == "unsloth", NO_UNSLOTH),
@@ -415,6 +423,11 @@ class GRPOTrainingConfig(ResumableSettings):
     def has_imitation(self) -> bool:
         """Whether teacher-SFT or self-SFT is on."""
         return self.self_sft_weight > 0 or (self.teacher_traces is not None and self.teacher_sft_weight > 0)
+
+    @property
+    def layout(self) -> Literal["padded", "packed", "shared"]:
+        """How the rows of a micro-batch pass through the model."""
+        return "shared" if self.share_prompts else "packed" if self.padding_free else "padded"
 
     @property
     def quantised(self) -> str | None:

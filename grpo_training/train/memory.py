@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ConfigurationError, first_line
 
 if TYPE_CHECKING:
+    import torch
+
     from grpo_training.train.config import GRPOTrainingConfig
 
 _ROWS = ("per_device_train_batch_size", "gradient_accumulation_steps")
-MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "logprob_chunk_size")
+MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "share_prompts", "logprob_chunk_size")
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
 _SMALL_CHUNK = 128
@@ -24,13 +26,13 @@ def rows_of_a_step(settings: Mapping[str, Any]) -> int:
     return int(settings[_ROWS[0]]) * int(settings[_ROWS[1]])
 
 
-def return_free_memory() -> None:
-    """Give freed memory back to the system, where the C library keeps it: glibc on a CPU.
+def return_free_memory(device: torch.device) -> None:
+    """After a micro-batch on a CPU, give freed memory back to the system, where the C library keeps it: glibc.
 
-    Tensors of changing shapes leave holes that glibc does not reuse well. Without this a training of rows of many
-    lengths grows until the system kills it.
+    Tensors of changing shapes leave holes that glibc hardly uses again: without this, a training of rows of 140 to 440
+    tokens took 2.5 to 7 GB more with each micro-batch, until the system killed it.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if device.type == "cpu" else None
     if trim is not None:
         trim(0)
 

@@ -68,21 +68,33 @@ def with_standard_rewards(group: Sequence[Sample]) -> list[Sample]:
     return [replace(sample, reward=score) for sample, score in zip(group, scores, strict=True)]
 
 
-class HasLength(Protocol):
-    """Anything with a number of tokens."""
+class HasTokens(Protocol):
+    """Anything with tokens."""
 
     @property
     def length(self) -> int:
         """The number of tokens."""
         ...
 
+    @property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """The tokens of the prompt."""
+        ...
 
-RowT = TypeVar("RowT", bound=HasLength)
+
+RowT = TypeVar("RowT", bound=HasTokens)
 
 
-def cut(rows: Sequence[RowT], size: int) -> list[list[RowT]]:
-    """Micro-batches of at most ``size`` rows, sorted by length to minimise padding."""
-    ordered = sorted(rows, key=lambda row: row.length)
+def cut(rows: Sequence[RowT], config: GRPOTrainingConfig) -> list[list[RowT]]:
+    """Micro-batches of at most ``per_device_train_batch_size`` rows.
+
+    They are sorted by length to minimise padding, or by prompt where a prompt is computed once for several rows.
+    """
+    size = config.per_device_train_batch_size
+    if config.share_prompts:
+        ordered = sorted(rows, key=lambda row: row.prompt_ids)
+    else:
+        ordered = sorted(rows, key=lambda row: row.length)
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from grpo_training.train.data.batches import Batch
 from grpo_training.train.objective.logprobs import completion_logps, completion_logps_and_entropy
+from grpo_training.train.objective.packing import Layout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -22,14 +23,14 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
     Args:
         model: a causal language model of transformers, or a PEFT model.
         chunk_size: positions whose logits are in memory at once.
-        padding_free: whether the rows of a batch pass through the model as one sequence.
+        layout: how the rows of a batch pass through the model.
     """
 
-    def __init__(self, model: PreTrainedModel, *, chunk_size: int, padding_free: bool = False) -> None:
+    def __init__(self, model: PreTrainedModel, *, chunk_size: int, layout: Layout = "padded") -> None:
         super().__init__()
         self.model = model
         self._no_split_modules = model._no_split_modules  # accelerate reads here what FSDP divides as one unit
-        self._options: dict[str, Any] = {"chunk_size": chunk_size, "padding_free": padding_free}
+        self._options: dict[str, Any] = {"chunk_size": chunk_size, "layout": layout}
 
     def tie_weights(self) -> None:
         """Tie the weights of embedding and head again, which accelerate calls once FSDP has divided them."""

@@ -171,8 +171,6 @@ def optimizer_steps(
             rows = [row for group in step.groups for row in training.groups[group]]
             raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
         optimizer.step()
-        if accelerator.device.type == "cpu":
-            return_free_memory()
         if config.adaptive_kl and "kl" in metrics:
             training.kl.update(metrics["kl"])
 
@@ -207,6 +205,8 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
                 rows, process = micro_batch.rows, accelerator.process_index
                 raise not_finite("loss", index + 1, stage, values, rows, training.run_dir, process=process)
             accelerator.backward(loss * (accelerator.num_processes if counts else 0))
+            del loss, figures
+            return_free_memory(accelerator.device)
         for name, value in values.items():
             shares[name] += value if counts else 0.0
     return shares

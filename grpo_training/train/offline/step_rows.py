@@ -75,6 +75,10 @@ class _PolicyRow:
     def length(self) -> int:
         return self.sample.length
 
+    @property
+    def prompt_ids(self) -> tuple[int, ...]:
+        return self.sample.prompt_ids
+
 
 def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
     """A step of the reward-weighted warm-up: whole groups, with their rewards as z-scores."""
@@ -97,7 +101,7 @@ def sft_step(groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
     """A supervised step: the mean cross-entropy of all labels of the step."""
     rows = [row for group in groups for row in group]
     return StepRows(
-        [MicroBatch("sft", part) for part in cut(rows, config.per_device_train_batch_size)],
+        [MicroBatch("sft", part) for part in cut(rows, config)],
         num_tokens=sum(row.length for row in rows),
         metrics={"completions/mean_length": statistics.fmean(len(row.completion_ids) for row in rows)},
         sft_tokens=_completion_tokens(rows),
@@ -150,10 +154,10 @@ def policy_step(
         traces = teacher_rows(teacher, index, size * config.gradient_accumulation_steps * processes, config.seed)
     policy_parts = [
         MicroBatch("policy", [row.sample for row in part], tuple(row.in_self_sft for row in part))
-        for part in cut(scored, size)
+        for part in cut(scored, config)
     ]
     return StepRows(
-        policy_parts + [MicroBatch("teacher_sft", part) for part in cut(traces, size)],
+        policy_parts + [MicroBatch("teacher_sft", part) for part in cut(traces, config)],
         num_tokens=sum(row.length for row in scored) + sum(row.length for row in traces),
         metrics={
             "beta": beta,

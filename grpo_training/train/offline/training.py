@@ -47,7 +47,8 @@ from grpo_training.train.models.sharding import (
     whole_optimizer_state,
 )
 from grpo_training.train.models.zero import enable_zero, zero_plugin
-from grpo_training.train.objective.logprobs import check_logits, check_padding_free
+from grpo_training.train.objective.logprobs import check_layout, check_logits
+from grpo_training.train.objective.packing import check_window
 from grpo_training.train.objective.policy import LogProbModel
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.checkpoints import (
@@ -177,9 +178,11 @@ def prepare(
         model = model.to(accelerator.device)
     if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
         check_logits(model.eval())
-        if config.padding_free:
-            check_padding_free(model)
-    policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, padding_free=config.padding_free)
+        if config.layout != "padded":
+            check_layout(model, config.layout)
+    if config.share_prompts:
+        check_window(model.config, _longest(groups, validation, teacher))
+    policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, layout=config.layout)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
         config=config,
@@ -279,7 +282,7 @@ def score_reference(
         return
     known, before, told = training.reference.known, len(training.reference.known), clock()
     with training.scoring(), adapter_off(training.model):
-        parts = cut(rows, training.config.per_device_train_batch_size)
+        parts = cut(rows, training.config)
         for part, counts in local_share(parts, training.accelerator):
             batch = training.collate(part)
             logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape
@@ -291,8 +294,7 @@ def score_reference(
                 told = clock()
                 if training.accelerator.is_main_process:
                     training.reference.store(training.run_dir / REFERENCE, _of_reference(training))
-                if training.accelerator.device.type == "cpu":
-                    return_free_memory()
+            return_free_memory(training.accelerator.device)
 
 
 def restore(training: Training) -> int:

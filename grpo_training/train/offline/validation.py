@@ -75,7 +75,7 @@ def _scored(training: Training) -> dict[Sample, _Scored]:
     number = {row: place for place, row in enumerate(rows)}
     found: dict[int, _Scored] = {}
     with training.scoring():
-        parts = cut(rows, training.config.per_device_train_batch_size)
+        parts = cut(rows, training.config)
         for part, counts in local_share(parts, training.accelerator):
             batch = training.collate(part)
             logps_BC = training.logps(batch)

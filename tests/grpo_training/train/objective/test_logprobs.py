@@ -9,11 +9,12 @@ pytest.importorskip("transformers")
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.train.objective.logprobs import (  # noqa: E402
+    check_layout,
     check_logits,
-    check_padding_free,
     completion_logps,
     completion_logps_and_entropy,
 )
+from grpo_training.train.objective.packing import check_window  # noqa: E402
 from tests.support.table import table  # noqa: E402
 
 VOCABULARY = 61
@@ -90,40 +91,83 @@ def test_padding_on_the_left_gives_the_same():
     torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
 
 
+def rows_of_two_prompts():
+    """Five rows: the first, third and fifth have one prompt, the others another one; padded on both sides."""
+    generator = torch.Generator().manual_seed(4)
+    prompts = [torch.randint(0, VOCABULARY, (length,), generator=generator) for length in (4, 2)]
+    ids, attention = torch.zeros(5, 11, dtype=torch.long), torch.zeros(5, 11, dtype=torch.long)
+    starts, lengths = [5, 3, 4, 3, 4], [3, 5, 6, 1, 2]
+    for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        tokens = torch.cat([prompts[row % 2], torch.randint(0, VOCABULARY, (length,), generator=generator)])
+        before = start - len(prompts[row % 2])
+        ids[row, before : before + len(tokens)] = tokens
+        attention[row, before : before + len(tokens)] = 1
+    mask = torch.arange(6) < torch.tensor(lengths).unsqueeze(1)
+    mask[2, 1] = False
+    return ids, attention, torch.tensor(starts), mask
+
+
 @table("chunk_size", [4, 100])
-def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size):
+@table("layout", ["packed", "shared"])
+@table("attention", ["sdpa", "eager"])
+@table("given", [lambda: (*rows(), STARTS, MASK), rows_of_two_prompts])
+def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, layout, attention, given):
     model, reference = tiny(), tiny()
-    ids, attention = rows()
-    free, entropy = completion_logps_and_entropy(
-        model, ids, attention, STARTS, MASK, chunk_size=chunk_size, padding_free=True
-    )
-    padded, expected_entropy = completion_logps_and_entropy(reference, ids, attention, STARTS, MASK)
-    torch.testing.assert_close(free, padded, atol=1e-5, rtol=1e-5)
+    model.set_attn_implementation(attention)
+    ours, entropy = completion_logps_and_entropy(model, *given(), chunk_size=chunk_size, layout=layout)
+    padded, expected_entropy = completion_logps_and_entropy(reference, *given())
+    torch.testing.assert_close(ours, padded, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
-    free.sum().backward()
-    padded.sum().backward()
+    upstream = torch.randn(ours.shape, generator=torch.Generator().manual_seed(5))
+    (ours * upstream).sum().backward()
+    (padded * upstream).sum().backward()
     for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(weight.grad, other.grad, atol=1e-4, rtol=1e-4, msg=name)
 
 
-def test_without_padding_no_padding_passes_through_the_model():
+@table("layout, tokens", [("packed", 33), ("shared", 23)])
+def test_only_the_tokens_that_are_needed_pass_through_the_model(layout, tokens):
     model = tiny()
-    ids, attention = rows()
     seen = []
     model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
-    completion_logps(model, ids, attention, STARTS, MASK, padding_free=True)
-    assert seen == [(1, int(attention.sum()))]
+    completion_logps(model, *rows_of_two_prompts(), layout=layout)
+    assert seen == [(1, tokens)]  # 17 tokens of completions, and prompts of 3 x 4 + 2 x 2, or of 4 + 2
 
 
-def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch):
+@table("layout, option, argument", [
+    ("packed", "padding_free", "position_ids"), ("shared", "share_prompts", "attention_mask"),
+])  # fmt: skip
+def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch, layout, option, argument):
     model = tiny().eval()
-    check_padding_free(model)
+    check_layout(model, layout)
     backbone = model.model.forward
     monkeypatch.setattr(
-        model.model, "forward", lambda *, position_ids=None, **named: backbone(**named)
+        model.model, "forward", lambda **named: backbone(**{key: one for key, one in named.items() if key != argument})
     )  # one long sequence
-    with pytest.raises(ConfigurationError, match="padding_free does not fit Qwen2ForCausalLM"):
-        check_padding_free(model)
+    with pytest.raises(ConfigurationError, match=f"{option} does not fit Qwen2ForCausalLM"):
+        check_layout(model, layout)
+
+
+def test_a_model_that_takes_no_mask_of_its_own_is_refused(monkeypatch):
+    model = tiny().eval()
+    backbone = model.model.forward
+
+    def only_padding(*, attention_mask=None, **named):
+        if attention_mask is not None and attention_mask.dim() != 2:
+            raise ValueError("attention_mask has to be (batch, tokens)")
+        return backbone(attention_mask=attention_mask, **named)
+
+    monkeypatch.setattr(model.model, "forward", only_padding)
+    with pytest.raises(ConfigurationError, match=r"attention_mask has to be \(batch, tokens\)"):
+        check_layout(model, "shared")
+
+
+def test_a_window_that_is_narrower_than_a_row_is_refused():
+    window = tiny(use_sliding_window=True, sliding_window=8, max_window_layers=0).config
+    check_window(window, 8)
+    with pytest.raises(ConfigurationError, match="rows of 9 tokens\nLayers of the model see 8 tokens only"):
+        check_window(window, 9)
+    check_window(tiny(sliding_window=8).config, 9)  # Qwen2 has the number, and does not use it
 
 
 def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():

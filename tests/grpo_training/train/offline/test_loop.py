@@ -633,13 +633,18 @@ def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_
     assert not list((tmp_path / "torn").glob("*.unfinished"))
 
 
-def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "other",
+    [{"gradient_checkpointing": True, "padding_free": True, "logprob_chunk_size": 3}, {"share_prompts": True}],
+    ids=["less memory", "shared prompts"],
+)
+def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp_path, monkeypatch, other):
     def training(folder, **memory):
         config = rich_settings(model, save_steps=2, **memory).model_copy(update={"lora_dropout": 0.0})
         return train(config, good_and_bad(), tmp_path / folder, validation=good_and_bad(8)[6:])
 
     more = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    less = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8}
+    less = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
     whole, real = training("whole", **more), loop._rows_of
 
     def full(training, index):
@@ -651,9 +656,9 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
         patch.setattr(loop, "_rows_of", full)
         with pytest.raises(torch.OutOfMemoryError):
             training("torn", **more)
-    with pytest.raises(InputError, match="per_device_train_batch_size: 4 there, 1 now"):
-        training("torn", **less | {"gradient_accumulation_steps": 4})
-    resumed = training("torn", **less, gradient_checkpointing=True, padding_free=True, logprob_chunk_size=3)
+    with pytest.raises(InputError, match="per_device_train_batch_size: 4 there, 2 now"):
+        training("torn", **less | {"gradient_accumulation_steps": 2})
+    resumed = training("torn", **less, **other)
     one, other = adapter_weights(whole.adapter), adapter_weights(resumed.adapter)
     start = adapter_weights(training("short", **more, max_steps=1).adapter)
     moved = sum(float((one[name] - start[name]).norm() ** 2) for name in one)

@@ -19,6 +19,7 @@ MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "share_prom
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
 _SMALL_CHUNK = 128
+_FULL = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def rows_of_a_step(settings: Mapping[str, Any]) -> int:
@@ -51,8 +52,8 @@ def explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
 
     try:
         yield
-    except RuntimeError as error:  # on a CPU no type of its own
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+    except RuntimeError as error:  # only torch's own allocator on a GPU has a type for it
+        if not isinstance(error, torch.OutOfMemoryError) and not any(one in str(error) for one in _FULL):
             raise
         raise ConfigurationError(
             f"The memory is full: {first_line(error)}"[:300],

@@ -354,12 +354,25 @@ def test_full_memory_is_explained_and_less_of_it_continues_the_training(tmp_path
     assert (stored["gradient_accumulation_steps"], stored["gradient_checkpointing"]) == (2, True)
 
 
-def test_other_errors_of_torch_are_not_about_memory(tmp_path, data, trainers, monkeypatch):
-    def wrong(*given):
-        raise RuntimeError("shapes do not match")
+@pytest.mark.parametrize(
+    ("text", "kind", "shown"),
+    [
+        ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried",
+         ConfigurationError, "The memory is full: .enforce fail"),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+         ConfigurationError, "The memory is full: CUDA error"),
+        ("shapes do not match", RuntimeError, "^shapes do not match"),
+    ],
+    ids=["processor", "library", "another error"],
+)  # fmt: skip
+def test_errors_about_memory_without_a_type_are_known_by_their_text(
+    tmp_path, data, trainers, monkeypatch, text, kind, shown
+):
+    def failing(*given):
+        raise RuntimeError(text)
 
-    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", wrong)
-    with pytest.raises(RuntimeError, match="shapes do not match"):
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", failing)
+    with pytest.raises(kind, match=shown):
         main(flags(tmp_path, data))
 
 

@@ -24,11 +24,6 @@ class Sequences(NamedTuple):
     length_BN: Tensor
 
 
-def sequence_logps(model: PointerSelector, encoded: Encoded, labels_BNS: Tensor) -> Tensor:
-    """Log-probs (B, N, S) of the steps of given sequences at temperature 1; see :func:`sequence_logps_at`."""
-    return sequence_logps_at(model, encoded, labels_BNS, (1.0,))[0]
-
-
 def sequence_logps_at(
     model: PointerSelector, encoded: Encoded, labels_BNS: Tensor, temperatures: tuple[float, ...]
 ) -> Tensor:

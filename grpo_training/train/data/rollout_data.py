@@ -192,12 +192,6 @@ def drawn(keys: Sequence[KeyT], share: float, seed: int) -> set[KeyT]:
     return set(random.Random(f"{seed}:validation").sample(keys, max(0, count)))  # noqa: S311
 
 
-def first_problems(groups: Sequence[TrainingGroup], most: int | None) -> list[TrainingGroup]:
-    """The groups of the first ``most`` problems; None: all."""
-    taken = list(dict.fromkeys(group.problem_id for group in groups))[:most]
-    return [group for group in groups if group.problem_id in set(taken)] if most is not None else list(groups)
-
-
 def _read_cache(
     source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
 ) -> Iterator[TrainingGroup]:

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from engine.errors import InputError, MissingInputError  # noqa: E402
 from grpo_training.selector.model.checkpoint import CheckpointInfo, load_model, load_plain, save_model  # noqa: E402
-from grpo_training.selector.model.decoding import beam_search, sample_sequences, sequence_logps  # noqa: E402
+from grpo_training.selector.model.decoding import beam_search, sample_sequences, sequence_logps_at  # noqa: E402
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters  # noqa: E402
 
 VARIANTS = [
@@ -18,6 +18,10 @@ VARIANTS = [
     {"decoder": "gru"},
     {"decoder": "gate", "stop": True},
 ]
+
+
+def sequence_logps(model, encoded, labels):
+    return sequence_logps_at(model, encoded, labels, (1.0,))[0]
 
 
 def make(variant, seed=0, **more):

@@ -124,11 +124,6 @@ class ApiIndex:
             return tuple(members[match] for match in close)
         return tuple(difflib.get_close_matches(symbol, self._rows, n=count, cutoff=0.8))
 
-    def must_use_symbols(self) -> tuple[str, ...]:
-        """The symbols whose use the validator can observe."""
-        kinds = {"class", "function", "method", "const", "namespace", "event"}
-        return tuple(symbol for symbol, row in self._rows.items() if row["kind"] in kinds)
-
     @cached_property
     def _by_owner(self) -> dict[str, list[str]]:
         owners: dict[str, list[str]] = {}

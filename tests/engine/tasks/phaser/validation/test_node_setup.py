@@ -101,4 +101,3 @@ def test_the_index_of_the_package_is_complete_and_always_the_same(api_index, tmp
     assert (timer["since"], timer["returns"]["type"]) == ("3.0.0", "Phaser.Time.TimerEvent")
     assert api_index.find("Phaser.Input.Events.POINTER_DOWN")["value"] == "pointerdown"
     assert len(api_index) > 8000
-    assert len(api_index.must_use_symbols()) > 5000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import resource
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "share_prom
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
 _SMALL_CHUNK = 128
+_LARGE_KIB = 2 << 20
 _FULL = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -31,10 +33,11 @@ def return_free_memory(device: torch.device) -> None:
     """After a micro-batch on a CPU, give freed memory back to the system, where the C library keeps it: glibc.
 
     Tensors of changing shapes leave holes that glibc hardly uses again: without this, a training of rows of 140 to 440
-    tokens took 2.5 to 7 GB more with each micro-batch, until the system killed it.
+    tokens took 2.5 to 7 GB more with each micro-batch, until the system killed it. A process that has never been large
+    keeps its memory, as taking it anew costs time.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if device.type == "cpu" else None
-    if trim is not None:
+    if trim is not None and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _LARGE_KIB:
         trim(0)
 
 

@@ -104,7 +104,7 @@ class RunDirectory(RunFiles):
 
     def _remove_empty(self) -> None:
         """Remove the directory if the training has written nothing else."""
-        if {path.name for path in self.folder.iterdir()} > _DESCRIPTION:
+        if {path.name for path in self.folder.iterdir()} - _DESCRIPTION:
             return
         for name in _DESCRIPTION:
             (self.folder / name).unlink(missing_ok=True)

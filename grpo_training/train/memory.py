@@ -20,8 +20,11 @@ MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "share_prom
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
 
 _SMALL_CHUNK = 128
+"""Positions whose logits need little memory, with any vocabulary."""
 _LARGE_KIB = 2 << 20
+"""A process whose memory has reached this many KiB returns what it frees."""
 _FULL = ("can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Texts of errors about full memory that have no type of their own."""
 
 
 def rows_of_a_step(settings: Mapping[str, Any]) -> int:

@@ -9,7 +9,6 @@ with ``chunk_size x vocabulary`` instead of ``rows x positions x vocabulary``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +18,13 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError, first_line
 from grpo_training.train.models.sharding import not_finite_weight
-from grpo_training.train.objective.packing import Layout, packed, shared
+from grpo_training.train.objective.packing import LAYOUT_OPTIONS, Layout, packed, shared
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHUNK_SIZE = 512
 _ENTROPY_ROWS = 32
-LAYOUT_OPTIONS: Mapping[Layout, str] = {"packed": "padding_free", "shared": "share_prompts"}
-"""The setting of each layout."""
 
 
 def completion_logps(

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -17,6 +18,8 @@ from engine.errors import ConfigurationError
 
 Layout = Literal["padded", "packed", "shared"]
 """How the rows of a micro-batch pass through the model."""
+LAYOUT_OPTIONS: Mapping[Layout, str] = {"packed": "padding_free", "shared": "share_prompts"}
+"""The setting of each layout that is one sequence."""
 
 
 class OneSequence(NamedTuple):
@@ -27,7 +30,7 @@ class OneSequence(NamedTuple):
         position_S: the position of each in its row, from 0.
         place_BT: where each position of the rows is in the sequence. Of a shared prompt only the last token has a place
             in each row.
-        sees_SS: which tokens (columns) each token sees; None: those before it with a lower position, up to a 0.
+        sees_SS: which tokens (columns) each token (row) sees; None: transformers finds it from the positions.
     """
 
     ids_S: Tensor

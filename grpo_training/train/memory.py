@@ -13,8 +13,6 @@ from engine.errors import ConfigurationError, first_line
 if TYPE_CHECKING:
     import torch
 
-    from grpo_training.train.config import GRPOTrainingConfig
-
 _ROWS = ("per_device_train_batch_size", "gradient_accumulation_steps")
 MEMORY_SETTINGS = (*_ROWS, "gradient_checkpointing", "padding_free", "share_prompts", "logprob_chunk_size")
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
@@ -45,11 +43,11 @@ def return_free_memory(device: torch.device) -> None:
 
 
 @contextlib.contextmanager
-def explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
+def explained_full_memory(settings: Mapping[str, Any]) -> Iterator[None]:
     """An allocation that fails inside the block ends it with the settings that need less.
 
     Args:
-        config: of the training that runs in the block.
+        settings: the fields of the configuration of the training that runs in the block.
 
     Raises:
         ConfigurationError: the memory of the device is full.
@@ -63,23 +61,23 @@ def explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
             raise
         raise ConfigurationError(
             f"The memory is full: {first_line(error)}"[:300],
-            why=f"A forward pass has {config.per_device_train_batch_size} rows.",
-            fix=_advice(config),
+            why=f"A forward pass has {settings[_ROWS[0]]} rows.",
+            fix=_advice(settings),
         ) from error
 
 
-def _advice(config: GRPOTrainingConfig) -> str:
+def _advice(settings: Mapping[str, Any]) -> str:
     """Flags that need less memory: first those with which the training continues from its last checkpoint."""
     flags = []
-    size, passes = config.per_device_train_batch_size, config.gradient_accumulation_steps
+    size, passes = (settings[name] for name in _ROWS)
     if size % 2 == 0:
         flags.append(f"--per-device-train-batch-size {size // 2} --gradient-accumulation-steps {passes * 2}")
-    if not config.gradient_checkpointing:
+    if not settings["gradient_checkpointing"]:
         flags.append("--gradient-checkpointing")
-    if config.logprob_chunk_size > _SMALL_CHUNK:
+    if settings["logprob_chunk_size"] > _SMALL_CHUNK:
         flags.append(f"--logprob-chunk-size {_SMALL_CHUNK}")
     same, others = ", ".join(flags), "shorter rows (--max-completion-length), --load-in-4bit or a smaller model"
-    if config.mode == "online":
+    if settings["mode"] == "online":
         return f"Needs less: {same}. Then pass --fresh or another --output-dir." if same else f"Needs less: {others}."
     if not same:
         return f"Needs less, with --fresh: {others}."

@@ -216,7 +216,7 @@ def _train_in_run_directory(
     if not is_first_process():
         code = exit_code_of_the_first(None)
         if code is None:
-            with shared_failure(), explained_full_memory(config):
+            with shared_failure(), explained_full_memory(dict(config)):
                 train(config.output_dir)
                 code = exit_code_of_the_first(None)
         return code or 0
@@ -230,7 +230,7 @@ def _train_in_run_directory(
             others_know = True
             exit_code_of_the_first(None)
             with shared_failure():
-                with explained_full_memory(config):
+                with explained_full_memory(dict(config)):
                     result = train(config.output_dir)
                 page = write_page(config.output_dir)
                 manifest.finish()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigurationError
-from grpo_training.serve import engines
+from grpo_training.serve import engines, vllm_program
 from grpo_training.serve.engines import TRANSFORMERS, VLLM, automatic_engine, choose_engine
 from grpo_training.serve.vllm_program import find_vllm
 from tests.support.vllm_environment import install_vllm, no_vllm
@@ -54,6 +54,22 @@ def test_vllm_of_this_environment_comes_before_venv_vllm_and_that_before_the_pat
     assert find_vllm() == (str(beside), "0.32.0+cpu")
     own = install_vllm(tmp_path / "own", "0.33.0")
     assert find_vllm() == (str(own), "0.33.0")
+
+
+@pytest.mark.parametrize(
+    ("flags", "dtype"),
+    [("fpu avx2 avx512f", "float32"), ("fpu avx512_bf16 x2apic", "bfloat16"), ("fpu amx_bf16", "bfloat16")],
+)
+def test_vllm_on_a_cpu_computes_in_bfloat16_where_the_processor_has_it(monkeypatch, tmp_path, flags, dtype):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\nbogomips\t: 1\n")
+    monkeypatch.setattr(vllm_program, "_CPU_INFO", tmp_path / "cpuinfo")
+    assert vllm_program.VllmProgram("vllm", "0.32.0+cpu").flags[:2] == ["--dtype", dtype]
+    assert vllm_program.VllmProgram("vllm", "0.32.0").flags == []
+
+
+def test_a_system_without_facts_about_its_processor_computes_in_float32(monkeypatch, tmp_path):
+    monkeypatch.setattr(vllm_program, "_CPU_INFO", tmp_path / "missing")
+    assert vllm_program.cpu_dtype() == "float32"
 
 
 @pytest.mark.parametrize("place", [".venv-vllm", "own/.venv-vllm"], ids=["beside it", "in it"])

@@ -10,8 +10,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, get_args
 
-from tqdm import tqdm
-
 from engine.abilities import HasCheckOptions, ScoresForeignRows
 from engine.datasets import load_problems
 from engine.errors import InputError
@@ -21,6 +19,7 @@ from engine.records import Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
 from engine.tasks.registry import load_task, task_named
+from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
 from grpo_training.score_rollouts.near_copies import payments
 from grpo_training.score_rollouts.report import ScoreReport
@@ -143,7 +142,7 @@ class _Verification:
             default = executor.cpus if is_cluster(self.settings.executor) else DEFAULT_WORKERS
             workers = self.settings.workers or default
             pool = executor.pool(description, workers, lost=self._lost)
-            with pool, tqdm(total=self.found.rows, desc="rows", unit="", mininterval=0.5, file=sys.stderr) as self._bar:
+            with pool, progress_bar(total=self.found.rows, desc="rows", unit="") as self._bar:
                 try:
                     self._verify(pool, _AHEAD_PER_WORKER * workers)
                 finally:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from engine.contract.datasets import DataPreparation
 from engine.datasets import load_dataset
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
 from engine.storage.append_log import replace_file
+from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
 from grpo_training.teacher.settings import PrepareSettings
 
@@ -89,7 +88,7 @@ def _load(settings: PrepareSettings, preparation: DataPreparation[Any], drops: D
     options = preparation.options.model_validate(settings.model_dump(include=names))
     problems: list[Problem] = []
     for name, flag in preparation.datasets(options).items():
-        with tqdm(desc=f"reading {name}", unit=" rows", mininterval=0.5) as bar:
+        with progress_bar(desc=f"reading {name}", unit=" rows") as bar:
             try:
                 found = load_dataset(name, row_read=bar.update)
             except MissingInputError as error:
@@ -110,7 +109,7 @@ def without_faults(problems: Sequence[Problem], preparation: DataPreparation[Any
     usable = []
     with (
         ThreadPoolExecutor(min(_MAX_THREADS, 2 * (os.cpu_count() or 1))) as pool,
-        tqdm(total=len(problems), desc="checking problems", unit=" problems", mininterval=0.5) as bar,
+        progress_bar(total=len(problems), desc="checking problems", unit=" problems") as bar,
     ):
         try:
             for problem, fault in zip(problems, pool.map(preparation.fault, problems), strict=True):

@@ -17,6 +17,7 @@ from engine.records import Candidate, Completion, Fault, Message, Outcome, Probl
 from engine.reward_evaluator import unverified
 from engine.storage.rollout_store import BrokenLine, RolloutStore, follow
 from engine.task import Measurement, Task
+from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import LastingStream, harmless
 from grpo_training.runs.window import run_in_window
 from grpo_training.teacher.traces import (
@@ -83,7 +84,7 @@ class TeacherRun:
         """
         await self._read_store()
         lasting = LastingStream(self.stream)
-        with tqdm(total=len(problems), unit="task", file=lasting, mininterval=0.5, dynamic_ncols=True) as self._bar:
+        with progress_bar(total=len(problems), unit="task", file=lasting, dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
 
     @property

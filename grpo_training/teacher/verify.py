@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from tqdm import tqdm
-
 from agents.generator import generator_messages, prompt_hash
 from engine.abilities import PreparesData
 from engine.datasets import load_problems
@@ -18,6 +16,7 @@ from engine.storage.lines import encode_line
 from engine.storage.rollout_store import read
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import UnusableRowError
+from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
 from grpo_training.teacher.run import status_of, verdict_of
 from grpo_training.teacher.settings import VerifySettings
@@ -44,7 +43,7 @@ def run(settings: VerifySettings) -> int:
     )
     with (
         ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-        tqdm(total=len(contents.records), desc="running tests", unit=" traces", mininterval=0.5) as bar,
+        progress_bar(total=len(contents.records), desc="running tests", unit=" traces") as bar,
     ):
 
         def verified(trace: TeacherTrace) -> TeacherTrace:

@@ -9,8 +9,6 @@ from concurrent.futures import as_completed
 from dataclasses import asdict
 from pathlib import Path
 
-from tqdm import tqdm
-
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, write_scenario
@@ -25,6 +23,7 @@ from engine.tasks.traffic.simulation.generation import (
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.validation import dataset_files, errors_of
+from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
 from grpo_training.traffic.settings import (
@@ -75,7 +74,7 @@ def run_step(settings: StepSettings) -> int:
 def make_scenarios(settings: ScenarioSettings) -> int:
     """Write own scenarios; those that are there already are left as they are."""
     require_sumo()
-    for spec in tqdm(specs_of(settings.kind, settings.count, settings.seed), desc="scenarios", unit=""):
+    for spec in progress_bar(specs_of(settings.kind, settings.count, settings.seed), desc="scenarios", unit=""):
         write_scenario(spec, settings.scenarios_dir)
     print(f"{settings.count} scenarios in {settings.scenarios_dir}")
     return 0
@@ -88,7 +87,7 @@ def generate(settings: GenerateSettings) -> int:
     shape = GenerationSettings(**{name: getattr(settings, name) for name in GenerationSettings.__dataclass_fields__})
     failures: list[tuple[str, ScaffoldError]] = []
     done: list[Generated] = []
-    with tqdm(desc="decisions", unit="") as bar, SimulationThreads(settings.parallel) as pool:
+    with progress_bar(desc="decisions", unit="") as bar, SimulationThreads(settings.parallel) as pool:
 
         def count(rows: int) -> None:
             bar.update()
@@ -123,7 +122,7 @@ def generate(settings: GenerateSettings) -> int:
 def simulate(settings: SimulateSettings) -> int:
     """Complete the datasets of another program; those that are there already are refused."""
     require_sumo()
-    with tqdm(desc="decisions", unit="") as bar:
+    with progress_bar(desc="decisions", unit="") as bar:
 
         def count(rows: int) -> None:
             bar.update()

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tqdm import tqdm
-
 from agents.generator import generator_messages, prompt_hash
 from engine.records import FORMAT, Completion, Message, Policy, Problem, Rollout, RolloutGroup
 from engine.reward_evaluator import RewardEvaluator
@@ -18,6 +16,7 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import dataset_files, read_rows
+from grpo_training.cli.bar import progress_bar
 from grpo_training.traffic.settings import RolloutsSettings, SftSettings
 
 ENUMERATED = "enumerated"
@@ -59,7 +58,7 @@ def write_rollouts(settings: RolloutsSettings) -> int:
     rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
     lines = [
         enumerated_group(problem_of(row), evaluator, policy, now).model_dump_json()
-        for row in tqdm(rows, desc="rows", unit="")
+        for row in progress_bar(rows, desc="rows", unit="")
     ]
     settings.output_dir.mkdir(parents=True, exist_ok=True)
     path = settings.output_dir / ROLLOUTS

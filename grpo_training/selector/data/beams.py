@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tqdm import tqdm
-
 from engine.api_manager import Endpoint
 from engine.errors import InputError
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
 from engine.records import IMAGE_MARK, Problem
 from engine.storage.append_log import AppendLog, replace_file
+from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
 from grpo_training.selector.asking.settings import BeamsSettings
 from grpo_training.selector.data.embeddings import ImageEmbedder, open_embedder, write_embeddings
@@ -109,7 +108,7 @@ async def _score(
     scorer: AnswerScorer,
     log: AppendLog,
 ) -> None:
-    for anchor in tqdm(anchors, desc="queries", unit=""):
+    for anchor in progress_bar(anchors, desc="queries", unit=""):
         pool = sampler.pool_of(anchor)
         beams = await beam_search(
             prompts, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score

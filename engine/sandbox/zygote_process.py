@@ -20,7 +20,8 @@ ALLOW_WEAK = "SCAFFOLD_ALLOW_WEAK_SANDBOX"
 """Environment variable that permits the level ``rlimits`` for rewards; ``--allow-weak-sandbox`` sets it."""
 
 _START_S = 30.0
-_END_S = 10.0
+_END_S = 60.0
+"""A busy machine needs more than ten seconds to end the processes of a killed program."""
 
 
 class SandboxError(RuntimeError):

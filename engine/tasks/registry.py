@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,6 +115,7 @@ def check_verifiers(problems: Iterable[Problem]) -> None:
         task_named(name).verifier()
 
 
+@functools.cache  # asked for each row of a dataset
 def _declared(task: str, what: str) -> Sequence[str]:
     """What the package of a task of the project declares."""
     names: Sequence[str] = getattr(importlib.import_module(f"engine.tasks.{task}"), what, ())

@@ -1,0 +1,202 @@
+"""Trials, all experiences at once, and GEPA with the pocket model, at the same number of rollouts.
+
+Each learns from the same 40 problems of ``quickstart``, and answers the same problems of ``quickstart:test``. GEPA is
+its own package in an environment of its own (:mod:`bench.gepa_over_pipes`); the analyst of the project proposes what it
+adds to a list of experiences, for the three attempts of its mini-batch one after the other.
+
+    python -m bench.pocket_peers --gepa-python ENVIRONMENT/bin/python --seeds 3 --output DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import itertools
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agents.analyst import Attempt, ExperienceAnalyst
+from engine.api_manager import ApiManager
+from engine.datasets import load_problems
+from engine.experience.choice import LearnedExperiences
+from engine.experience.library import ExperienceLibrary
+from engine.llm.client import LLMClient
+from engine.records import Experience, Problem, Sampling
+from engine.statistics.paired import Estimate, clustered_mean, paired_difference
+from grpo_training import generator1
+from grpo_training.cli.settings import ROOT
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+from grpo_training.evaluate.sampling import evaluate_problems
+from grpo_training.serve.local_server import local_server
+
+STYLE, GROUP, EPOCHS, PROBLEMS = "compact", 4, 3, 40
+ROLLOUTS = PROBLEMS * GROUP * EPOCHS
+SAMPLING = Sampling(temperature=1.0, max_tokens=256)
+Lessons = Sequence[Experience] | LearnedExperiences
+Verdicts = dict[str, list[float]]
+
+
+def learned(way: str, problems: Sequence[Problem], seed: int, folder: Path, api: Path) -> LearnedExperiences:
+    """The library of the generator command with ``--learn WAY``."""
+    path = folder / "libraries/generator_1_experiences.json"
+    if not path.exists():
+        folder.mkdir(parents=True)
+        rows = [{"id": one.id, "problem": one.text, "answer": one.answer} for one in problems]
+        (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        words = ["--dataset", folder / "problems.jsonl", "--api-config", api, "--rollouts", GROUP, "--epochs", EPOCHS]
+        words += ["--learn", way, "--prompts", STYLE, "--temperature", SAMPLING.temperature, "--max-tokens", 256]
+        words += ["--cache-dir", folder / "cache", "--experiences-dir", path.parent, "--seed", seed]
+        with contextlib.redirect_stdout(io.StringIO()):
+            if generator1.main([str(word) for word in words]):
+                raise SystemExit(f"the generator failed: {folder}")
+    return LearnedExperiences(ExperienceLibrary(path, read_only=True).state)
+
+
+class _Gepa:
+    """Runs GEPA in its environment, and answers its requests."""
+
+    def __init__(self, manager: ApiManager, problems: Sequence[Problem]) -> None:
+        self._manager, self._problems = manager, {one.id: one for one in problems}
+        self._draws = itertools.count()
+        self._attempts: dict[str, Attempt] = {}  # the last one of each problem
+
+    async def run(self, python: Path, seed: int) -> list[str]:
+        """The best list of experiences."""
+        ids = list(self._problems)
+        order = {"train": ids[: PROBLEMS // 2], "held": ids[PROBLEMS // 2 :], "rollouts": ROLLOUTS, "seed": seed}
+        program = str(Path(__file__).with_name("gepa_over_pipes.py"))
+        async with LLMClient(self._manager) as client:
+            process = await asyncio.create_subprocess_exec(
+                str(python), program, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            to_gepa, from_gepa = process.stdin, process.stdout
+            assert to_gepa is not None
+            assert from_gepa is not None
+            message: Any = order
+            while True:
+                to_gepa.write(json.dumps(message).encode() + b"\n")
+                request = json.loads(await from_gepa.readline())
+                if "best" in request:
+                    await process.wait()
+                    return list(request["best"])
+                answer = self._evaluated if "evaluate" in request else self._proposed
+                message = await answer(client, request)
+
+    async def _evaluated(self, client: LLMClient, request: dict[str, Any]) -> list[float]:
+        def keep(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+            [sample] = samples
+            text = sample.completion.text if sample.completion else ""
+            is_right = bool(sample.is_right)
+            self._attempts[result.problem_id] = Attempt(text, sample.answer, is_right, float(is_right))
+
+        problems = [self._problems[name] for name in request["evaluate"]]
+        lessons = experiences_of(request["experiences"])
+        verdicts = await asked(client, problems, lessons, samples=1, first=next(self._draws), judged=keep)
+        return [verdicts[one.id][0] for one in problems]
+
+    async def _proposed(self, client: LLMClient, request: dict[str, Any]) -> list[str]:
+        texts = list(request["experiences"])
+        analyst = ExperienceAnalyst(client, "analyst", "generator", style=STYLE)
+        for row in request["propose"]:
+            name = row["problem"]
+            if row["score"] < 1:
+                proposal = await analyst.propose(self._problems[name], [self._attempts[name]], experiences_of(texts))
+                texts += [one.content for one in proposal.operations if one.op == "add" and one.content]
+        return list(dict.fromkeys(texts))
+
+
+def experiences_of(texts: Sequence[str]) -> list[Experience]:
+    """Experiences of these texts."""
+    return [Experience(id=f"G1-{number:03d}", content=text) for number, text in enumerate(texts, 1)]
+
+
+async def asked(
+    client: LLMClient,
+    problems: Sequence[Problem],
+    lessons: Lessons,
+    *,
+    samples: int,
+    first: int = 0,
+    judged: Callable[[ProblemResult, Sequence[JudgedSample]], None] = lambda result, samples: None,
+) -> Verdicts:
+    """1 for each right answer and else 0, by problem."""
+    results = await evaluate_problems(
+        client,
+        "generator_1",
+        problems,
+        samples=samples,
+        first_sample=first,
+        sampling=SAMPLING,
+        style=STYLE,
+        lessons=lessons,
+        judged=judged,
+    )
+    return {one.problem_id: [float(bool(right)) for right in one.verdicts] for one in results}
+
+
+async def tested(manager: ApiManager, problems: Sequence[Problem], lessons: Lessons, samples: int) -> Verdicts:
+    """The same with a client of its own."""
+    async with LLMClient(manager) as client:
+        return await asked(client, problems, lessons, samples=samples)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Learn, test and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gepa-python", type=Path, help="an interpreter with the package gepa; without it no GEPA")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--test-problems", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--output", type=Path, required=True, help="folder of the runs; what is there is used again")
+    given = parser.parse_args(argv)
+    pool, test = load_problems("quickstart"), load_problems("quickstart:test")[: given.test_problems]
+    found: dict[str, dict[str, Verdicts]] = {}
+    with local_server(ROOT / "data/models/pocket") as server:
+        given.output.mkdir(parents=True, exist_ok=True)
+        api = given.output / "api.json"
+        api.write_text(json.dumps({"generator_1": server.endpoint(), "analyst": server.endpoint()}))
+        manager = ApiManager.load(api)
+        none = asyncio.run(tested(manager, test, (), given.samples))
+        for seed in range(given.seeds):
+            problems = random.Random(seed).sample(pool, PROBLEMS)
+            lessons: dict[str, Lessons] = {
+                way: learned(way, problems, seed, given.output / f"{way}_{seed}", api) for way in ("trial", "add")
+            }
+            if given.gepa_python:
+                lessons["gepa"] = experiences_of(asyncio.run(_Gepa(manager, problems).run(given.gepa_python, seed)))
+            found[str(seed)] = {"none": none}
+            for way, one in lessons.items():
+                found[str(seed)][way] = asyncio.run(tested(manager, test, one, given.samples))
+                kept = len(one.contents) if isinstance(one, LearnedExperiences) else len(one)
+                print(f"seed {seed} {way:6} {kept} texts, {_shown(clustered_mean(found[str(seed)][way]))}", flush=True)
+    (given.output / "verdicts.json").write_text(json.dumps(found))
+    ways = [way for way in ("trial", "add", "gepa") if way in found["0"]]
+    joined = {way: _joined([one[way] for one in found.values()]) for way in ("none", *ways)}
+    for way, verdicts in joined.items():
+        gain = _shown(paired_difference(verdicts, joined["none"]))
+        print(f"{way:6} {_shown(clustered_mean(verdicts))}, against none {gain}")
+    for way in ways[1:]:
+        print(f"trial against {way}: {_shown(paired_difference(joined['trial'], joined[way]))}")
+    return 0
+
+
+def _shown(estimate: Estimate) -> str:
+    """Percentages."""
+    value, low, high = (100 * (one or 0.0) for one in (estimate.value, estimate.low, estimate.high))
+    return f"{value:.1f} % ({low:.1f} to {high:.1f})"
+
+
+def _joined(runs: Sequence[Verdicts]) -> Verdicts:
+    """All seeds' verdicts on a problem as one cluster: the test problems are the same."""
+    return {name: [one for run in runs for one in run[name]] for name in runs[0]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -64,7 +64,7 @@ class GenerateSettings(Chosen):
     output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
     parallel: Positive = Field(1, description="scenarios that are simulated at the same time")
     extend_seconds: Positive = Field(5, description="seconds that one extension lasts")
-    horizon: Positive = Field(20, description="seconds that both branches are simulated")
+    horizon: Positive = Field(60, description="seconds that both branches are simulated")
     warmup_steps: int = Field(300, ge=0, description="seconds before the first decision is stored")
     min_green_offset: _Seconds = Field(2.0, description="minimum greens are moved by up to so many seconds")
     max_green_offset: _Seconds = Field(5.0, description="maximum greens are moved by up to so many seconds")
@@ -83,7 +83,7 @@ class SimulateSettings(StepSettings):
     dataset: Path = Field(description="a grpo_dataset.json, or the folder of several scenarios")
     scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
     output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
-    horizon: Positive = Field(20, description="seconds that both branches are simulated")
+    horizon: Positive = Field(60, description="seconds that both branches are simulated")
     seed: int = Field(3407, description="of SUMO")
     time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
 

@@ -28,7 +28,17 @@ needs_sumo = pytest.mark.skipif(
 
 
 def generate_words(scenarios, output, *more):
-    return ["generate", "--all", "--scenarios-dir", str(scenarios), "--output-dir", str(output), *more]
+    return [
+        "generate",
+        "--all",
+        "--scenarios-dir",
+        str(scenarios),
+        "--output-dir",
+        str(output),
+        "--horizon",
+        "20",
+        *more,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,7 @@ class TestGeneration:
 
     def test_two_people_who_start_the_same_generation_do_not_disturb_each_other(self, scenarios, generated, tmp_path):
         folder = min(scenarios.iterdir())
-        settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True)
+        settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True, horizon=20)
         refused = []
 
         def second_start(rows):
@@ -133,7 +143,7 @@ class TestGeneration:
         first = min(scenarios.iterdir())
         folder = shutil.copytree(first, tmp_path / "scenarios" / first.name)
         shutil.copytree(generated / first.name, tmp_path / "data" / first.name)
-        settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True)
+        settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True, horizon=20)
         assert generate_scenario(folder, tmp_path / "data", settings).was_there
         (folder / "tripinfo.xml").write_text("<tripinfos/>")  # what SUMO may have written there is no input
         assert generate_scenario(folder, tmp_path / "data", settings).was_there
@@ -163,7 +173,7 @@ class TestGeneration:
         text = network.read_text().replace('type="static"', 'type="actuated"')
         text = re.sub(r'(<phase duration="\d\d") ', r'\1 minDur="5" maxDur="50" ', text)
         network.write_text(text)
-        done = generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=5))
+        done = generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=5, horizon=20))
         assert done.rows == 5
         assert {
             (row.min_green < 10, row.max_green <= 55) for row in read_rows(tmp_path / "data/actuated/grpo_dataset.json")
@@ -180,7 +190,7 @@ class TestGeneration:
         network = next(folder.glob("*.net.xml"))
         network.write_text(re.sub(r'(<phase duration="\d\d") ', r'\1 next="1 3" ', network.read_text()))
         with pytest.raises(SimulationFailedError) as caught:
-            generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=2))
+            generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=2, horizon=20))
         assert "phase 0 is not followed by the next phase" in caught.value.why
 
     def test_validate_repeats_stored_branches_in_sumo(self, scenarios, generated, tmp_path, capsys):

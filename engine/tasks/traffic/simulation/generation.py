@@ -44,7 +44,7 @@ class GenerationSettings:
     """
 
     extend_seconds: int = 5
-    horizon: int = 20
+    horizon: int = 60
     warmup_steps: int = 300
     min_green_offset: float = 2.0
     max_green_offset: float = 5.0

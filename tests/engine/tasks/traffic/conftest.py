@@ -15,5 +15,5 @@ def dataset(grid, tmp_path_factory):
     from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 
     output = tmp_path_factory.mktemp("datasets")
-    generate_scenario(grid, output, GenerationSettings(max_decisions=12, keep_states=True))
+    generate_scenario(grid, output, GenerationSettings(max_decisions=12, keep_states=True, horizon=20))
     return output / grid.name / "grpo_dataset.json"

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("libsumo") is None, reason="SUMO is not installed (make traffic)"),
     pytest.mark.timeout(300),
 ]
-SHORT = GenerationSettings(max_decisions=12, keep_states=True)
+SHORT = GenerationSettings(max_decisions=12, keep_states=True, horizon=20)
 
 
 def rows_of(path):
@@ -97,7 +97,7 @@ def test_a_kill_leaves_nothing_and_the_next_run_gives_the_same_files(grid, datas
     code = (
         "import sys; from pathlib import Path\n"
         "from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario\n"
-        "short = GenerationSettings(max_decisions=12, keep_states=True)\n"
+        "short = GenerationSettings(max_decisions=12, keep_states=True, horizon=20)\n"
         "generate_scenario(Path(sys.argv[1]), Path(sys.argv[2]), short)"
     )
     process = subprocess.Popen(

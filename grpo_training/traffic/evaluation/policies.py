@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
@@ -23,6 +23,8 @@ ORACLE = "oracle"
 """On stored decisions: the better of the two branches."""
 
 _ROLE = "role:"
+_MOST_PARTS = 8
+"""Parts of a folder's path in the name of a policy, where fewer are shared by two."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,21 @@ def policies_of(settings: EvaluateSettings) -> list[EvaluatedPolicy]:
     named = [name for part in settings.policy.split(",") if (name := part.strip())]
     if not named:
         raise InputError("No policy is named", fix=f"Choose some of: {', '.join(LOCAL_POLICIES)}, or name a model.")
-    policies = [_policy(name, settings) for name in dict.fromkeys(named)]
-    shown = Counter(policy.name for policy in policies)
-    twice = [name for name, count in shown.items() if count > 1]
-    if twice:
-        raise InputError(
-            f"Two policies are called {twice[0]!r}", fix="Rename one of the folders, or evaluate it alone."
-        )
-    return policies
+    named = list(dict.fromkeys(named))
+    policies = [_policy(name, settings) for name in named]
+    for parts in range(2, _MOST_PARTS + 2):
+        twice = [name for name, count in Counter(policy.name for policy in policies).items() if count > 1]
+        if not twice:
+            return policies
+        policies = [
+            replace(policy, name=_shown(Path(name).expanduser().resolve(), parts))
+            if policy.name in twice and isinstance(policy.model, LocalModel)
+            else policy
+            for name, policy in zip(named, policies, strict=True)
+        ]
+    raise InputError(
+        f"Two policies are called {twice[0]!r}", fix="Name each folder, and each model of an endpoint, once."
+    )
 
 
 def _policy(name: str, settings: EvaluateSettings) -> EvaluatedPolicy:
@@ -78,9 +87,9 @@ def _policy(name: str, settings: EvaluateSettings) -> EvaluatedPolicy:
     return _of_model(_shown(folder.resolve()), local_model(folder))
 
 
-def _shown(folder: Path) -> str:
-    """The name of a model's folder; for a result of ``train`` that of its run."""
-    return folder.parent.name if folder.name in ("lora", "merged") else folder.name
+def _shown(folder: Path, parts: int = 1) -> str:
+    """The last parts of the path of a model's folder; for a result of ``train`` that of its run."""
+    return "/".join((folder.parent if folder.name in ("lora", "merged") else folder).parts[-parts:])
 
 
 def _of_model(name: str, model: EvaluatedModel) -> EvaluatedPolicy:

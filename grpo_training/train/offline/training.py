@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.optimizer import AcceleratedOptimizer
+from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedType, gather_object
 from torch import Tensor
 
@@ -224,6 +225,9 @@ def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
             why="bitsandbytes takes no steps on divided weights.",
             fix="Use adamw_torch.",
         )
+    # Accelerate keeps the precision of the first training of a process and refuses another one. It has no public
+    # function that forgets it; the connections between the processes stay.
+    AcceleratorState._reset_state()
     accelerator = Accelerator(
         mixed_precision="bf16" if uses_bf16(config) else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.

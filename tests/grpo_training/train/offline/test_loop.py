@@ -13,7 +13,6 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
-from accelerate.state import AcceleratorState  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
@@ -322,19 +321,8 @@ def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
     assert first["rows_without_gradient"] == 4  # of 8 rows the failures; the GRPO weight is 0
 
 
-@pytest.fixture
-def new_precision():
-    """Accelerate keeps the precision of the process's first training; this forgets it, now and at the end."""
-
-    def forget():
-        AcceleratorState._reset_state(reset_partial_state=True)
-
-    yield forget
-    forget()
-
-
 @pytest.mark.parametrize("use_peft", [True, False])
-def test_losses_in_bfloat16_are_those_in_float32(model, tmp_path, monkeypatch, new_precision, use_peft):
+def test_losses_in_bfloat16_are_those_in_float32(model, tmp_path, monkeypatch, use_peft):
     """Where the hardware has no bfloat16 it is emulated, with the same numbers."""
     for module in (tokenizer, loading):
         monkeypatch.setattr(module, "supports_bf16", lambda: True)
@@ -350,7 +338,6 @@ def test_losses_in_bfloat16_are_those_in_float32(model, tmp_path, monkeypatch, n
             learning_rate=1e-2,
         )
         run = tmp_path / str(bf16)
-        new_precision()
         train(config, good_and_bad(), run)
         losses[bf16] = [line["loss/self_sft"] for line in lines(run)]
     assert losses[True] != losses[False]

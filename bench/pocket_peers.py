@@ -47,7 +47,7 @@ def learned(way: str, problems: Sequence[Problem], seed: int, folder: Path, api:
     """The library of the generator command with ``--learn WAY``."""
     path = folder / "libraries/generator_1_experiences.json"
     if not path.exists():
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)  # of a run that was interrupted: the command goes on
         rows = [{"id": one.id, "problem": one.text, "answer": one.answer} for one in problems]
         (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = ["--dataset", folder / "problems.jsonl", "--api-config", api, "--rollouts", GROUP, "--epochs", EPOCHS]

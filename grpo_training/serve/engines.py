@@ -19,7 +19,9 @@ HOST = "127.0.0.1"
 
 _TRANSFORMERS_PACKAGES = ("torch", "transformers", "fastapi", "openai", "uvicorn", "accelerate")
 _CPU_FLAGS = ["--dtype", "float32", "--cb-num-blocks", "512", "--cb-block-size", "32"]
-"""For transformers serve. On a CPU bf16 is a third slower, and the cache takes 40 % of the memory unless limited."""
+"""For transformers serve. bf16 is a third slower on a CPU without instructions for it; with them it was not measured.
+The cache takes 40 % of the memory unless limited.
+"""
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM accepts for --max-lora-rank; its default is 16."""
 

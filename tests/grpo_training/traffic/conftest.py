@@ -24,16 +24,8 @@ def generated(scenarios, tmp_path_factory):
     from grpo_training.traffic.__main__ import main
 
     output = tmp_path_factory.mktemp("generated")
-    words = [
-        "--scenarios-dir",
-        str(scenarios),
-        "--output-dir",
-        str(output),
-        "--max-decisions",
-        str(DECISIONS),
-        "--horizon",
-        "20",
-    ]
+    words = ["--scenarios-dir", str(scenarios), "--output-dir", str(output), "--horizon", "20"]
+    words += ["--max-decisions", str(DECISIONS)]
     assert main(["generate", "--all", "--keep-states", "--parallel", "2", *words]) == 0
     return output
 

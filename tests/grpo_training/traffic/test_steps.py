@@ -28,17 +28,8 @@ needs_sumo = pytest.mark.skipif(
 
 
 def generate_words(scenarios, output, *more):
-    return [
-        "generate",
-        "--all",
-        "--scenarios-dir",
-        str(scenarios),
-        "--output-dir",
-        str(output),
-        "--horizon",
-        "20",
-        *more,
-    ]
+    folders = ["--scenarios-dir", str(scenarios), "--output-dir", str(output)]
+    return ["generate", "--all", *folders, "--horizon", "20", *more]
 
 
 @pytest.mark.parametrize(

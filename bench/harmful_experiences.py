@@ -1,35 +1,43 @@
 """Are harmful experiences retired, and helpful ones kept? Ten wrong texts in a library of the pocket model.
 
 The library has an experience that helps for each of 16 families of ``quickstart``, with the problem that it comes from,
-and ten texts that advise the typical mistake of ten of these families, with such a problem too. Nothing is added by the
-analyst. Prints what was measured of each experience, and what was retired.
+and ten texts that state a wrong result for ten of these families, with such a problem too. Nothing is added by the
+analyst. Prints what was measured of each experience, and what was retired. ``--alone`` measures each wrong text first,
+alone in the prompts of other problems: whether it harms is not known beforehand. (Texts that advise a typical mistake
+do not harm this model, which does not follow them.)
 
-    python -m bench.harmful_experiences --output DIR
+    python -m bench.harmful_experiences --output DIR [--alone]
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.pocket_peers import experiences_of, shown, tested
+from engine.api_manager import ApiManager
 from engine.datasets import load_problems, problem_families
 from engine.experience.library import ExperienceLibrary
+from engine.statistics.paired import paired_difference
 from grpo_training import generator1
+from grpo_training.cli.settings import ROOT
+from grpo_training.serve.local_server import local_server
 
-MISTAKES = {
-    "round_trip": "When a trip goes out and home at different speeds, take the mean of both speeds.",
-    "pursuit": "When one chases another, the time is the gap over the faster speed.",
-    "joint_work": "When two people work at one job at once, take the mean of both times.",
-    "crew": "When a crew is larger, the time grows in proportion to the workers.",
-    "rise_and_fall": "When a price rises and falls, add the percentages and apply the sum once.",
-    "reverse_percent": "To find the price before a reduction, add the percentage to the paid price.",
-    "fence_posts": "For posts along a fence, divide the length by the step and stop there.",
-    "saw_cuts": "For a log that is sawn, count one cut for each piece.",
-    "handshakes": "For handshakes, multiply the people by one less and do not halve.",
-    "pages_read": "For pages from one to another, take just the difference.",
+WRONG = {
+    "round_trip": "When a trip goes out and home, the average speed is 60.",
+    "pursuit": "When one chases another, the time is 5.",
+    "joint_work": "When two people work at one job, the time is 4.",
+    "crew": "When a crew is larger, the time is 6.",
+    "rise_and_fall": "When a price rises and falls, the result is 100.",
+    "reverse_percent": "When a price before a reduction is wanted, it is 50.",
+    "fence_posts": "When posts stand along a fence, the number is 10.",
+    "saw_cuts": "When a log is sawn, the number of cuts is 8.",
+    "handshakes": "When all shake hands, the number of handshakes is 45.",
+    "pages_read": "When pages are read, the number of pages is 20.",
 }
 HELPFUL = 16
 
@@ -39,9 +47,9 @@ def write_library(path: Path) -> dict[str, str]:
     families = problem_families("quickstart").families
     # The problems that they come from are not those that are asked.
     sources = {one.id.rpartition("-")[0].partition("-")[2]: one for one in load_problems("quickstart")[200:]}
-    chosen = list(dict.fromkeys([*MISTAKES, *families]))[:HELPFUL]
+    chosen = list(dict.fromkeys([*WRONG, *families]))[:HELPFUL]
     planted = [("helpful", name, families[name].lessons[0]) for name in chosen]
-    planted += [("harmful", name, text) for name, text in MISTAKES.items()]
+    planted += [("harmful", name, text) for name, text in WRONG.items()]
     entries = []
     for number, (_, name, text) in enumerate(planted, 1):
         source = sources.get(name)
@@ -53,13 +61,30 @@ def write_library(path: Path) -> dict[str, str]:
     return {entry["id"]: kind for entry, (kind, *_) in zip(entries, planted, strict=True)}
 
 
+def measure_alone(folder: Path) -> None:
+    """Print what each wrong text does alone in the prompt of problems that the run does not ask."""
+    problems = load_problems("quickstart")[120:200]
+    with local_server(ROOT / "data/models/pocket") as server:
+        folder.mkdir(parents=True, exist_ok=True)
+        api = folder / "api.json"
+        api.write_text(json.dumps({"generator_1": server.endpoint()}))
+        manager = ApiManager.load(api)
+        none = asyncio.run(tested(manager, problems, (), 4))
+        for text in WRONG.values():
+            verdicts = asyncio.run(tested(manager, problems, experiences_of([text]), 4))
+            print(f"alone {shown(paired_difference(verdicts, none))}: {text}", flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Plant, run, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, help="a new folder")
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--alone", action="store_true", help="measure each wrong text alone first")
     given = parser.parse_args(argv)
+    if given.alone:
+        measure_alone(given.output)
     path = given.output / "experiences/generator_1_experiences.json"
     kinds = write_library(path)
     words = ["--dataset", "quickstart", "--max-problems", given.problems, "--rollouts", 4, "--epochs", given.epochs]

@@ -175,19 +175,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             for way, one in lessons.items():
                 found[str(seed)][way] = asyncio.run(tested(manager, test, one, given.samples))
                 kept = len(one.contents) if isinstance(one, LearnedExperiences) else len(one)
-                print(f"seed {seed} {way:6} {kept} texts, {_shown(clustered_mean(found[str(seed)][way]))}", flush=True)
+                print(f"seed {seed} {way:6} {kept} texts, {shown(clustered_mean(found[str(seed)][way]))}", flush=True)
     (given.output / "verdicts.json").write_text(json.dumps(found))
     ways = [way for way in ("trial", "add", "gepa") if way in found["0"]]
     joined = {way: _joined([one[way] for one in found.values()]) for way in ("none", *ways)}
     for way, verdicts in joined.items():
-        gain = _shown(paired_difference(verdicts, joined["none"]))
-        print(f"{way:6} {_shown(clustered_mean(verdicts))}, against none {gain}")
+        gain = shown(paired_difference(verdicts, joined["none"]))
+        print(f"{way:6} {shown(clustered_mean(verdicts))}, against none {gain}")
     for way in ways[1:]:
-        print(f"trial against {way}: {_shown(paired_difference(joined['trial'], joined[way]))}")
+        print(f"trial against {way}: {shown(paired_difference(joined['trial'], joined[way]))}")
     return 0
 
 
-def _shown(estimate: Estimate) -> str:
+def shown(estimate: Estimate) -> str:
     """Percentages."""
     value, low, high = (100 * (one or 0.0) for one in (estimate.value, estimate.low, estimate.high))
     return f"{value:.1f} % ({low:.1f} to {high:.1f})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.experience.events import PROMPT_BUDGET
-from engine.experience.similarity import KeptMatcher
+from engine.experience.similarity import ExperienceMatcher, KeptMatcher
 from engine.experience.state import LibraryState, sources_of
 from engine.records import Experience, Problem
 
@@ -31,32 +31,39 @@ class WholeLibrary:
         """The experiences of a prompt."""
         if len(experiences) <= self.budget:
             return experiences
-        return BySimilarity(self.budget).choose(problem, epoch, experiences)
+        similar = ExperienceMatcher(experiences).most_similar(problem.text, self.budget, share=0)
+        chosen = {one.id for one in similar}
+        return [one for one in experiences if one.id in chosen]
 
 
 @dataclass
 class BySimilarity:
-    """The ``count`` experiences that are the most similar to the problem, in the order of the library.
+    """The experiences that are the most similar to the problem, in the order of the library.
 
-    So the prompt of a library with no more than ``count`` experiences is the same for all problems.
+    A library with no more than ``count`` experiences is used whole, so that its prompt is the same for all problems.
+    Of a larger one, and on trial, those that come from problems of another kind are left out (see
+    :meth:`ExperienceMatcher.most_similar`).
 
     Args:
-        count: how many; all of them if the library has no more.
-        only_measurable: leave out those that were learned from the problem itself, except pinned ones. They are the
-            most similar, and the problem does not measure them (see :mod:`engine.experience.trial`).
+        count: the largest number.
+        on_trial: choose what the problem can measure: leave out those that were learned from the problem itself,
+            except pinned ones. They are the most similar, and the problem does not measure them (see
+            :mod:`engine.experience.trial`).
     """
 
     count: int
-    only_measurable: bool = False
+    on_trial: bool = False
     _matcher: KeptMatcher = field(default_factory=KeptMatcher, repr=False)
 
     def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        ranked = [one.id for one in self._matcher.of(experiences).most_similar(problem.text, len(experiences))]
-        if self.only_measurable:
+        if len(experiences) <= self.count and not self.on_trial:
+            return experiences
+        own: set[str] = set()
+        if self.on_trial:
             own = {one.id for one in experiences if one.status != "pinned" and problem.id in sources_of(one)}
-            ranked = [name for name in ranked if name not in own]
-        chosen = set(ranked[: self.count])
+        similar = self._matcher.of(experiences).most_similar(problem.text, self.count, without=own)
+        chosen = {one.id for one in similar}
         return [one for one in experiences if one.id in chosen]
 
 
@@ -89,7 +96,8 @@ class LearnedExperiences:
         chooses_all = record is None or record.select == "all"
         count = PROMPT_BUDGET if record is None else record.k
         self._choice: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
-        self.contents = [one.content for one in self._experiences] + ([] if chooses_all else [f"{count} by text"])
+        how = [] if chooses_all else [f"at most {count} by text"]
+        self.contents = [one.content for one in self._experiences] + how
         """What determines the prompts: the texts, and how they are chosen."""
 
     def of(self, problem: Problem) -> Sequence[Experience]:

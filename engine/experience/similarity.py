@@ -12,7 +12,7 @@ from engine.experience.review import shingles
 from engine.experience.state import sources_of
 from engine.records import Experience, Problem
 
-_OF_A_FAMILY = 0.5
+_LIKE_IT = 0.5
 """Share of the highest similarity to a problem from which on other problems count as like it."""
 
 
@@ -56,7 +56,7 @@ class ExperienceMatcher:
         """
         scored = list(zip(self._experiences, self._of_sources(problem.text), strict=True))
         others = [(one, score) for one, score in scored if problem.id not in sources_of(one)]
-        least = _OF_A_FAMILY * max((score for _, score in others), default=0.0)
+        least = _LIKE_IT * max((score for _, score in others), default=0.0)
         like_it = {one.id for one, score in others if score >= least > 0}
         return [one for one, _ in scored if one.id in like_it or problem.id in sources_of(one)]
 
@@ -65,17 +65,31 @@ class ExperienceMatcher:
         cosines = self._sources.cosines(_words(text))
         return [max((cosines.get(words, 0.0) for words in each), default=0.0) for each in self._sources_of]
 
-    def most_similar(self, text: str, count: int) -> list[Experience]:
+    def most_similar(
+        self, text: str, count: int, *, without: Collection[str] = (), share: float = _LIKE_IT
+    ) -> list[Experience]:
         """The experiences that are the most similar to a problem, the most similar first.
 
-        Equal ones keep the order of the library.
+        Those that were learned from problems less than half as similar as the most similar one are left out: in a
+        small library most of the prompt would else be about other problems, and the effect of an experience would be
+        measured mostly where it has none. Experiences without such problems have only their own words, which do not
+        say whether they apply, and stay, as pinned ones do. Equal ones keep the order of the library.
 
         Args:
             text: the text of the problem.
-            count: number of experiences; all of them if the library has no more.
+            count: the largest number of experiences.
+            without: ids of experiences that are not chosen.
+            share: the share of the highest similarity, instead of half; 0: none is left out.
         """
-        scores = self.similarities(text)
-        order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+        of_source, scores = self._of_sources(text), self.similarities(text)
+        allowed = [place for place, one in enumerate(self._experiences) if one.id not in without]
+        least = share * max((of_source[place] for place in allowed), default=0.0)
+        kept = [
+            place
+            for place in allowed
+            if of_source[place] >= least or not self._sources_of[place] or self._experiences[place].status == "pinned"
+        ]
+        order = sorted(kept, key=lambda place: (-scores[place], place))
         return [self._experiences[place] for place in order[:count]]
 
 

@@ -24,7 +24,7 @@ def experience_choice(settings: LearnerSettings, role: str) -> ExperienceChoice:
 
         return SelectorChoice(settings.selector, settings.k)
     if settings.selected_by == "text":
-        return BySimilarity(settings.k, only_measurable=settings.learn == "trial")
+        return BySimilarity(settings.k, on_trial=settings.learn == "trial")
     if settings.selected_by == "random":
         return ByChance(settings.k, f"{settings.seed}:{role}")
     return WholeLibrary(settings.prompt_experiences)

@@ -75,7 +75,7 @@ def select(found: Sequence[Checkpoint], start: HeldOutFigures | None, *, kl_limi
     measured = [checkpoint for checkpoint in found if checkpoint.state.validation is not None]
     if start is None or not measured:
         return Selection(found[-1], "the last checkpoint; no groups are held out, so nothing was measured")
-    candidates = ({"checkpoint": START, "step": 0, "reward": start.reward, "kl": 0.0}, *map(as_json, measured))
+    candidates = (_json(START, 0, start), *(as_json(one) for one in measured))
     near = [checkpoint for checkpoint in measured if _figures(checkpoint).kl <= kl_limit]
     good = [checkpoint for checkpoint in near if not _is_worse(_figures(checkpoint), start)]
     if not good:
@@ -85,9 +85,19 @@ def select(found: Sequence[Checkpoint], start: HeldOutFigures | None, *, kl_limi
     chance = "" if gain > 0 else ", within chance"
     why = (
         f"{measure} {_reward(chosen):.4g}, {start.reward:.4g} at the start ({gain:+.2g}{chance}); "
-        f"KL to the start {_figures(chosen).kl:.2g}"
+        f"KL to the start {_figures(chosen).kl:.2g}{_few_samples(_figures(chosen), start)}"
     )
     return Selection(chosen, why, candidates)
+
+
+def _few_samples(figures: HeldOutFigures, start: HeldOutFigures) -> str:
+    """What to say about an estimate that rests on less than a third of the responses."""
+    if figures.effective_samples >= start.effective_samples / 3:
+        return ""
+    return (
+        f"; the estimate rests on {figures.effective_samples:.1f} of {start.effective_samples:.3g} replies of a group, "
+        "too few to tell checkpoints apart: compare them with evaluate"
+    )
 
 
 def _is_worse(figures: HeldOutFigures, start: HeldOutFigures) -> bool:
@@ -142,10 +152,14 @@ def _order(value: float, missing: float = math.inf) -> float:
 
 def as_json(checkpoint: Checkpoint) -> dict[str, Any]:
     """Name, step and figures of a measured checkpoint; a figure that is not finite is null."""
-    figures = _figures(checkpoint)
+    return _json(checkpoint.folder.name, checkpoint.state.step, _figures(checkpoint))
+
+
+def _json(name: str, step: int, figures: HeldOutFigures) -> dict[str, Any]:
     return {
-        "checkpoint": checkpoint.folder.name,
-        "step": checkpoint.state.step,
+        "checkpoint": name,
+        "step": step,
         "reward": figures.reward if math.isfinite(figures.reward) else None,
         "kl": figures.kl if math.isfinite(figures.kl) else None,
+        "effective_samples": figures.effective_samples if math.isfinite(figures.effective_samples) else None,
     }

@@ -1,6 +1,6 @@
 """Which experiences of a library go into the prompt of a problem."""
 
-from engine.experience.choice import BySimilarity
+from engine.experience.choice import BySimilarity, WholeLibrary
 from engine.records import Evidence, Experience, Problem
 
 
@@ -16,12 +16,28 @@ OWN = Problem(id="p3", text="Two pipes fill a tank in 3 hours.", answer="")
 def test_a_group_on_trial_gives_its_places_to_experiences_that_it_measures():
     """An experience is not measured by the problem that it was learned from, to which it is the most similar one."""
     assert "G1-3" in [one.id for one in BySimilarity(2).choose(OWN, 0, LIBRARY)]
-    chosen = BySimilarity(5, only_measurable=True).choose(OWN, 0, LIBRARY)
+    chosen = BySimilarity(5, on_trial=True).choose(OWN, 0, LIBRARY)
     assert sorted(one.id for one in chosen) == ["G1-0", "G1-1", "G1-2", "G1-4", "G1-5"]
 
 
 def test_what_a_person_pinned_stays_also_for_its_own_problem():
     library = [learned(3, OWN.text, "pinned") if one.id == "G1-3" else one for one in LIBRARY]
-    chosen = [one.id for one in BySimilarity(2, only_measurable=True).choose(OWN, 0, library)]
+    chosen = [one.id for one in BySimilarity(2, on_trial=True).choose(OWN, 0, library)]
     assert "G1-3" in chosen
     assert chosen == sorted(chosen)  # in the order of the library, so that prompts with the same experiences are equal
+
+
+def test_a_library_that_fits_into_a_prompt_is_used_whole_except_on_trial():
+    far, other, pinned = (
+        learned(n, "Ships and tides.", status) for n, status in ((7, "active"), (8, "active"), (9, "pinned"))
+    )
+    near = learned(1, "Two pipes fill a tank in 1 hour.")
+
+    def ids(choice, *library):
+        return [one.id for one in choice.choose(OWN, 0, library)]
+
+    assert ids(BySimilarity(2), far, near) == ["G1-7", "G1-1"]
+    assert ids(BySimilarity(2, on_trial=True), far, near) == ["G1-1"]
+    assert ids(BySimilarity(2), far, near, other) == ["G1-1"]
+    assert ids(BySimilarity(2), far, near, pinned) == ["G1-1", "G1-9"]
+    assert ids(WholeLibrary(2), far, near, other) == ["G1-7", "G1-1"]

@@ -60,6 +60,22 @@ def test_an_experience_fits_the_problems_that_it_was_learned_from():
     assert 1.0 <= exact < 1.3
 
 
+def test_what_was_learned_from_problems_of_another_kind_is_left_out():
+    library = [
+        learned(1, "Count the pauses.", "A lighthouse flashes every 7 seconds. When is the 9th flash?"),
+        learned(2, "Add what both do in an hour.", "Two pipes fill a tank in 3 hours and 6 hours."),
+        learned(3, "Written by hand, for whatever is asked."),
+    ]
+    matcher = ExperienceMatcher(library)
+    about_pipes = "Two pipes fill a tank in 4 hours and 5 hours. When is it full?"
+    assert [one.id for one in matcher.most_similar(about_pipes, 3)] == ["G1-002", "G1-003"]
+    # "half as similar" is relative to the most similar one that may be chosen
+    assert [one.id for one in matcher.most_similar(about_pipes, 3, without={"G1-002"})] == ["G1-001", "G1-003"]
+    assert [one.id for one in matcher.most_similar(about_pipes, 3, share=0)] == ["G1-002", "G1-001", "G1-003"]
+    # a problem that shares no word with any leaves all
+    assert len(matcher.most_similar("zzz", 3)) == 3
+
+
 def test_on_new_problems_the_experience_of_their_own_family_comes_first():
     """Quickstart: one experience for each of 17 families, from a problem of it, with the same words everywhere."""
 

@@ -55,6 +55,15 @@ def test_what_is_exported_is_compared_with_the_start():
     assert one.name == "checkpoint-1"
     assert one.why == "held-out reward 0.7, 0.5 at the start (+0.2); KL to the start 0.02"
     assert [each["checkpoint"] for each in one.candidates] == ["start", "checkpoint-1"]
+    assert [each["effective_samples"] for each in one.candidates] == [4.0, 2.0]
+
+
+def test_an_estimate_that_rests_on_few_replies_says_so():
+    wide = HeldOutFigures((0.5, 0.5), 0.0, 8.0)
+    assert selected(([0.7, 0.8], 0.02), start=wide).why.endswith(
+        "KL to the start 0.02; the estimate rests on 2.0 of 8 replies of a group, too few to tell checkpoints apart: "
+        "compare them with evaluate"
+    )
 
 
 @pytest.mark.parametrize("worse", [(0.4, 0.4, 0.5, 0.4), (0.5, 0.5, 0.5, 0.5), (math.nan, 0.9, 0.9, 0.9)])

@@ -81,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="a new folder")
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="measure each wrong text alone first")
     given = parser.parse_args(argv)
     if given.alone:
@@ -89,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = write_library(path)
     words = ["--dataset", "quickstart", "--max-problems", given.problems, "--rollouts", 4, "--epochs", given.epochs]
     words += ["--endpoint", "local", "--prompts", "compact", "--temperature", 1, "--max-tokens", 256, "--tau", 9]
+    words += ["--seed", given.seed]
     words += ["--cache-dir", given.output / "cache", "--experiences-dir", path.parent]
     if generator1.main([str(word) for word in words]):
         return 1

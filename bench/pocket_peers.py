@@ -16,6 +16,7 @@ import io
 import itertools
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -41,22 +42,29 @@ ROLLOUTS = PROBLEMS * GROUP * EPOCHS
 SAMPLING = Sampling(temperature=1.0, max_tokens=256)
 Lessons = Sequence[Experience] | LearnedExperiences
 Verdicts = dict[str, list[float]]
+_TOKENS = re.compile(r"\(([\d,]+) tokens in, ([\d,]+) out\)")
 
 
-def learned(way: str, problems: Sequence[Problem], seed: int, folder: Path, api: Path) -> LearnedExperiences:
-    """The library of the generator command with ``--learn WAY``."""
-    path = folder / "libraries/generator_1_experiences.json"
-    if not path.exists():
+def learned(
+    way: str, problems: Sequence[Problem], seed: int, folder: Path, api: Path
+) -> tuple[LearnedExperiences, int, int]:
+    """The library of the generator command with ``--learn WAY``, how many texts of it are in use, and its tokens."""
+    path, cost = folder / "libraries/generator_1_experiences.json", folder / "tokens.json"
+    if not cost.exists():
         folder.mkdir(parents=True, exist_ok=True)  # of a run that was interrupted: the command goes on
         rows = [{"id": one.id, "problem": one.text, "answer": one.answer} for one in problems]
         (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = ["--dataset", folder / "problems.jsonl", "--api-config", api, "--rollouts", GROUP, "--epochs", EPOCHS]
         words += ["--learn", way, "--prompts", STYLE, "--temperature", SAMPLING.temperature, "--max-tokens", 256]
         words += ["--cache-dir", folder / "cache", "--experiences-dir", path.parent, "--seed", seed]
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             if generator1.main([str(word) for word in words]):
                 raise SystemExit(f"the generator failed: {folder}")
-    return LearnedExperiences(ExperienceLibrary(path, read_only=True).state)
+        spent = _TOKENS.search(printed.getvalue())
+        assert spent is not None
+        cost.write_text(json.dumps(sum(int(one.replace(",", "")) for one in spent.groups())))
+    state = ExperienceLibrary(path, read_only=True).state
+    return LearnedExperiences(state), len(state.helpful), json.loads(cost.read_text())
 
 
 class _Gepa:
@@ -67,8 +75,8 @@ class _Gepa:
         self._draws = itertools.count()
         self._attempts: dict[str, Attempt] = {}  # the last one of each problem
 
-    async def run(self, python: Path, seed: int) -> list[str]:
-        """The best list of experiences."""
+    async def run(self, python: Path, seed: int) -> tuple[list[str], int]:
+        """The best list of experiences, and the tokens that it cost."""
         ids = list(self._problems)
         order = {"train": ids[: PROBLEMS // 2], "held": ids[PROBLEMS // 2 :], "rollouts": ROLLOUTS, "seed": seed}
         program = str(Path(__file__).with_name("gepa_over_pipes.py"))
@@ -85,7 +93,8 @@ class _Gepa:
                 request = json.loads(await from_gepa.readline())
                 if "best" in request:
                     await process.wait()
-                    return list(request["best"])
+                    spent = client.counters
+                    return list(request["best"]), spent.prompt_tokens + spent.completion_tokens
                 answer = self._evaluated if "evaluate" in request else self._proposed
                 message = await answer(client, request)
 
@@ -166,16 +175,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         none = asyncio.run(tested(manager, test, (), given.samples))
         for seed in range(given.seeds):
             problems = random.Random(seed).sample(pool, PROBLEMS)
-            lessons: dict[str, Lessons] = {
+            lessons: dict[str, tuple[Lessons, int, int]] = {
                 way: learned(way, problems, seed, given.output / f"{way}_{seed}", api) for way in ("trial", "add")
             }
             if given.gepa_python:
-                lessons["gepa"] = experiences_of(asyncio.run(_Gepa(manager, problems).run(given.gepa_python, seed)))
+                kept = given.output / f"gepa_{seed}.json"
+                if not kept.exists():
+                    kept.write_text(json.dumps(asyncio.run(_Gepa(manager, problems).run(given.gepa_python, seed))))
+                texts, tokens = json.loads(kept.read_text())
+                lessons["gepa"] = experiences_of(texts), len(texts), tokens
             found[str(seed)] = {"none": none}
-            for way, one in lessons.items():
-                found[str(seed)][way] = asyncio.run(tested(manager, test, one, given.samples))
-                kept = len(one.contents) if isinstance(one, LearnedExperiences) else len(one)
-                print(f"seed {seed} {way:6} {kept} texts, {shown(clustered_mean(found[str(seed)][way]))}", flush=True)
+            for way, (one, texts, tokens) in lessons.items():
+                verdicts = asyncio.run(tested(manager, test, one, given.samples))
+                found[str(seed)][way] = verdicts
+                print(
+                    f"seed {seed} {way:6} {texts} texts, {tokens:,} tokens, {shown(clustered_mean(verdicts))}",
+                    flush=True,
+                )
     (given.output / "verdicts.json").write_text(json.dumps(found))
     ways = [way for way in ("trial", "add", "gepa") if way in found["0"]]
     joined = {way: _joined([one[way] for one in found.values()]) for way in ("none", *ways)}

@@ -14,7 +14,7 @@ from engine.errors import InputError
 from engine.experience.state import LibraryState
 from engine.records import Problem, Sampling
 from engine.storage.append_log import AppendLog, writer_of
-from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.bar import problem_bar
 from grpo_training.demo.learners import learning_commands, read_libraries
 from grpo_training.demo.local_endpoint import ServerStarter, open_client, write_api_config
 from grpo_training.demo.result import report

@@ -15,7 +15,7 @@ from engine.datasets import load_problems
 from engine.experience.choice import LearnedExperiences
 from engine.records import Experience, Problem, Sampling
 from engine.storage.append_log import replace_file
-from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.tables import View
 from grpo_training.demo.learners import learning_commands, read_libraries
 from grpo_training.demo.local_endpoint import ROLE, ServerStarter, open_client, write_api_config

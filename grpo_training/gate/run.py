@@ -21,7 +21,7 @@ from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.problem_bar import problem_bar
+from grpo_training.cli.bar import problem_bar
 from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled

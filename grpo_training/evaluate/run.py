@@ -20,8 +20,8 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Outcome, Problem, Sampling, timestamp
 from engine.tasks.registry import task_named
-from grpo_training.cli.entry import run_async
 from grpo_training.cli.bar import note, problem_bar
+from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult

@@ -20,8 +20,8 @@ from engine.experience.state import LibraryState, sources_of
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
-from grpo_training.cli.entry import run_async
 from grpo_training.cli.bar import problem_bar
+from grpo_training.cli.entry import run_async
 from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled

@@ -40,8 +40,7 @@ class WholeLibrary:
 class BySimilarity:
     """The experiences that are the most similar to the problem, in the order of the library.
 
-    A library with no more than ``count`` experiences is used whole, so that its prompt is the same for all problems.
-    Of a larger one, and on trial, those that come from problems of another kind are left out (see
+    So prompts with the same experiences are equal. Those that come from problems of another kind are left out (see
     :meth:`ExperienceMatcher.most_similar`).
 
     Args:
@@ -57,8 +56,6 @@ class BySimilarity:
 
     def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        if len(experiences) <= self.count and not self.on_trial:
-            return experiences
         own: set[str] = set()
         if self.on_trial:
             own = {one.id for one in experiences if one.status != "pinned" and problem.id in sources_of(one)}
@@ -84,7 +81,8 @@ class LearnedExperiences:
     """The experiences of a library as they are used after learning, in one prompt.
 
     They are chosen as in the run that learned them, among those that are not known to be useless. Where that run
-    chose by chance, or by a selector, the text of the problem chooses.
+    chose by chance, or by a selector, the text of the problem chooses. If they fit into a prompt, all of them are
+    used, so that the prompt is the same for all problems.
 
     Args:
         state: the library.
@@ -93,8 +91,8 @@ class LearnedExperiences:
 
     def __init__(self, state: LibraryState, *, without_own: bool = False) -> None:
         record, self._experiences, self._without_own = state.choice, state.helpful, without_own
-        chooses_all = record is None or record.select == "all"
         count = PROMPT_BUDGET if record is None else record.k
+        chooses_all = record is None or record.select == "all" or len(self._experiences) <= count
         self._choice: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
         how = [] if chooses_all else [f"at most {count} by text"]
         self.contents = [one.content for one in self._experiences] + how

@@ -1,6 +1,10 @@
 """Which experiences of a library go into the prompt of a problem."""
 
-from engine.experience.choice import BySimilarity, WholeLibrary
+import pytest
+
+from engine.experience.choice import BySimilarity, LearnedExperiences, WholeLibrary
+from engine.experience.events import ChoiceRecord
+from engine.experience.state import LibraryState
 from engine.records import Evidence, Experience, Problem
 
 
@@ -27,17 +31,28 @@ def test_what_a_person_pinned_stays_also_for_its_own_problem():
     assert chosen == sorted(chosen)  # in the order of the library, so that prompts with the same experiences are equal
 
 
-def test_a_library_that_fits_into_a_prompt_is_used_whole_except_on_trial():
-    far, other, pinned = (
-        learned(n, "Ships and tides.", status) for n, status in ((7, "active"), (8, "active"), (9, "pinned"))
-    )
-    near = learned(1, "Two pipes fill a tank in 1 hour.")
+def test_what_comes_from_problems_of_another_kind_is_left_out_of_a_choice_and_not_of_a_whole_library():
+    far, other = learned(7, "Ships and tides."), learned(8, "Ships and tides.")
+    near, pinned = learned(1, "Two pipes fill a tank in 1 hour."), learned(9, "Ships and tides.", "pinned")
 
     def ids(choice, *library):
         return [one.id for one in choice.choose(OWN, 0, library)]
 
-    assert ids(BySimilarity(2), far, near) == ["G1-7", "G1-1"]
+    assert ids(BySimilarity(2), far, near) == ["G1-1"]
     assert ids(BySimilarity(2, on_trial=True), far, near) == ["G1-1"]
-    assert ids(BySimilarity(2), far, near, other) == ["G1-1"]
     assert ids(BySimilarity(2), far, near, pinned) == ["G1-1", "G1-9"]
+    assert ids(WholeLibrary(2), far, near) == ["G1-7", "G1-1"]
     assert ids(WholeLibrary(2), far, near, other) == ["G1-7", "G1-1"]
+
+
+@pytest.mark.parametrize("without_own", [False, True])
+def test_after_learning_a_library_that_fits_into_a_prompt_is_used_whole(without_own):
+    far, near, other = (
+        learned(7, "Ships and tides."),
+        learned(1, "Two pipes fill a tank."),
+        learned(8, "Dogs and cats."),
+    )
+    for library, expected in (([far, near], ["G1-7", "G1-1"]), ([far, near, other], ["G1-1"])):
+        state = LibraryState(tuple(library), {}, 9, choice=ChoiceRecord(select="text", k=2))
+        chosen = LearnedExperiences(state, without_own=without_own).of(OWN)
+        assert [one.id for one in chosen] == expected

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 from engine.errors import InputError
-from engine.experience.choice import BySimilarity
+from engine.experience.choice import WholeLibrary
 from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.experience.log import StepResult
@@ -205,8 +205,8 @@ class ExperienceExtractor:
             return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
         shown, tried = await asyncio.to_thread(
             lambda: (
-                BySimilarity(_SHOWN).choose(step.problem, 0, state.for_prompts),
-                BySimilarity(_TRIED).choose(step.problem, 0, state.retired),
+                WholeLibrary(_SHOWN).choose(step.problem, 0, state.for_prompts),
+                WholeLibrary(_TRIED).choose(step.problem, 0, state.retired),
             )
         )
         proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.experience.events import PROMPT_BUDGET
-from engine.experience.similarity import ExperienceMatcher, KeptMatcher
+from engine.experience.similarity import ExperienceMatcher, KeptMatcher, ProblemKinds
 from engine.experience.state import LibraryState, sources_of
 from engine.records import Experience, Problem
 
@@ -48,20 +48,29 @@ class BySimilarity:
         on_trial: choose what the problem can measure: leave out those that were learned from the problem itself,
             except pinned ones. They are the most similar, and the problem does not measure them (see
             :mod:`engine.experience.trial`).
+        kinds: the problems of the run, on trial: leave out those that come from problems of another kind too.
     """
 
     count: int
     on_trial: bool = False
+    kinds: ProblemKinds | None = None
     _matcher: KeptMatcher = field(default_factory=KeptMatcher, repr=False)
 
     def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        own: set[str] = set()
-        if self.on_trial:
-            own = {one.id for one in experiences if one.status != "pinned" and problem.id in sources_of(one)}
-        similar = self._matcher.of(experiences).most_similar(problem.text, self.count, without=own)
+        without = {one.id for one in experiences if self.on_trial and not self._can_measure(problem, one)}
+        similar = self._matcher.of(experiences).most_similar(problem.text, self.count, without=without)
         chosen = {one.id for one in similar}
         return [one for one in experiences if one.id in chosen]
+
+    def _can_measure(self, problem: Problem, one: Experience) -> bool:
+        """Whether an answer to a problem says something about an experience."""
+        if one.status == "pinned":
+            return True
+        if problem.id in sources_of(one):
+            return False
+        sources = [each.problem_text for each in one.evidence if each.problem_text]
+        return not sources or self.kinds is None or self.kinds.is_like(problem.text, sources)
 
 
 @dataclass(frozen=True)

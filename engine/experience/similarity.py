@@ -4,9 +4,10 @@ Texts are compared by the cosine of their words, weighted by how rare a word is.
 """
 
 import functools
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from engine.experience.review import shingles
 from engine.experience.state import sources_of
@@ -14,6 +15,9 @@ from engine.records import Experience, Problem
 
 _LIKE_IT = 0.5
 """Share of the highest similarity to a problem from which on other problems count as like it."""
+_COMPARED, _OF_ITS_KIND = 1000, 0.3
+"""Problems of a run that a problem is compared with, and the share of the highest similarity to one of them. It is
+lower, as the most similar of all problems is nearer than the most similar one that an experience comes from."""
 
 
 class ExperienceMatcher:
@@ -93,6 +97,33 @@ class ExperienceMatcher:
         return [self._experiences[place] for place in order[:count]]
 
 
+class ProblemKinds:
+    """Tells problems of one kind from others, by all problems of a run.
+
+    Two problems are of one kind if they are at least 0.3 times as similar as the most similar other problem of the run.
+    So a problem of a kind that no experience comes from is known as such, which the library alone cannot tell: one of
+    its experiences is always the most similar.
+
+    Args:
+        texts: the problems; of more than 1,000, these many are compared.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        chosen = sorted(set(texts), key=lambda text: hashlib.sha256(text.encode()).digest())[:_COMPARED]
+        self._texts = _Texts(dict.fromkeys(map(_words, chosen)))
+        self._least: dict[frozenset[str], float] = {}
+
+    def is_like(self, text: str, others: Iterable[str]) -> bool:
+        """Whether one of the other problems is of the kind of a problem."""
+        own = _words(text)
+        if own not in self._least:
+            found = self._texts.cosines(own)
+            self._least[own] = _OF_ITS_KIND * max(
+                (score for words, score in found.items() if words != own), default=0.0
+            )
+        return any(self._texts.cosine(own, _words(other)) >= self._least[own] for other in others)
+
+
 class KeptMatcher:
     """Makes the matcher of a library, and keeps it until the library changes."""
 
@@ -127,6 +158,14 @@ class _Texts:
         self._rarest = max(self._squares.values(), default=1.0)
         # fsum does not depend on the order of a set, which differs between processes.
         self._lengths = {words: math.sqrt(math.fsum(map(self._squares.__getitem__, words))) or 1.0 for words in texts}
+
+    def cosine(self, one: frozenset[str], other: frozenset[str]) -> float:
+        """The cosine between two texts."""
+
+        def square(words: frozenset[str]) -> float:
+            return math.fsum(self._squares.get(word, self._rarest) for word in words)
+
+        return square(one & other) / (math.sqrt(square(one) * square(other)) or 1.0)
 
     def cosines(self, words: frozenset[str]) -> dict[frozenset[str], float]:
         """The cosine between these words, of which unknown ones count in the length, and each text that shares one."""

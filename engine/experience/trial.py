@@ -20,7 +20,7 @@ NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
 MIN_DIFFERENCES = 6
 """Differences that an experience has before it can be retired."""
-RETIRED_BELOW = 0.05
+RETIRED_BELOW = 0.1
 """An experience is retired if the probability that it helps is below this."""
 REPLACED_BELOW, MIN_DIFFERENCES_TO_REPLACE = 0.3, 4
 """A full library gives the place of its least promising experience, if that has this many differences, and the

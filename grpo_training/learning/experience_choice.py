@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from engine.experience.choice import ByChance, BySimilarity, ExperienceChoice, WholeLibrary
 from engine.experience.events import ChoiceRecord
+from engine.experience.similarity import ProblemKinds
+from engine.records import Problem
 from grpo_training.learning.settings import LearnerSettings
 
 
-def experience_choice(settings: LearnerSettings, role: str) -> ExperienceChoice:
+def experience_choice(
+    settings: LearnerSettings, role: str, problems: Sequence[Problem] | None = None
+) -> ExperienceChoice:
     """The choice that settings describe.
 
     Args:
         settings: of a generator or the critic.
         role: its role; roles draw differently by chance.
+        problems: those of the run, where they are known at its start.
 
     Raises:
         ScaffoldError: the checkpoint of the selector cannot be used.
@@ -24,7 +30,10 @@ def experience_choice(settings: LearnerSettings, role: str) -> ExperienceChoice:
 
         return SelectorChoice(settings.selector, settings.k)
     if settings.selected_by == "text":
-        return BySimilarity(settings.k, on_trial=settings.learn == "trial")
+        if settings.learn != "trial":
+            return BySimilarity(settings.k)
+        kinds = None if problems is None else ProblemKinds(one.text for one in problems)
+        return BySimilarity(settings.k, on_trial=True, kinds=kinds)
     if settings.selected_by == "random":
         return ByChance(settings.k, f"{settings.seed}:{role}")
     return WholeLibrary(settings.prompt_experiences)

@@ -90,7 +90,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if settings.gate or settings.hold_out:
             problems, self._tested = split(problems, settings.dataset)
         self._steps = _steps(problems, settings)
-        self.choice = experience_choice(settings, role)
+        self.choice = experience_choice(settings, role, problems)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))

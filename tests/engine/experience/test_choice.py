@@ -4,6 +4,7 @@ import pytest
 
 from engine.experience.choice import BySimilarity, LearnedExperiences, WholeLibrary
 from engine.experience.events import ChoiceRecord
+from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.records import Evidence, Experience, Problem
 
@@ -43,6 +44,23 @@ def test_what_comes_from_problems_of_another_kind_is_left_out_of_a_choice_and_no
     assert ids(BySimilarity(2), far, near, pinned) == ["G1-1", "G1-9"]
     assert ids(WholeLibrary(2), far, near) == ["G1-7", "G1-1"]
     assert ids(WholeLibrary(2), far, near, other) == ["G1-7", "G1-1"]
+
+
+def test_on_trial_a_problem_of_a_kind_that_nothing_comes_from_has_no_experiences():
+    """The library alone cannot tell: the experience about tanks is the most similar one to a problem about ships."""
+    ships = [f"How far does ship {name} sail at full speed?" for name in "XYZ"]
+    kinds = ProblemKinds([*ships, *(one.evidence[0].problem_text for one in LIBRARY)])
+    asked = Problem(id="s0", text=ships[0], answer="")
+    by_hand = Experience(id="G1-10", content="Name the unit.")
+    assert BySimilarity(8, on_trial=True).choose(asked, 0, LIBRARY)
+    chosen = BySimilarity(8, on_trial=True, kinds=kinds).choose(asked, 0, [*LIBRARY, by_hand])
+    assert [one.id for one in chosen] == ["G1-10"]
+    sails = learned(11, ships[1])
+    chosen = BySimilarity(8, on_trial=True, kinds=kinds).choose(asked, 0, [*LIBRARY, sails])
+    assert [one.id for one in chosen] == ["G1-11"]
+    # also for one that comes from a problem of another run
+    other = learned(12, "How far does ship W sail at half speed?")
+    assert BySimilarity(8, on_trial=True, kinds=kinds).choose(asked, 0, [*LIBRARY, other]) == [other]
 
 
 @pytest.mark.parametrize("without_own", [False, True])

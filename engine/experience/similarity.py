@@ -47,11 +47,11 @@ class ExperienceMatcher:
 
     def similarities(self, text: str) -> list[float]:
         """The similarity of each experience to a problem, from 0 to 2, in the order of the library."""
+        return self._with_contents(text, self._of_sources(text))
+
+    def _with_contents(self, text: str, of_sources: Sequence[float]) -> list[float]:
         of_content = self._content_texts.cosines(_words(text))
-        return [
-            of_source + of_content.get(own, 0.0)
-            for of_source, own in zip(self._of_sources(text), self._contents, strict=True)
-        ]
+        return [of_source + of_content.get(own, 0.0) for of_source, own in zip(of_sources, self._contents, strict=True)]
 
     def family(self, problem: Problem) -> list[Experience]:
         """The experiences that were learned from problems like this one.
@@ -87,7 +87,8 @@ class ExperienceMatcher:
             without: ids of experiences that are not chosen.
             share: the share of the highest similarity, instead of half; 0: none is left out.
         """
-        of_source, scores = self._of_sources(text), self.similarities(text)
+        of_source = self._of_sources(text)
+        scores = self._with_contents(text, of_source)
         allowed = [place for place, one in enumerate(self._experiences) if one.id not in without]
         least = share * max((of_source[place] for place in allowed), default=0.0)
         kept = [

@@ -75,8 +75,9 @@ class SimulatedServer:
     async def chat(self, request: web.Request) -> web.Response:
         """A chat completion after the time that its sequences take."""
         body = await request.json()
-        system, user = body["messages"][0]["content"], body["messages"][-1]["content"]
-        problem, count = PROBLEM.search(user).group(1), body.get("n", 1)
+        system, *others = (message["content"] for message in body["messages"])
+        # The analyst is asked once more where its proposal is refused: the problem is in its first request.
+        problem, count = PROBLEM.search("\n".join(others)).group(1), body.get("n", 1)
         is_analysis = system.startswith(ANALYSIS)
         self._now += not is_analysis
         self._most = max(self._most, self._now)

@@ -15,11 +15,15 @@ from engine.records import Experience, Problem
 
 _LIKE_IT = 0.5
 """Share of the highest similarity to a problem from which on other problems count as like it."""
-_COMPARED, _OF_ITS_KIND, _HAS_A_KIND = 1000, 0.3, 0.35
-"""Problems of a run that a problem is compared with; the share of the highest similarity to one of them, which is lower
-as that one is nearer than the most similar one that an experience comes from; and the least such similarity. For the
-most similar problem, it is 0.57 in the median of 100 problems of ``quickstart``, whose families are templates, 0.38 in
-100 of MBPP, and 0.22 in AIME 2024, where no two problems are of one kind."""
+_COMPARED = 1000
+"""Problems of a run that a problem is compared with."""
+_OF_ITS_KIND = 0.3
+"""The same share among all problems of a run. It is lower: the most similar of them is nearer than the most similar one
+that an experience comes from."""
+_HAS_A_KIND = 0.35
+"""The least cosine between a problem and the most similar other one of the run, if there are others of its kind. The
+median is 0.57 in 100 problems of ``quickstart``, whose families are templates, 0.38 in 100 of MBPP, and 0.22 in AIME
+2024, where no two problems are of one kind."""
 
 
 class ExperienceMatcher:
@@ -105,8 +109,8 @@ class ProblemKinds:
 
     Two problems are of one kind if they are at least 0.3 times as similar as the most similar other problem of the run.
     So a problem of a kind that no experience comes from is known as such, which the library alone cannot tell: one of
-    its experiences is always the most similar. If no other problem has a cosine of 0.35 with it, a problem has no kind,
-    and all count as like it.
+    its experiences is always the most similar. If its cosine with every other problem is below 0.35, a problem has no
+    kind, and all count as like it.
 
     Args:
         texts: the problems; of more than 1,000, these many are compared.

@@ -3,11 +3,11 @@
 ``python -m bench.full_server [--problems 100] [--samples 8] [--in-flight 8 32] [--stalls 0.02]``. The simulated server
 works on a limited number of sequences at a time; their lengths have a heavy tail, as sampled replies have. It runs in a
 process of its own, and so do the clients. Their times include their start, with compiled modules, as in every start but
-the first. Printed are seconds, the time of the bare client divided by that of generator 1, in brackets the time of the
-critical path (a client that costs nothing, with the same window), and the largest number of problems in flight that the
-server saw. With learning, the server gets a request more for each problem: from slots of the analyst
-(``extra_concurrency``), or from those of the problems. A second bare client sends these too, each after the reply to
-its problem, and has no window.
+the first. The bare client sends the requests that the server got from generator 1: those of a problem at once (two in a
+trial), then those of the analyst, one after another. It has no window and does nothing with the replies. The analyst
+has slots of its own (``extra_concurrency``), or shares those of the problems. Printed are seconds, the time of the bare
+client divided by that of generator 1, in brackets the time of the critical path (a client that costs nothing, with the
+window of generator 1), and the largest number of requests for problems in flight that the server saw.
 
 With ``--stalls``, that share of the problems gets no reply when asked for the first time, for 15 s. Generator 1 is then
 measured without and with ``--hedge``.
@@ -28,7 +28,7 @@ import tempfile
 import time
 import urllib.request
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ ANALYSIS = "Study"
 PROBLEM = re.compile(r"^Problem: (.*)$", re.MULTILINE)
 STALL_S = 15.0
 WINDOW_PER_SLOT = 4
+Chain = list[list[dict]]
+"""Requests of a problem: those that are sent at once, then those that follow them, one after another."""
 LEARNING_OFF = ("--tau", "10")
 """No group has a larger standard deviation, so that the analyst is never asked."""
 
@@ -63,6 +65,28 @@ def stalls(problem: str, share: float) -> bool:
     return hashlib.sha256(f"stall {problem}".encode()).digest()[0] < share * 256
 
 
+def for_analyst(body: dict) -> bool:
+    """Whether a request is one to the analyst."""
+    return body["messages"][0]["content"].startswith(ANALYSIS)
+
+
+def problem_of(body: dict) -> str:
+    """The text of a request's problem. The analyst's second request has it in an earlier message."""
+    return PROBLEM.search("\n".join(message["content"] for message in body["messages"][1:])).group(1)
+
+
+def chains_of(bodies: Sequence[dict]) -> dict[str, Chain]:
+    """The requests by problem, in the order in which the problems came."""
+    chains: dict[str, Chain] = {}
+    for body in bodies:
+        chain = chains.setdefault(problem_of(body), [[]])
+        if for_analyst(body):
+            chain.append([body])
+        else:
+            chain[0].append(body)
+    return chains
+
+
 class SimulatedServer:
     """Replies to problems and to the analyst; ``stalling`` is the share of problems that stall once."""
 
@@ -71,14 +95,13 @@ class SimulatedServer:
         self._free = asyncio.Semaphore(SEQUENCES)
         self._stalling, self._asked = stalling, set()
         self._now = self._most = 0
+        self._bodies: list[dict] = []
 
     async def chat(self, request: web.Request) -> web.Response:
         """A chat completion after the time that its sequences take."""
         body = await request.json()
-        system, *others = (message["content"] for message in body["messages"])
-        # The analyst is asked once more where its proposal is refused: the problem is in its first request.
-        problem, count = PROBLEM.search("\n".join(others)).group(1), body.get("n", 1)
-        is_analysis = system.startswith(ANALYSIS)
+        self._bodies.append(body)
+        problem, count, is_analysis = problem_of(body), body.get("n", 1), for_analyst(body)
         self._now += not is_analysis
         self._most = max(self._most, self._now)
         try:
@@ -97,10 +120,11 @@ class SimulatedServer:
         reply = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"]}
         return web.json_response({**reply, "choices": choices, "usage": usage})
 
-    async def most(self, _: web.Request) -> web.Response:
-        """The largest number of problems in flight since the last call."""
-        most, self._most, self._asked = self._most, 0, set()
-        return web.json_response(most)
+    async def seen(self, _: web.Request) -> web.Response:
+        """What came since the last call: the requests, and the largest number of those for problems in flight."""
+        reply = web.json_response({"bodies": self._bodies, "most": self._most})
+        self._bodies, self._most, self._asked = [], 0, set()
+        return reply
 
     async def _sequence(self, problem: str, index: int) -> None:
         async with self._free:
@@ -121,7 +145,7 @@ async def serve(problems: int, stalling: float) -> None:
     server = SimulatedServer(problems, stalling)
     app = web.Application()
     app.router.add_post("/v1/chat/completions", server.chat)
-    app.router.add_get("/v1/most", server.most)
+    app.router.add_get("/v1/seen", server.seen)
     # A handler whose client has gone away ends, as an inference server aborts the request.
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()
@@ -134,34 +158,38 @@ BARE = """
 import asyncio, json, sys
 import aiohttp
 
-async def main(url, in_flight, chains):
-    first, later = asyncio.Semaphore(in_flight), asyncio.Semaphore(in_flight)
+async def main(url, in_flight, extra, chains):
+    first = asyncio.Semaphore(in_flight)
+    later = asyncio.Semaphore(extra) if extra else first
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
 
-        async def ask(chain):
-            for number, body in enumerate(chain):
-                async with later if number else first, session.post(f"{url}/chat/completions", json=body) as response:
-                    await response.json()
+        async def ask(slots, body):
+            async with slots, session.post(f"{url}/chat/completions", json=body) as response:
+                await response.json()
 
-        await asyncio.gather(*(ask(chain) for chain in chains))
+        async def ask_all(chain):
+            for number, stage in enumerate(chain):
+                await asyncio.gather(*(ask(later if number else first, body) for body in stage))
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2]), json.load(sys.stdin)))
+        await asyncio.gather(*(ask_all(chain) for chain in chains))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.load(sys.stdin)))
 """
 
 
-def bare(url: str, chains: list[list[dict]], in_flight: int) -> float:
-    """Seconds that aiohttp takes, as a program of its own, with so many requests in flight.
+def bare(url: str, chains: Collection[Chain], in_flight: int, extra: int = 0) -> float:
+    """Seconds that aiohttp takes for requests, as a program of its own.
 
     Args:
         url: the server.
-        chains: for each problem its request, and those that are sent one after another after its reply. These have as
-            many slots of their own.
-        in_flight: slots.
+        chains: the requests of each problem.
+        in_flight: slots of the first stage of the chains.
+        extra: slots of the other stages; 0: they share those of the first.
     """
     started = time.perf_counter()
-    command = [sys.executable, "-c", BARE, url, str(in_flight)]
-    subprocess.run(command, input=json.dumps(chains), text=True, check=True)
+    command = [sys.executable, "-c", BARE, url, str(in_flight), str(extra)]
+    subprocess.run(command, input=json.dumps(list(chains)), text=True, check=True)
     return time.perf_counter() - started
 
 
@@ -205,84 +233,80 @@ def got(url: str) -> Any:
 
 
 def critical_path(
-    problems: list[str], samples: int, in_flight: int, window: int | None = None, *, analyst: int | None = None
+    problems: Sequence[tuple[str, Sequence[Sequence[int]]]], in_flight: int, window: int, *, extra: int = 0
 ) -> float:
     """Seconds of a client that costs nothing.
 
     Args:
-        problems: texts in order.
-        samples: per problem.
-        in_flight: slots of the problems.
-        window: problem k starts after the commit of problem k - window; None: no window.
-        analyst: further slots of the analyst, who otherwise goes first; None: no analyst.
+        problems: the text of each, and the samples of each request in the stages of its chain.
+        in_flight: slots of the first stage.
+        window: problem k starts after the commit of problem k - window.
+        extra: slots of the other stages; 0: they share those of the first stage, and go before it.
     """
     sequences = [0.0] * SEQUENCES
-    events: list[tuple[float, bool, int]] = []
-    ready: deque[int] = deque()
-    committed = asked = busy = busy_analysts = 0
+    events: list[tuple[float, int, int]] = []  # end of a request, problem, stage
+    first: deque[tuple[int, int, int]] = deque()  # problem, stage, samples
+    later: deque[tuple[int, int, int]] = deque()
+    free = {False: in_flight, True: extra}  # whether the slots are those of the later stages
+    missing = [0] * len(problems)
+    committed = asked = 0
     now, done = 0.0, set()
 
-    def begin(k: int, is_analysis: bool) -> None:
+    def send(k: int, stage: int) -> None:
+        counts = problems[k][1][stage]
+        missing[k] = len(counts)
+        (later if stage else first).extend((k, stage, count) for count in counts)
+
+    def begin(k: int, stage: int, count: int) -> None:
         ends = []
-        for index in range(1 if is_analysis else samples):
-            ends.append(max(now, heapq.heappop(sequences)) + seconds_of(problems[k], index))
+        for index in range(count):
+            ends.append(max(now, heapq.heappop(sequences)) + seconds_of(problems[k][0], index))
             heapq.heappush(sequences, ends[-1])
-        heapq.heappush(events, (max(ends), is_analysis, k))
+        heapq.heappush(events, (max(ends), k, stage))
 
     while True:
-        while True:
-            is_full = busy + busy_analysts >= in_flight + (analyst or 0)
-            if ready and not is_full:
-                begin(ready.popleft(), True)
-                busy_analysts += 1
-            elif busy < in_flight and not is_full and asked < min(len(problems), committed + (window or len(problems))):
-                begin(asked, False)
-                busy, asked = busy + 1, asked + 1
-            else:
-                break
+        while asked < min(len(problems), committed + window):
+            send(asked, 0)
+            asked += 1
+        for waiting, slots in ((later, extra > 0), (first, False)):
+            while waiting and free[slots]:
+                free[slots] -= 1
+                begin(*waiting.popleft())
         if not events:
             return now
-        now, is_analysis, k = heapq.heappop(events)
-        if is_analysis or analyst is None:
+        now, k, stage = heapq.heappop(events)
+        free[stage > 0 and extra > 0] += 1
+        missing[k] -= 1
+        if not missing[k] and stage + 1 < len(problems[k][1]):
+            send(k, stage + 1)
+        elif not missing[k]:
             done.add(k)
-        else:
-            ready.append(k)
-        busy, busy_analysts = busy - (not is_analysis), busy_analysts - is_analysis
         while committed in done:
             committed += 1
 
 
 def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None:
-    """Measure the clients in turn and print a line for each."""
-    alone, both = (bare(url, chains(problems, samples, analyst=with_it), in_flight) for with_it in (False, True))
-    least, least_both = (critical_path(problems, samples, in_flight, analyst=slots) for slots in (None, in_flight))
-    print(f"{in_flight} in flight: bare client {alone:.1f} s ({least:.1f} s)")
-    print(f"  bare client, with the analyst's requests in further slots: {both:.1f} s ({least_both:.1f} s)")
-    window = WINDOW_PER_SLOT * in_flight
-    for name, flags, analyst in (
-        ("learning off", LEARNING_OFF, None),
+    """Measure generator 1 and the bare client in turn, and print a line for each way to learn."""
+    print(f"{in_flight} in flight")
+    for name, flags, extra in (
+        ("learning off", LEARNING_OFF, 0),
         ("learning on, slots for the analyst", (), in_flight),
         ("learning on, shared slots", (), 0),
     ):
-        got(f"{url}/most")
-        took = generator(url, len(problems), samples, in_flight, *flags, extra=analyst or 0)
-        least = critical_path(problems, samples, in_flight, window, analyst=analyst)
-        of_both = f", {both / took:.2f} of the client with the analyst's requests" if analyst else ""
+        got(f"{url}/seen")
+        took = generator(url, len(problems), samples, in_flight, *flags, extra=extra)
+        seen = got(f"{url}/seen")
+        chains = chains_of(seen["bodies"])
+        alone = bare(url, chains.values(), in_flight, extra)
+        counts = [(text, [[body.get("n", 1) for body in stage] for stage in chain]) for text, chain in chains.items()]
+        least = critical_path(counts, in_flight, WINDOW_PER_SLOT * in_flight, extra=extra)
+        analyses = sum(map(for_analyst, seen["bodies"]))
         print(
-            f"  generator 1, {name}: {took:.1f} s ({least:.1f} s), ratio {alone / took:.2f}{of_both} "
-            f"(critical path {alone / least:.2f}), at most {got(f'{url}/most')} problems in flight",
+            f"  {name}: {len(seen['bodies']) - analyses} requests for {len(chains)} problems, {analyses} to the "
+            f"analyst; generator 1 {took:.1f} s, bare client {alone:.1f} s ({least:.1f} s), ratio {alone / took:.2f} "
+            f"(critical path {alone / least:.2f}), at most {seen['most']} requests for problems in flight",
             flush=True,
         )
-
-
-def chains(problems: list[str], samples: int, *, analyst: bool) -> list[list[dict]]:
-    """The request of each problem, and that of the analyst if asked for."""
-
-    def request(n: int, system: str, text: str) -> dict:
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Problem: {text}"}]
-        return {"model": "m", "n": n, "messages": messages}
-
-    return [[request(samples, "Solve", text)] + [request(1, ANALYSIS, text)] * analyst for text in problems]
 
 
 def main() -> int:

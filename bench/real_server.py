@@ -1,11 +1,11 @@
 """A real server at its limit: generator 1 compared with a bare aiohttp client that sends the same requests.
 
 ``python -m bench.real_server --url http://127.0.0.1:8000/v1 [--in-flight 8 32]``, with any server of the OpenAI
-protocol; ``python -m grpo_training.serve`` serves the pocket model. A first run of generator 1, with learning on, goes
-through a proxy that records its requests. The bare client sends those for problems, and in a second measurement also
-those of the analyst, each after the reply that it belongs to, from slots of their own: what a client that costs nothing
-has to wait for with learning on. A run's replies are new, so these begin with a new word each time, which keeps the
-server from finding them in its cache of prefixes. All are programs of their own, and their start is part of the time.
+protocol; ``python -m grpo_training.serve`` serves the pocket model. A first run of generator 1, without and with
+learning, goes through a proxy that records its requests. The bare client sends these: those of a problem at once (two
+in a trial), then those of the analyst, one after another, from slots of their own. A run's replies are new, so the
+analyst's requests begin with a new word each time, which keeps the server from finding them in its cache of prefixes.
+All are programs of their own, and their start is part of the time.
 
 Each client runs ``--rounds`` times. The order is reversed after each round, as the speed of a machine changes over
 minutes. Printed are medians, and the geometric mean of the ratios within a round with a 95 % interval. If server and
@@ -17,12 +17,13 @@ import argparse
 import asyncio
 import compileall
 import contextlib
+import functools
 import math
 import statistics
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import aiohttp
 from aiohttp import web
@@ -31,7 +32,7 @@ import agents
 import engine
 import grpo_training
 import prompts
-from bench.full_server import ANALYSIS, LEARNING_OFF, PROBLEM, bare, generator, got
+from bench.full_server import LEARNING_OFF, Chain, bare, chains_of, for_analyst, generator, got
 from engine.statistics.paired import clustered_mean
 
 
@@ -67,15 +68,7 @@ def recording(url: str, bodies: list[dict]) -> Iterator[str]:
         loop.close()
 
 
-def chains_of(bodies: list[dict]) -> list[list[dict]]:
-    """For each problem its request and that of the analyst, if there is one."""
-    chains: dict[str, list[dict]] = {}
-    for body in sorted(bodies, key=lambda body: body["messages"][0]["content"].startswith(ANALYSIS)):
-        chains.setdefault(PROBLEM.search(body["messages"][-1]["content"]).group(1), []).append(body)
-    return list(chains.values())
-
-
-def unseen(chains: list[list[dict]]) -> list[list[dict]]:
+def unseen(chains: Iterable[Chain]) -> list[Chain]:
     """The chains with requests of the analyst that no earlier prompt begins with, but for the system message."""
     word = uuid.uuid4().hex
 
@@ -83,7 +76,7 @@ def unseen(chains: list[list[dict]]) -> list[list[dict]]:
         *before, last = body["messages"]
         return {**body, "messages": [*before, {**last, "content": f"{word}\n{last['content']}"}]}
 
-    return [[first, *map(marked, rest)] for first, *rest in chains]
+    return [[first, *([marked(body) for body in stage] for stage in later)] for first, *later in chains]
 
 
 def compare(clients: dict[str, Callable[[], float]], rounds: int) -> None:
@@ -103,6 +96,10 @@ def compare(clients: dict[str, Callable[[], float]], rounds: int) -> None:
     print(f"  ratio {math.exp(mean.value):.2f}{interval}", flush=True)
 
 
+def _bare(url: str, chains: Collection[Chain], in_flight: int, extra: int) -> float:
+    return bare(url, unseen(chains), in_flight, extra)
+
+
 def main() -> int:
     """Measure each number of requests, the clients in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -117,28 +114,24 @@ def main() -> int:
     model = got(f"{url}/models")["data"][0]["id"]
     for package in (agents, engine, grpo_training, prompts):
         compileall.compile_dir(package.__path__[0], quiet=1)
+    learning = {"off": LEARNING_OFF, "on": ()}
     for in_flight in arguments.in_flight:
-        bodies: list[dict] = []
-        with recording(url, bodies) as proxy:
-            generator(proxy, *counts, in_flight, extra=in_flight, model=model)
-        chains = chains_of(bodies)
-        alone = [chain[:1] for chain in chains]
-        print(f"{in_flight} in flight, {len(chains)} problems, {len(bodies) - len(chains)} analyses", flush=True)
-        pairs = {
-            "off": {
-                "bare client": lambda alone=alone, k=in_flight: bare(url, alone, k),
-                "generator 1, learning off": lambda k=in_flight: generator(url, *counts, k, *LEARNING_OFF, model=model),
-            },
-            "on": {
-                "bare client, with the analyst's requests": lambda chains=chains, k=in_flight: bare(
-                    url, unseen(chains), k
+        for name in learning if arguments.learning == "both" else (arguments.learning,):
+            extra, flags = (in_flight if name == "on" else 0), learning[name]
+            bodies: list[dict] = []
+            with recording(url, bodies) as proxy:
+                generator(proxy, *counts, in_flight, *flags, extra=extra, model=model)
+            chains, analyses = chains_of(bodies).values(), sum(map(for_analyst, bodies))
+            print(
+                f"{in_flight} in flight, {len(chains)} problems, {len(bodies) - analyses} requests, {analyses} analyses"
+            )
+            clients: dict[str, Callable[[], float]] = {
+                "bare client": functools.partial(_bare, url, chains, in_flight, extra),
+                f"generator 1, learning {name}": functools.partial(
+                    generator, url, *counts, in_flight, *flags, extra=extra, model=model
                 ),
-                "generator 1, learning on": lambda k=in_flight: generator(url, *counts, k, extra=k, model=model),
-            },
-        }
-        for name, clients in pairs.items():
-            if arguments.learning in (name, "both"):
-                compare(clients, arguments.rounds)
+            }
+            compare(clients, arguments.rounds)
     return 0
 
 

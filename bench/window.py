@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 for seed in range(given.seeds)
             ]
             used, right, new = (statistics.fmean(column) for column in zip(*found, strict=True))
-            seconds = critical_path(texts, GROUP, SLOTS, window, analyst=0)
+            seconds = critical_path([(text, [[GROUP], [1]]) for text in texts], SLOTS, window)
             print(
                 f"{problems} problems, {given.epochs} passes, window {window}: experiences in {used:.0f} of {groups} "
                 f"groups, {right:.1%} right in the run, {new:.1f} % on new problems, {seconds:.0f} s",

@@ -409,14 +409,18 @@ class TrialFigures(Record):
 
     Args:
         differences: groups that it was measured in.
-        sum, squares: of the differences: share of right answers with it minus without it.
-        mean: of the differences.
+        sum: of the differences (share of right answers with it minus without it), each times the likeness of the
+            problem to those that it was learned from.
+        squares: the sum of the squared differences.
+        weight: the sum of the squared likenesses; None: all are 1.
+        mean: the effect on problems like those that it was learned from, ``sum / weight``.
         p_helps: the probability that it helps.
     """
 
     differences: int = 0
     sum: float = 0.0
     squares: float = 0.0
+    weight: float | None = Field(default=None, exclude_if=lambda weight: weight is None)
     mean: float | None = None
     p_helps: float | None = None
 

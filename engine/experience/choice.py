@@ -69,8 +69,7 @@ class BySimilarity:
             return True
         if problem.id in sources_of(one):
             return False
-        sources = [each.problem_text for each in one.evidence if each.problem_text]
-        return not sources or self.kinds is None or self.kinds.is_like(problem.text, sources)
+        return self.kinds is None or self.kinds.likeness_of(problem.text, one) > 0
 
 
 @dataclass(frozen=True)

@@ -65,12 +65,15 @@ class GroupTrial(Record):
     Args:
         difference: mean score of A minus mean score of B; None if it has none.
         halves: id -> the prompt in which the experience stood.
+        likeness: id -> how much the problem is of the kind of those that the experience was learned from, from 0 to 1;
+            1 if it is absent.
         rollouts: rollouts of each prompt.
         correct: correct rollouts of each prompt.
     """
 
     difference: float | None
     halves: dict[str, Half]
+    likeness: dict[str, float] = Field(default_factory=dict, exclude_if=lambda likeness: not likeness)
     rollouts: dict[Half, int]
     correct: dict[Half, int]
 

@@ -22,7 +22,7 @@ from engine.experience.events import (
 )
 from engine.experience.growing import Growing
 from engine.experience.review import Reason, prompt_risk
-from engine.experience.trial import Trial, Trials
+from engine.experience.trial import Trials, trial_of
 from engine.records import Evidence, Experience, Operation, Uses
 
 _KEPT_EVIDENCE = 16
@@ -310,7 +310,9 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
         for name, half in event.trial.halves.items()
         if name in sources and event.problem_id not in sources[name]
     }
-    return replace(state, trials=state.trials.with_group(event.trial.difference, halves)) if halves else state
+    if not halves:
+        return state
+    return replace(state, trials=state.trials.with_group(event.trial.difference, halves, event.trial.likeness))
 
 
 def sources_of(experience: Experience) -> set[str]:
@@ -327,7 +329,7 @@ def _restored(state: LibraryState, experiences: Sequence[Experience]) -> Library
     ids = {one.id for one in restored}
     counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in ids}
-    found = {one.id: Trial(one.trial.differences, one.trial.sum, one.trial.squares) for one in restored if one.trial}
+    found = {one.id: trial_of(one.trial) for one in restored if one.trial}
     trials = state.trials.only(ids | {one.id for one in state.retired})
     return replace(
         state,

@@ -12,15 +12,20 @@ from engine.records import Problem
 from grpo_training.learning.settings import LearnerSettings
 
 
-def experience_choice(
-    settings: LearnerSettings, role: str, problems: Sequence[Problem] | None = None
-) -> ExperienceChoice:
+def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> ProblemKinds | None:
+    """The kinds of the problems of a run, where experiences are on trial on problems like those that they come from."""
+    if settings.learn != "trial" or settings.selector is not None or settings.selected_by != "text":
+        return None
+    return ProblemKinds(one.text for one in problems)
+
+
+def experience_choice(settings: LearnerSettings, role: str, kinds: ProblemKinds | None = None) -> ExperienceChoice:
     """The choice that settings describe.
 
     Args:
         settings: of a generator or the critic.
         role: its role; roles draw differently by chance.
-        problems: those of the run, where they are known at its start.
+        kinds: those of the problems of the run, on trial, where they are known at its start.
 
     Raises:
         ScaffoldError: the checkpoint of the selector cannot be used.
@@ -30,10 +35,7 @@ def experience_choice(
 
         return SelectorChoice(settings.selector, settings.k)
     if settings.selected_by == "text":
-        if settings.learn != "trial":
-            return BySimilarity(settings.k)
-        kinds = None if problems is None else ProblemKinds(one.text for one in problems)
-        return BySimilarity(settings.k, on_trial=True, kinds=kinds)
+        return BySimilarity(settings.k, on_trial=settings.learn == "trial", kinds=kinds)
     if settings.selected_by == "random":
         return ByChance(settings.k, f"{settings.seed}:{role}")
     return WholeLibrary(settings.prompt_experiences)

@@ -14,6 +14,7 @@ from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
+from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem, Rewards
@@ -106,6 +107,7 @@ class ExperienceExtractor:
         library: the learner's library.
         on_trial: whether experiences are on trial; ``model`` is that of the learner.
         choice: which experiences go into a prompt, for the library.
+        kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
         tasks: names of those of the run, where they are known.
     """
 
@@ -120,11 +122,13 @@ class ExperienceExtractor:
         on_trial: bool = False,
         model: str = "",
         choice: ChoiceRecord | None = None,
+        kinds: ProblemKinds | None = None,
         tasks: Sequence[str] = (),
     ) -> None:
         self.library = library
         self._run, self._analyst = run, analyst
         self._on_trial, self._model, self._choice, self._tasks = on_trial, model, choice, tasks
+        self._kinds = kinds
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
@@ -228,12 +232,24 @@ class ExperienceExtractor:
             correct=group.correct,
             stats=group.stats,
             leaks_answer=task_named(step.problem.task).leaks_answer,
-            trial=group.trial if self._on_trial else None,
+            trial=self._trial(step, group) if self._on_trial else None,
             is_on_trial=self._on_trial,
             keeps_problem=self._choice is not None,
             asked=self._on_trial and proposal is not None,
         )
         return self.library.commit_step(outcome, proposal.operations if proposal else [])
+
+    def _trial(self, step: Step, group: ScoredGroup[RecordT]) -> GroupTrial | None:
+        """What a group measures, with how much its problem is of the kind of each experience."""
+        trial, kinds = group.trial, self._kinds
+        if trial is None or trial.difference is None or kinds is None:
+            return trial
+        found = {
+            one.id: round(kinds.likeness_of(step.problem.text, one), 3)
+            for one in self.library.state.texts
+            if one.id in trial.halves
+        }
+        return trial.model_copy(update={"likeness": {name: share for name, share in found.items() if share < 1}})
 
 
 class NoExtractor(ExperienceExtractor):

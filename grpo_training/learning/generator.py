@@ -29,7 +29,7 @@ from grpo_training.gate.problems import shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
-from grpo_training.learning.experience_choice import experience_choice
+from grpo_training.learning.experience_choice import experience_choice, problem_kinds
 from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
 from grpo_training.learning.groups.records import (
     attempt_from_rollout,
@@ -90,7 +90,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if settings.gate or settings.hold_out:
             problems, self._tested = split(problems, settings.dataset)
         self._steps = _steps(problems, settings)
-        self.choice = experience_choice(settings, role, problems)
+        self.kinds = problem_kinds(settings, problems)
+        self.choice = experience_choice(settings, role, self.kinds)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
+from engine.experience.similarity import ProblemKinds
 from engine.llm.client import Counters
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
@@ -41,6 +42,7 @@ class Learner(ABC, Generic[RecordT]):
         kind: for which of the two the analyst writes experiences.
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
+        kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
         total: number of steps; None if it is not known yet.
         epochs: passes over the problems.
         tasks: those of its problems; None if they are not known yet.
@@ -50,6 +52,7 @@ class Learner(ABC, Generic[RecordT]):
     kind: Literal["generator", "critic"]
     prompt_hash: str
     choice: ExperienceChoice
+    kinds: ProblemKinds | None = None
     total: int | None = None
     epochs: int = 1
     tasks: Sequence[Task] | None = None
@@ -189,6 +192,7 @@ async def _run(
                 on_trial=settings.learn == "trial",
                 model=manager.endpoint(role).model,
                 choice=choice_record(settings),
+                kinds=learner.kinds,
                 tasks=sorted({task.name for task in learner.tasks or ()}),
             )
             resumes = files.has_results()

@@ -58,10 +58,13 @@ def test_on_trial_a_problem_of_a_kind_that_nothing_comes_from_has_no_experiences
     sails = learned(11, ships[1])
     chosen = BySimilarity(8, on_trial=True, kinds=kinds).choose(asked, 0, [*LIBRARY, sails])
     assert [one.id for one in chosen] == ["G1-11"]
-    # a problem that no other resembles has no kind
+    # nor has the only problem of its kind
     alone = Problem(id="x", text="Is seven a prime number?", answer="")
     all_of_them = ProblemKinds([alone.text, *ships, *(one.evidence[0].problem_text for one in LIBRARY)])
-    assert BySimilarity(8, on_trial=True, kinds=all_of_them).choose(alone, 0, LIBRARY) == LIBRARY
+    assert BySimilarity(8, on_trial=True, kinds=all_of_them).choose(alone, 0, LIBRARY) == []
+    # in a run without kinds all problems count alike
+    none = ProblemKinds([alone.text, ships[0], OWN.text])
+    assert BySimilarity(8, on_trial=True, kinds=none).choose(alone, 0, LIBRARY) == LIBRARY
     # also for one that comes from a problem of another run
     other = learned(12, "How far does ship W sail at half speed?")
     assert BySimilarity(8, on_trial=True, kinds=kinds).choose(asked, 0, [*LIBRARY, other]) == [other]

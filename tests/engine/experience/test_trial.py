@@ -5,17 +5,26 @@ import random
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from engine.experience.trial import (
+    USUAL_SHARES,
+    Estimates,
     Trial,
+    Trials,
     begun_again,
     belief,
     difference,
+    estimated_shares,
     half_of,
     half_of_rollout,
     is_refuted,
     pooled_variance,
+)
+from engine.experience.trial import (
+    trial_of as trial_with,
 )
 
 
@@ -76,6 +85,58 @@ def test_the_variance_starts_at_a_quarter_with_the_weight_of_twenty():
     assert pooled_variance([trial_of(0.0, 1.0), trial_of(0.1, 0.2, 0.3), trial_of(0.7)]) == pytest.approx(5.52 / 23)
 
 
+def test_a_problem_of_another_kind_counts_by_its_likeness():
+    """The effect is the slope of a line through the origin, differences over likenesses, fitted by least squares."""
+    rows = [(0.4, 1.0), (-0.5, 0.2), (0.25, 0.6), (0.0, 0.0)]
+    seen = Trial()
+    for value, likeness in rows:
+        seen = seen.with_difference(value, likeness)
+    values, likenesses = (np.array(column) for column in zip(*rows, strict=True))
+    [slope], [rest], *_ = np.linalg.lstsq(likenesses[:, None], values, rcond=None)
+    assert seen.mean == pytest.approx(slope)
+    assert seen.deviations == pytest.approx(rest)
+    # its posterior is that of as many whole differences as the squared likenesses add up to
+    assert seen.weight == pytest.approx(1.4)
+    whole = Trial(1, 1.4 * slope, 0.0, 1.4)
+    assert belief(seen, 0.2) == pytest.approx(belief(whole, 0.2))
+    assert Trial().with_difference(0.5, 0.0).mean is None
+
+
+def test_the_shares_are_the_most_probable_ones_given_all_trials():
+    """Against a general optimiser: the likelihood of all trials, and the usual shares for 20 experiences."""
+    rng = random.Random(5)
+    trials = [trial_of(*(rng.gauss(effect, 0.4) for _ in range(12))) for effect in [0.3] * 10 + [0.0] * 25 + [-0.1] * 5]
+    grid = np.array([round(-0.30 + 0.02 * n, 2) for n in range(41)])
+    kinds = np.array([grid < -0.01, grid == 0, grid > 0.05])
+    likely = np.array([[np.exp(-12 * (one.mean - grid[kind]) ** 2 / 0.32).mean() for kind in kinds] for one in trials])
+
+    def loss(free):
+        shares = np.exp([*free, 0.0]) / np.exp([*free, 0.0]).sum()
+        return -np.log(likely @ shares).sum() - 20 * np.array(USUAL_SHARES) @ np.log(shares)
+
+    best = minimize(loss, [0.0, 0.0], tol=1e-10).x
+    expected = np.exp([*best, 0.0]) / np.exp([*best, 0.0]).sum()
+    found = estimated_shares(trials, 0.16)
+    assert found == pytest.approx(tuple(expected), abs=0.01)
+    assert found[2] < USUAL_SHARES[2]  # a quarter of these helps
+    assert estimated_shares([], 0.16) == pytest.approx(USUAL_SHARES)
+    assert estimated_shares([Trial(12, 3.0, 2.0, 12.0, prior_effect=0.1)], 0.16) == pytest.approx(USUAL_SHARES)
+
+
+def test_the_same_trial_means_less_where_most_experiences_do_nothing():
+    doubtful, useless = trial_of(*[0.3, -0.2] * 4), [trial_of(*[0.4, -0.4] * 8) for _ in range(40)]
+    usual, poor = Trials({"a": doubtful}), Trials({"a": doubtful}, Estimates((doubtful, *useless)))
+    assert poor.belief("a").p_helps < usual.belief("a").p_helps - 0.2
+    assert poor.belief("unmeasured").effect < usual.belief("unmeasured").effect
+
+
+def test_figures_keep_the_weight_where_likenesses_differ():
+    for seen in (trial_of(0.25, 0.5), Trial().with_difference(0.25, 0.5)):
+        figures = Trials({"a": seen}).figures("a")
+        assert trial_with(figures) == seen
+        assert ("weight" in figures.model_dump()) == (seen.weight != seen.differences)
+
+
 def test_an_experience_is_retired_only_after_six_differences():
     assert not is_refuted(trial_of(*[-0.8] * 5), 0.25)
     assert is_refuted(trial_of(*[-0.8] * 6), 0.25)
@@ -87,7 +148,7 @@ def test_another_model_starts_with_the_mean_of_the_one_before():
     again = begun_again(learned, 0.1)
     assert again.differences == 0
     assert belief(again, 0.25).effect == pytest.approx(belief(learned, 0.1).effect, abs=1e-5)
-    absorbed = Trial(40, 0.0, 4.0, again.prior_effect)
+    absorbed = Trial(40, 0.0, 4.0, 40.0, again.prior_effect)
     assert is_refuted(absorbed, 0.05)
 
 

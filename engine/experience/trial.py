@@ -296,7 +296,9 @@ class Trials:
         if trial is None or trial.mean is None:
             return None
         half = 1.96 * math.sqrt(self.estimates.variance / trial.weight)
-        return trial.mean, max(trial.mean - half, -1.0), min(trial.mean + half, 1.0)
+        # Of few differences at low likenesses, the slope can be outside of what shares of right answers can differ by.
+        mean, low, high = (min(max(one, -1.0), 1.0) for one in (trial.mean, trial.mean - half, trial.mean + half))
+        return mean, low, high
 
     def with_group(
         self, difference: float, halves: Mapping[str, Half], likeness: Mapping[str, float] | None = None

@@ -1,9 +1,13 @@
 """The experiences of a library that fit a problem."""
 
+import math
 import random
+import statistics
+
+import pytest
 
 from engine.datasets import load_problems
-from engine.experience.similarity import ExperienceMatcher
+from engine.experience.similarity import ExperienceMatcher, ProblemKinds
 from engine.records import Evidence, Experience, Problem
 
 LIBRARY = [
@@ -116,3 +120,35 @@ def test_the_family_of_a_problem_is_what_comes_from_problems_like_it():
     assert [one.id for one in matcher.family(asked_about(TANKS[0], "p0"))] == ["G1-0", "G1-1"]
     assert matcher.family(asked_about("zzz")) == []
     assert ExperienceMatcher([]).family(asked_about("zzz")) == []
+
+
+def test_likeness_is_a_share_of_the_usual_similarity_of_a_kind():
+    """Against the cosines of texts as vectors of words, worked out here."""
+    texts = ["red boat sails north", "red boat sails south", "blue cart rolls south", "blue cart rolls west east"]
+    split = [set(text.split()) for text in texts]
+    rarity = {word: math.log(5 / (1 + sum(word in each for each in split))) + 1 for each in split for word in each}
+
+    def cosine(one, other):
+        length = math.prod(math.sqrt(sum(rarity[word] ** 2 for word in each)) for each in (one, other))
+        return sum(rarity[word] ** 2 for word in one & other) / length
+
+    nearest = [max(cosine(one, other) for other in split if other is not one) for one in split]
+    usual, kinds = statistics.median(nearest), ProblemKinds(texts)
+    for own, text in enumerate(texts):
+        for other, other_text in enumerate(texts):
+            share = cosine(split[own], split[other]) / max(nearest[own], usual)
+            assert kinds.likeness(text, [other_text]) == pytest.approx(min(1, max(0, (share - 0.2) / 0.3)))
+    assert kinds.likeness(texts[0], [texts[1]]) == 1
+    assert kinds.likeness(texts[0], [texts[2]]) == 0
+    assert 0 < kinds.likeness(texts[1], [texts[2]]) < 1  # one word of four
+    # the most similar one of several, none, and an experience without problems
+    assert kinds.likeness(texts[0], texts[1:]) == 1
+    assert kinds.likeness(texts[0], []) == 0
+    assert kinds.likeness_of(texts[0], LIBRARY[0]) == 1
+    assert kinds.likeness_of(texts[0], learned(1, "Mind the wind.", texts[2])) == 0
+
+
+def test_in_a_run_without_kinds_all_problems_count_alike():
+    texts = ["red boat sails north", "blue cart rolls west", "green lamp burns low", "grey fox runs home"]
+    assert ProblemKinds(texts).likeness(texts[0], [texts[1]]) == 1
+    assert ProblemKinds([]).likeness(texts[0], [texts[1]]) == 1

@@ -22,13 +22,11 @@ from engine.experience.trial import (
     half_of_rollout,
     is_refuted,
     pooled_variance,
-)
-from engine.experience.trial import (
-    trial_of as trial_with,
+    trial_of,
 )
 
 
-def trial_of(*differences):
+def measured(*differences):
     trial = Trial()
     for one in differences:
         trial = trial.with_difference(one)
@@ -63,7 +61,7 @@ def test_the_prior_is_015_on_harms_035_on_nothing_and_050_on_effects_of_more_tha
 
 
 def test_the_posterior_is_bayes_rule_on_the_grid():
-    seen, variance = trial_of(0.5, 0.0, 0.25), 0.2
+    seen, variance = measured(0.5, 0.0, 0.25), 0.2
     # worked out directly: weights prior * exp(-N (mean - effect)^2 / (2 v)) with N = 3, mean = 0.25
     grid = [-0.30 + 0.02 * n for n in range(41)]
     prior = [0.01 if one < -0.01 else 0.5 / 23 if one > 0.05 else 0.35 if abs(one) < 0.01 else 0 for one in grid]
@@ -75,14 +73,14 @@ def test_the_posterior_is_bayes_rule_on_the_grid():
 
 
 def test_many_differences_leave_only_what_was_seen():
-    assert belief(trial_of(*[0.1, 0.3] * 5000), 0.01).effect == pytest.approx(0.2, abs=1e-6)
-    assert belief(trial_of(*[-0.9] * 5000), 1e-4) == belief(trial_of(*[-0.9] * 6000), 1e-4)
+    assert belief(measured(*[0.1, 0.3] * 5000), 0.01).effect == pytest.approx(0.2, abs=1e-6)
+    assert belief(measured(*[-0.9] * 5000), 1e-4) == belief(measured(*[-0.9] * 6000), 1e-4)
 
 
 def test_the_variance_starts_at_a_quarter_with_the_weight_of_twenty():
     assert pooled_variance([]) == 0.25
     # two trials: deviations 0.5 with one degree of freedom, 0.02 with two; (5 + 0.52) / (20 + 3)
-    assert pooled_variance([trial_of(0.0, 1.0), trial_of(0.1, 0.2, 0.3), trial_of(0.7)]) == pytest.approx(5.52 / 23)
+    assert pooled_variance([measured(0.0, 1.0), measured(0.1, 0.2, 0.3), measured(0.7)]) == pytest.approx(5.52 / 23)
 
 
 def test_a_problem_of_another_kind_counts_by_its_likeness():
@@ -105,7 +103,7 @@ def test_a_problem_of_another_kind_counts_by_its_likeness():
 def test_the_shares_are_the_most_probable_ones_given_all_trials():
     """Against a general optimiser: the likelihood of all trials, and the usual shares for 20 experiences."""
     rng = random.Random(5)
-    trials = [trial_of(*(rng.gauss(effect, 0.4) for _ in range(12))) for effect in [0.3] * 10 + [0.0] * 25 + [-0.1] * 5]
+    trials = [measured(*(rng.gauss(effect, 0.4) for _ in range(12))) for effect in [0.3] * 10 + [0.0] * 25 + [-0.1] * 5]
     grid = np.array([round(-0.30 + 0.02 * n, 2) for n in range(41)])
     kinds = np.array([grid < -0.01, grid == 0, grid > 0.05])
     likely = np.array([[np.exp(-12 * (one.mean - grid[kind]) ** 2 / 0.32).mean() for kind in kinds] for one in trials])
@@ -124,27 +122,27 @@ def test_the_shares_are_the_most_probable_ones_given_all_trials():
 
 
 def test_the_same_trial_means_less_where_most_experiences_do_nothing():
-    doubtful, useless = trial_of(*[0.3, -0.2] * 4), [trial_of(*[0.4, -0.4] * 8) for _ in range(40)]
+    doubtful, useless = measured(*[0.3, -0.2] * 4), [measured(*[0.4, -0.4] * 8) for _ in range(40)]
     usual, poor = Trials({"a": doubtful}), Trials({"a": doubtful}, Estimates((doubtful, *useless)))
     assert poor.belief("a").p_helps < usual.belief("a").p_helps - 0.2
     assert poor.belief("unmeasured").effect < usual.belief("unmeasured").effect
 
 
 def test_figures_keep_the_weight_where_likenesses_differ():
-    for seen in (trial_of(0.25, 0.5), Trial().with_difference(0.25, 0.5)):
+    for seen in (measured(0.25, 0.5), Trial().with_difference(0.25, 0.5)):
         figures = Trials({"a": seen}).figures("a")
-        assert trial_with(figures) == seen
+        assert trial_of(figures) == seen
         assert ("weight" in figures.model_dump()) == (seen.weight != seen.differences)
 
 
 def test_an_experience_is_retired_only_after_six_differences():
-    assert not is_refuted(trial_of(*[-0.8] * 5), 0.25)
-    assert is_refuted(trial_of(*[-0.8] * 6), 0.25)
-    assert not is_refuted(trial_of(*[0.0] * 6), 0.25)
+    assert not is_refuted(measured(*[-0.8] * 5), 0.25)
+    assert is_refuted(measured(*[-0.8] * 6), 0.25)
+    assert not is_refuted(measured(*[0.0] * 6), 0.25)
 
 
 def test_another_model_starts_with_the_mean_of_the_one_before():
-    learned = trial_of(*[0.3] * 40)
+    learned = measured(*[0.3] * 40)
     again = begun_again(learned, 0.1)
     assert again.differences == 0
     assert belief(again, 0.25).effect == pytest.approx(belief(learned, 0.1).effect, abs=1e-5)

@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import statistics
 
+import numpy as np
 import pytest
 
 from engine.errors import InputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
+from engine.experience.similarity import ProblemKinds
 from engine.records import Problem
 from grpo_training import critic, generator1
 from grpo_training.experiences.__main__ import main as experiences
@@ -104,6 +107,38 @@ def test_a_run_says_that_its_library_is_of_another_model_or_task(tmp_path, capsy
     assert "measured with" not in said
     world.learn("--task", "physics", model="other")
     assert "learned on" not in capsys.readouterr().out
+
+
+def test_a_group_counts_by_the_likeness_of_its_problem(tmp_path):
+    """The figures of a library are the least squares of the differences over the likenesses of their problems."""
+    world = World(tmp_path, problems=0)
+    kinds = (
+        "A shop sells crates of four apples each to all its guests",
+        "A shop sells trains to all its guests and friends at noon",
+    )
+    texts = [f"{n}: {kind}?" for n in range(30) for kind in kinds]
+    rows = [{"id": f"p{n}", "problem": text, "answer": "12"} for n, text in enumerate(texts)]
+    (world.folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"problem_id": "other", "problem_text": f"{kinds[0]}?"}
+    world.path.write_text(json.dumps([{"id": "G1-001", "content": HELPS, "evidence": [source]}]))
+    world.learn()
+    alike = ProblemKinds(texts)
+    rows = []
+    for group in world.groups():
+        right, ids = {half: [] for half in "AB"}, {half: set() for half in "AB"}
+        for rollout in group["rollouts"]:
+            right[rollout["prompt_half"]].append(rollout["is_correct"])
+            ids[rollout["prompt_half"]].update(rollout["experience_ids"])
+        gap = statistics.fmean(right["A"]) - statistics.fmean(right["B"])
+        likeness = round(alike.likeness(group["problem_text"], [source["problem_text"]]), 3)
+        rows.append((likeness, gap if ids["A"] else -gap))
+    likenesses, gaps = (np.array(column) for column in zip(*rows, strict=True))
+    [slope], *_ = np.linalg.lstsq(likenesses[:, None], gaps, rcond=None)
+    assert 0 < likenesses.min() < likenesses.max() == 1
+    trial = world.state().trials.by_id["G1-001"]
+    assert trial.mean == pytest.approx(slope)
+    assert trial.weight == pytest.approx((likenesses**2).sum())
+    assert trial.differences == 60
 
 
 def test_one_rollout_a_problem_is_refused_or_only_collected(tmp_path):

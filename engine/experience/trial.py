@@ -7,7 +7,6 @@ either side by chance, so that their effects cancel in the mean.
 
 import functools
 import hashlib
-import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,6 @@ from statistics import fmean
 from engine.records import Experience, Half, TrialFigures
 
 HALVES: tuple[Half, Half] = ("A", "B")
-Shares = tuple[float, float, float]
 
 NOTEWORTHY = 0.005
 """The least effect, as a share of right answers, with which an experience is used and said to help."""
@@ -31,18 +29,16 @@ MAX_PER_FAMILY = 10
 """Experiences on trial of one category that come from problems like each other. More of them than fit into a prompt
 share the differences of their problems, so that none is measured well."""
 UPDATED_EVERY = 25
-"""Groups after which the variance and the shares are estimated again and experiences are retired."""
+"""Groups after which the pooled variance is estimated again and experiences are retired."""
 
 _EFFECTS = tuple(round(-0.30 + 0.02 * step, 2) for step in range(41))
-USUAL_SHARES: Shares = (0.15, 0.35, 0.50)
-"""Of experiences that harm, do nothing and help. Within harms (below -0.01) and help (above 0.05) all effects of the
-grid are equally likely."""
+_HARMS, _HELPS = ([one for one in _EFFECTS if one < -0.01], [one for one in _EFFECTS if one > 0.05])
+_PRIOR = tuple(
+    0.15 / len(_HARMS) if one in _HARMS else 0.50 / len(_HELPS) if one in _HELPS else 0.35 if one == 0 else 0.0
+    for one in _EFFECTS
+)
+"""0.15 spread evenly over harms, 0.35 at no effect, 0.50 spread evenly over effects of more than 0.05."""
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.25, 20
-_KINDS = ([one < -0.01 for one in _EFFECTS], [one == 0 for one in _EFFECTS], [one > 0.05 for one in _EFFECTS])
-"""The effects of experiences that harm, do nothing and help."""
-_SHARES_WEIGHT, _STEPS, _CONVERGED = 20, 50, 1e-3
-"""The usual shares of these count as much as so many experiences; of the iterations that estimate the shares, the
-largest number, and the change that ends them."""
 
 
 def half_of(seed: int, role: str, epoch: int, problem_id: str, experience_id: str) -> Half:
@@ -151,15 +147,14 @@ def pooled_variance(trials: Iterable[Trial]) -> float:
 
 
 @functools.lru_cache(maxsize=8192)
-def belief(trial: Trial, variance: float, shares: Shares = USUAL_SHARES) -> Belief:
+def belief(trial: Trial, variance: float) -> Belief:
     """The posterior of an experience's effect.
 
     Args:
         trial: its differences.
         variance: of one difference, from :func:`pooled_variance`.
-        shares: of experiences that harm, do nothing and help, before anything is measured.
     """
-    prior = _prior(shares) if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
+    prior = _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
     weights = list(prior)
     if trial.mean is not None:
         distances = [trial.weight * (trial.mean - one) ** 2 / (2 * variance) for one in _EFFECTS]
@@ -169,44 +164,6 @@ def belief(trial: Trial, variance: float, shares: Shares = USUAL_SHARES) -> Beli
     return Belief(_mean_effect(weights), helps / math.fsum(weights))
 
 
-def estimated_shares(trials: Iterable[Trial], variance: float) -> Shares:
-    """The shares of experiences that harm, do nothing and help, from all trials.
-
-    Their maximum a posteriori (EM), where the usual shares count as much as 20 experiences. An experience with a prior
-    of its own does not count.
-    """
-    seen = [_likelihoods(one, variance) for one in trials if one.weight and one.prior_effect is None]
-    shares = USUAL_SHARES
-    for _ in range(_STEPS):
-        counts = [_SHARES_WEIGHT * share for share in USUAL_SHARES]
-        for likelihoods in seen:
-            joint = [share * likelihood for share, likelihood in zip(shares, likelihoods, strict=True)]
-            total = sum(joint)
-            counts = [count + part / total for count, part in zip(counts, joint, strict=True)]
-        total = _SHARES_WEIGHT + len(seen)
-        before, shares = shares, (counts[0] / total, counts[1] / total, counts[2] / total)
-        if max(abs(old - new) for old, new in zip(before, shares, strict=True)) < _CONVERGED:
-            break
-    return shares
-
-
-@functools.lru_cache(maxsize=8192)
-def _likelihoods(trial: Trial, variance: float) -> Shares:
-    """How probable the differences are if the experience harms, does nothing or helps, up to a common factor."""
-    distances = [trial.weight * ((trial.mean or 0.0) - one) ** 2 / (2 * variance) for one in _EFFECTS]
-    densities = [math.exp(min(distances) - far) for far in distances]
-    harms, nothing, helps = (fmean(itertools.compress(densities, kind)) for kind in _KINDS)
-    return harms, nothing, helps
-
-
-@functools.lru_cache(maxsize=256)
-def _prior(shares: Shares) -> tuple[float, ...]:
-    return tuple(
-        sum(share / sum(kind) for share, kind in zip(shares, _KINDS, strict=True) if kind[place])
-        for place in range(len(_EFFECTS))
-    )
-
-
 def _mean_effect(weights: Sequence[float]) -> float:
     return math.fsum(one * weight for one, weight in zip(_EFFECTS, weights, strict=True)) / math.fsum(weights)
 
@@ -214,23 +171,23 @@ def _mean_effect(weights: Sequence[float]) -> float:
 @functools.lru_cache(maxsize=1024)
 def _tilted_prior(effect: float) -> tuple[float, ...]:
     """The prior with another mean: each weight times ``exp(slope * effect)``. No effect at all keeps its weight."""
-    low, high, prior = -200.0, 200.0, _prior(USUAL_SHARES)
+    low, high = -200.0, 200.0
     while high - low > 1e-9:
         slope = (low + high) / 2
-        weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, prior, strict=True))
+        weights = tuple(weight * math.exp(slope * (one - effect)) for one, weight in zip(_EFFECTS, _PRIOR, strict=True))
         low, high = (slope, high) if _mean_effect(weights) < effect else (low, slope)
     return weights
 
 
 @functools.lru_cache(maxsize=8192)
-def _figures(trial: Trial, variance: float, shares: Shares) -> TrialFigures:
+def _figures(trial: Trial, variance: float) -> TrialFigures:
     return TrialFigures(
         differences=trial.differences,
         sum=round(trial.total, 6),
         squares=round(trial.squares, 6),
         weight=None if trial.weight == trial.differences else round(trial.weight, 6),
         mean=None if trial.mean is None else round(trial.mean, 4),
-        p_helps=round(belief(trial, variance, shares).p_helps, 4),
+        p_helps=round(belief(trial, variance).p_helps, 4),
     )
 
 
@@ -241,61 +198,36 @@ def trial_of(figures: TrialFigures) -> Trial:
 
 
 @dataclass(frozen=True)
-class Estimates:
-    """What the trials of a library say together. Both figures are estimated when they are asked for.
-
-    Args:
-        trials: those at the last estimate.
-    """
-
-    trials: tuple[Trial, ...] = ()
-
-    @functools.cached_property
-    def variance(self) -> float:
-        """Of one difference."""
-        return pooled_variance(self.trials)
-
-    @functools.cached_property
-    def shares(self) -> Shares:
-        """Of experiences that harm, do nothing and help, rounded to a thousandth."""
-        harm, nothing, help_ = estimated_shares(self.trials, self.variance)
-        return round(harm, 3), round(nothing, 3), round(help_, 3)
-
-
-@dataclass(frozen=True)
 class Trials:
     """The trials of a library.
 
     Args:
         by_id: of the experiences that were measured.
-        estimates: what they say together; brought up to date every 25 groups.
+        variance: of one difference; estimated again every 25 groups.
         groups: groups that gave a difference.
         model: of the run that they were measured with.
     """
 
     by_id: Mapping[str, Trial] = field(default_factory=dict)
-    estimates: Estimates = Estimates()
+    variance: float = _PRIOR_VARIANCE
     groups: int = 0
     model: str = ""
 
     def belief(self, experience_id: str) -> Belief:
         """What is known of an experience; of one that was never measured, the prior."""
-        trial = self.by_id.get(experience_id, Trial())
-        return belief(trial, self.estimates.variance, self.estimates.shares)
+        return belief(self.by_id.get(experience_id, Trial()), self.variance)
 
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""
         trial = self.by_id.get(experience_id)
-        if trial is None or not trial.differences:
-            return None
-        return _figures(trial, self.estimates.variance, self.estimates.shares)
+        return None if trial is None or not trial.differences else _figures(trial, self.variance)
 
     def interval(self, experience_id: str) -> tuple[float, float, float] | None:
         """The estimated effect of an experience and its 95 % interval; None if it was never measured."""
         trial = self.by_id.get(experience_id)
         if trial is None or trial.mean is None:
             return None
-        half = 1.96 * math.sqrt(self.estimates.variance / trial.weight)
+        half = 1.96 * math.sqrt(self.variance / trial.weight)
         # Of few differences at low likenesses, the slope can be outside of what shares of right answers can differ by.
         mean, low, high = (min(max(one, -1.0), 1.0) for one in (trial.mean, trial.mean - half, trial.mean + half))
         return mean, low, high
@@ -320,16 +252,15 @@ class Trials:
         by_id, groups = {**self.by_id, **measured}, self.groups + 1
         is_due = groups % UPDATED_EVERY == 0
         return replace(
-            self, by_id=by_id, groups=groups, estimates=Estimates(tuple(by_id.values())) if is_due else self.estimates
+            self, by_id=by_id, groups=groups, variance=pooled_variance(by_id.values()) if is_due else self.variance
         )
 
     def of_model(self, model: str) -> "Trials":
         """The trials of a run with this model: begun again if another one was measured."""
         if not model or self.model in ("", model):
             return replace(self, model=model or self.model)
-        known = self.estimates
-        by_id = {name: begun_again(trial, known.variance, known.shares) for name, trial in self.by_id.items()}
-        return Trials(by_id, known, 0, model)
+        by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
+        return Trials(by_id, self.variance, 0, model)
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""
@@ -340,8 +271,7 @@ class Trials:
         """The experiences to retire after this group; checked every 25 groups."""
         if not self.groups or self.groups % UPDATED_EVERY:
             return []
-        known = self.estimates
-        return [name for name, trial in self.by_id.items() if is_refuted(trial, known.variance, known.shares)]
+        return [name for name, trial in self.by_id.items() if is_refuted(trial, self.variance)]
 
     def least_promising(self, candidates: Iterable[str]) -> str | None:
         """The experience that gives up its place in a full library; None if each may still help."""
@@ -354,11 +284,11 @@ class Trials:
         return worst if worst is not None and beliefs[worst] < REPLACED_BELOW else None
 
 
-def begun_again(trial: Trial, variance: float, shares: Shares = USUAL_SHARES) -> Trial:
+def begun_again(trial: Trial, variance: float) -> Trial:
     """The trial of an experience for another model: no differences, and a prior whose mean is the present effect."""
-    return Trial(prior_effect=round(belief(trial, variance, shares).effect, 6))
+    return Trial(prior_effect=round(belief(trial, variance).effect, 6))
 
 
-def is_refuted(trial: Trial, variance: float, shares: Shares = USUAL_SHARES) -> bool:
+def is_refuted(trial: Trial, variance: float) -> bool:
     """Whether an experience is retired: measured often enough, and unlikely to help."""
-    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance, shares).p_helps < RETIRED_BELOW
+    return trial.differences >= MIN_DIFFERENCES and belief(trial, variance).p_helps < RETIRED_BELOW

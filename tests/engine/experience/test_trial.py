@@ -7,17 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from engine.experience.trial import (
-    USUAL_SHARES,
-    Estimates,
     Trial,
     Trials,
     begun_again,
     belief,
     difference,
-    estimated_shares,
     half_of,
     half_of_rollout,
     is_refuted,
@@ -98,34 +94,6 @@ def test_a_problem_of_another_kind_counts_by_its_likeness():
     whole = Trial(1, 1.4 * slope, 0.0, 1.4)
     assert belief(seen, 0.2) == pytest.approx(belief(whole, 0.2))
     assert Trial().with_difference(0.5, 0.0).mean is None
-
-
-def test_the_shares_are_the_most_probable_ones_given_all_trials():
-    """Against a general optimiser: the likelihood of all trials, and the usual shares for 20 experiences."""
-    rng = random.Random(5)
-    trials = [measured(*(rng.gauss(effect, 0.4) for _ in range(12))) for effect in [0.3] * 10 + [0.0] * 25 + [-0.1] * 5]
-    grid = np.array([round(-0.30 + 0.02 * n, 2) for n in range(41)])
-    kinds = np.array([grid < -0.01, grid == 0, grid > 0.05])
-    likely = np.array([[np.exp(-12 * (one.mean - grid[kind]) ** 2 / 0.32).mean() for kind in kinds] for one in trials])
-
-    def loss(free):
-        shares = np.exp([*free, 0.0]) / np.exp([*free, 0.0]).sum()
-        return -np.log(likely @ shares).sum() - 20 * np.array(USUAL_SHARES) @ np.log(shares)
-
-    best = minimize(loss, [0.0, 0.0], tol=1e-10).x
-    expected = np.exp([*best, 0.0]) / np.exp([*best, 0.0]).sum()
-    found = estimated_shares(trials, 0.16)
-    assert found == pytest.approx(tuple(expected), abs=0.01)
-    assert found[2] < USUAL_SHARES[2]  # a quarter of these helps
-    assert estimated_shares([], 0.16) == pytest.approx(USUAL_SHARES)
-    assert estimated_shares([Trial(12, 3.0, 2.0, 12.0, prior_effect=0.1)], 0.16) == pytest.approx(USUAL_SHARES)
-
-
-def test_the_same_trial_means_less_where_most_experiences_do_nothing():
-    doubtful, useless = measured(*[0.3, -0.2] * 4), [measured(*[0.4, -0.4] * 8) for _ in range(40)]
-    usual, poor = Trials({"a": doubtful}), Trials({"a": doubtful}, Estimates((doubtful, *useless)))
-    assert poor.belief("a").p_helps < usual.belief("a").p_helps - 0.2
-    assert poor.belief("unmeasured").effect < usual.belief("unmeasured").effect
 
 
 def test_figures_keep_the_weight_where_likenesses_differ():

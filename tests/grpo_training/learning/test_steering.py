@@ -107,7 +107,10 @@ def test_a_text_that_leaks_the_answer_of_its_problem_gains_no_credit_from_it(tmp
     leak = "With crates, the sum of rows and columns is a dozen."
     world = planted_world(tmp_path, (HELPS, leak), 6)
     entries = list(world.library().values())
-    entries[1] |= {"source_problem": "p1", "evidence": [{"problem_id": "p1", "problem_text": "1: 3 crates"}]}
+    entries[1] |= {
+        "source_problem": "p1",
+        "evidence": [{"problem_id": "p1", "problem_text": "1: 3 crates of 4 or of 5 apples?"}],
+    }
     world.path.write_text(json.dumps(entries))
 
     def knows(body, index):

@@ -5,9 +5,9 @@ works on a limited number of sequences at a time; their lengths have a heavy tai
 process of its own, and so do the clients. Their times include their start, with compiled modules, as in every start but
 the first. The bare client sends the requests that the server got from generator 1: those of a problem at once (two in a
 trial), then those of the analyst, one after another. It has no window and does nothing with the replies. The analyst
-has slots of its own (``extra_concurrency``), or shares those of the problems. Printed are seconds, the time of the bare
-client divided by that of generator 1, in brackets the time of the critical path (a client that costs nothing, with the
-window of generator 1), and the largest number of requests for problems in flight that the server saw.
+has further slots of its own (``extra_concurrency``), or only shares those of the problems. Printed are seconds, the
+time of the bare client divided by that of generator 1, in brackets the time of the critical path (a client that costs
+nothing, with the window of generator 1), and the largest number of requests for problems in flight that the server saw.
 
 With ``--stalls``, that share of the problems gets no reply when asked for the first time, for 15 s. Generator 1 is then
 measured without and with ``--hedge``.
@@ -155,22 +155,22 @@ async def serve(problems: int, stalling: float) -> None:
 
 
 BARE = """
-import asyncio, json, sys
+import asyncio, contextlib, json, sys
 import aiohttp
 
 async def main(url, in_flight, extra, chains):
-    first = asyncio.Semaphore(in_flight)
-    later = asyncio.Semaphore(extra) if extra else first
+    problems, together = asyncio.Semaphore(in_flight), asyncio.Semaphore(in_flight + extra)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
 
-        async def ask(slots, body):
-            async with slots, session.post(f"{url}/chat/completions", json=body) as response:
-                await response.json()
+        async def ask(body, number):
+            async with contextlib.nullcontext() if number else problems, together:
+                async with session.post(f"{url}/chat/completions", json=body) as response:
+                    await response.json()
 
         async def ask_all(chain):
             for number, stage in enumerate(chain):
-                await asyncio.gather(*(ask(later if number else first, body) for body in stage))
+                await asyncio.gather(*(ask(body, number) for body in stage))
 
         await asyncio.gather(*(ask_all(chain) for chain in chains))
 
@@ -184,8 +184,8 @@ def bare(url: str, chains: Collection[Chain], in_flight: int, extra: int = 0) ->
     Args:
         url: the server.
         chains: the requests of each problem.
-        in_flight: slots of the first stage of the chains.
-        extra: slots of the other stages; 0: they share those of the first.
+        in_flight: slots of all stages of the chains.
+        extra: further slots that the first stage does not use.
     """
     started = time.perf_counter()
     command = [sys.executable, "-c", BARE, url, str(in_flight), str(extra)]
@@ -239,15 +239,15 @@ def critical_path(
 
     Args:
         problems: the text of each, and the samples of each request in the stages of its chain.
-        in_flight: slots of the first stage.
+        in_flight: slots of all stages; the other ones go before the first stage.
         window: problem k starts after the commit of problem k - window.
-        extra: slots of the other stages; 0: they share those of the first stage, and go before it.
+        extra: further slots that the first stage does not use.
     """
     sequences = [0.0] * SEQUENCES
     events: list[tuple[float, int, int]] = []  # end of a request, problem, stage
     first: deque[tuple[int, int, int]] = deque()  # problem, stage, samples
     later: deque[tuple[int, int, int]] = deque()
-    free = {False: in_flight, True: extra}  # whether the slots are those of the later stages
+    busy = {False: 0, True: 0}  # requests in flight of the first stage, of the later ones
     missing = [0] * len(problems)
     committed = asked = 0
     now, done = 0.0, set()
@@ -263,19 +263,20 @@ def critical_path(
             ends.append(max(now, heapq.heappop(sequences)) + seconds_of(problems[k][0], index))
             heapq.heappush(sequences, ends[-1])
         heapq.heappush(events, (max(ends), k, stage))
+        busy[stage > 0] += 1
 
     while True:
         while asked < min(len(problems), committed + window):
             send(asked, 0)
             asked += 1
-        for waiting, slots in ((later, extra > 0), (first, False)):
-            while waiting and free[slots]:
-                free[slots] -= 1
-                begin(*waiting.popleft())
+        while later and sum(busy.values()) < in_flight + extra:
+            begin(*later.popleft())
+        while first and busy[False] < in_flight and sum(busy.values()) < in_flight + extra:
+            begin(*first.popleft())
         if not events:
             return now
         now, k, stage = heapq.heappop(events)
-        free[stage > 0 and extra > 0] += 1
+        busy[stage > 0] -= 1
         missing[k] -= 1
         if not missing[k] and stage + 1 < len(problems[k][1]):
             send(k, stage + 1)

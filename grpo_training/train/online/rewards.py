@@ -7,6 +7,7 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from engine.tasks.registry import task_named
 from grpo_training.train.online.custom_reward import BatchReward
 
 PATIENCE = 3
-WORKERS = 8
+WORKERS = max(8, os.cpu_count() or 1)
 
 
 class NothingScoredError(ScaffoldError, RuntimeError):

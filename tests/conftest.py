@@ -16,6 +16,8 @@ hypothesis.settings.load_profile("tests")
 
 # Tests run side by side, one per core: more threads of torch only wait for each other. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Two processes cannot share one GPU, and a GPU draws other samples. CUDA_VISIBLE_DEVICES=0 runs the tests there.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_DATA = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared" / "data"))
 # Started in the background by a shell, we would ignore Ctrl-C, and so would every process that a test starts.

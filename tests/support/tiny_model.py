@@ -98,7 +98,7 @@ def logps(model, rows):
     with torch.no_grad():
         found = []
         for row in rows:
-            ids = torch.tensor([row.prompt_ids + row.completion_ids])
+            ids = torch.tensor([row.prompt_ids + row.completion_ids], device=model.device)
             scores = model(input_ids=ids).logits.float().log_softmax(-1)[0, :-1]
             tokens = scores.gather(1, ids[0, 1:, None])[:, 0]
             found.append(float(tokens[len(row.prompt_ids) - 1 :].sum()))

@@ -207,8 +207,7 @@ class Judge:
                         return statuses
                 return [Status.TAMPERED] * len(requests) if process.unread else statuses
         except ProgramStopped as stopped:
-            self._note(stopped.text)
-            status = Status(stopped.failure)
+            status = self._status_of(stopped)
             return [*statuses, status] if loaded else [status] * len(requests)
         except wire.MalformedError as error:
             self._note(str(error))
@@ -309,11 +308,22 @@ class Judge:
         try:
             return run(test)
         except ProgramStopped as stopped:
-            self._note(stopped.text)
-            return Status(stopped.failure)
+            return self._status_of(stopped)
         except wire.MalformedError as error:
             self._note(str(error))
             return Status.TAMPERED
+
+    def _status_of(self, stopped: ProgramStopped) -> Status:
+        """The status of a stopped program. After a time-out the further tests have the time of one, all together.
+
+        The program has failed by then, and a loop without end would take the full time in each of them.
+        """
+        self._note(stopped.text)
+        status = Status(stopped.failure)
+        if status is Status.TIMEOUT:
+            self._cpu_left = min(self._cpu_left, self._limits.time_s)
+            self._sleep_left = min(self._sleep_left, self._limits.time_s)
+        return status
 
     def _note(self, text: str) -> None:
         self.detail = self.detail or text

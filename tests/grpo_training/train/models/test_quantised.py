@@ -83,11 +83,11 @@ def test_quantised_weights_are_not_divided_among_processes(folder, tmp_path, mon
 def gradients(model):
     """Of the LoRA, for the log-prob of one reply."""
     row = good_and_bad(1)[0][0]
-    ids = torch.tensor([row.prompt_ids + row.completion_ids])
+    ids = torch.tensor([row.prompt_ids + row.completion_ids], device=model.device)
     model.train()(input_ids=ids, labels=ids).loss.backward()
     found = torch.cat([weight.grad.flatten() for weight in trained_weights(model).values()])
     model.zero_grad()
-    return found
+    return found.cpu()
 
 
 @needs_bitsandbytes
@@ -114,10 +114,11 @@ def test_8_bit_layers_round_their_weights_only_whatever_the_mode_and_the_other_r
     model, _ = load_model(settings(folder, load_in_8bit=True))
     layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj").base_layer
     own = layer.weight.to(torch.float32) * layer.state.SCB[:, None] / 127
-    whole = load(folder).get_submodule("model.layers.0.self_attn.q_proj").weight.detach()
+    whole = load(folder).get_submodule("model.layers.0.self_attn.q_proj").weight.detach().to(own.device)
     assert float((own - whole).abs().max()) <= float(whole.abs().max()) / 127
     inputs = torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(0))
     beside = torch.cat([inputs, 200 * torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(1))])
+    inputs, beside = inputs.to(own.device), beside.to(own.device)
     model.train()
     trained = layer(inputs)
     model.eval()

@@ -258,6 +258,18 @@ def test_time_is_bounded_for_a_test_and_for_all(tester):
     assert time.monotonic() - started < 0.6 * WALL_FACTOR + 10
 
 
+def test_after_a_time_out_the_further_tests_have_the_time_of_one(tester):
+    """So a loop without end in each of many tests costs the time of two."""
+    program = (
+        "import time\ndef f(x):\n    until = time.process_time() + 0.4\n"
+        "    while x < 0 or time.process_time() < until: pass\n    return x"
+    )
+    right = [CallTest("f", (x,), expected=x) for x in (1, 2, 3)]
+    assert tester.run(program, right, limits=Limits(time_s=0.7)).all_passed
+    report = tester.run(program, [CallTest("f", (-1,), expected=-1), *right], limits=Limits(time_s=0.7))
+    assert report.statuses == (Status.TIMEOUT, Status.PASS, Status.TIMEOUT, Status.TIMEOUT)
+
+
 def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(tester):
     """One program takes longer than its limit because it waits for a core that others use too; one sleeps.
 

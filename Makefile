@@ -3,6 +3,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
+# Half of the time of the tests is waiting. They start hundreds of processes, so the compiled modules are kept.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? 4 : cores)))
+
 STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
@@ -96,7 +99,7 @@ real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and
 		--output outputs/products/evaluation.json
 
 test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
-	$(BIN)/python -m pytest -n auto --dist worksteal -q
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
 $(VERIFIERS) $(INSPECT): pyproject.toml
 	$(PYTHON) -m venv $(@D)

@@ -241,13 +241,13 @@ async def test_refused_parameters_are_not_sent_again(journal):
         json_schema={"type": "object"},
     )
     async with serve(app) as url:
-        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, probe_patience_s=60.0) as client:
             assert texts(await client.sample(request, [0, 1])) == ["q/0", "q/1"]
             assert client.counters.retries == 0
         assert len(app["seen"]) == len(refused) + 2
         assert set(app["seen"][-1].body) == {"model", "messages", "temperature", "max_completion_tokens"}
         app["seen"].clear()
-        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, probe_patience_s=60.0) as client:
             await client.sample(request.model_copy(update={"messages": ask("p").messages}), [0, 1])
         assert len(app["seen"]) == 2
 

@@ -524,7 +524,11 @@ def test_grandchildren_do_not_survive(tmp_path, monkeypatch):
     report = tester.run(textwrap.dedent(program), TESTS)
     assert report.all_passed, report  # so it could fork
     assert _descendants(tester.pids()) == []
-    bomb = "import os\ndef f(a, b):\n    while True:\n        try: os.fork()\n        except OSError: pass"
+    # It sleeps once there can be no more: else its many processes would leave the first one hardly any of its time.
+    bomb = (
+        "import os, time\ndef f(a, b):\n    while True:\n"
+        "        try: os.fork()\n        except OSError: time.sleep(0.01)"
+    )
     assert tester.run(bomb, TESTS[:1], limits=TIGHT).passed == 0
     assert _descendants(tester.pids()) == []
     check_still_works(tester)

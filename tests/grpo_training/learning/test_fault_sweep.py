@@ -169,7 +169,7 @@ SECTIONS = {
     "limits and empty statuses": {
         "status_429_page": status(429, {"Content-Type": "text/html"}, "<html>slow down</html>"),
         "status_429_iso": status(429, {"Retry-After": "2015-10-21T07:28:00Z"}),
-        "status_429_resets": status(429, {"x-ratelimit-reset-tokens": "1m30s", "x-ratelimit-reset-requests": "never"}),
+        "status_429_resets": status(429, {"x-ratelimit-reset-tokens": "0m1.5s", "x-ratelimit-reset-requests": "never"}),
         "status_429_infinite": status(429, {"Retry-After": "inf"}),
         "status_400_again": status(400, {"x-should-retry": "true"}),
         "status_418_again": status(418, {"x-should-retry": "true"}),

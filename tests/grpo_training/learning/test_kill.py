@@ -63,6 +63,18 @@ def kill_at_random_moments(world, start, rng, count):
     return kills
 
 
+def kill_when_replies_are_stored(world, start):
+    """Start the command and kill it as soon as two more replies are in the journal."""
+    wanted = Kill(world).stored.total() + 2
+    process = start()
+    while (kill := Kill(world)).stored.total() < wanted:
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    return kill
+
+
 def assert_nothing_paid_twice(world, undisturbed, kills):
     """A reply in the journal is not requested again; others once more for each kill between request and journal."""
     there, clean = world.traffic.counts(), undisturbed.traffic.counts()
@@ -163,8 +175,8 @@ def test_the_check_detects_a_journal_that_loses_replies(recorded, aime2024, tmp_
     flags = ("--window", 8, "--dataset", aime2024, "--max-problems", PROBLEMS)
     undisturbed = undisturbed_run(tmp_path / "clean", files, aime2024, "generator1", *flags)
     with World(tmp_path / "killed", files, seed=1, longest_s=1.5) as world:
-        # The window's first reply arrives last, so the others are in the journal and not yet in the cache.
-        kills = kill_at_random_moments(world, lambda: world.fork(FORGETFUL, *flags), random.Random(5), 6)
+        # Replies of a group arrive one by one, so some are in the journal and not yet in the cache.
+        kills = [kill_when_replies_are_stored(world, lambda: world.fork(FORGETFUL, *flags)) for _ in range(3)]
         process = world.fork(FORGETFUL, *flags)
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output

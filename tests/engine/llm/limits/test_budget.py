@@ -116,10 +116,10 @@ UNREADABLE = ("stall", "reset", "cut_off", "truncated", "empty_body", "bad_gzip"
 
 
 async def ask_until_it_ends(client, name):
-    """Requests whose first attempt ends without a readable reply, and how many were refused."""
+    """Requests whose first attempt ends without a readable reply; the types of what they end with."""
     requests = [ask(f"{UNREADABLE[n % 9]} {name}{n}", sampling=Sampling(max_tokens=20)) for n in range(90)]
     results = await asyncio.gather(*(client.sample(one, [0]) for one in requests), return_exceptions=True)
-    assert {type(result) for result in results} == {list, BudgetExceededError}
+    return {type(result) for result in results}
 
 
 async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(journal):
@@ -127,7 +127,7 @@ async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(jou
     server = HostileServer()
     budget = Budget(tokens=1500)
     async with client_of(server.app, journal, {"timeout_s": 3.0}, budget=budget, probe_patience_s=0.1) as client:
-        await ask_until_it_ends(client, "q")
+        assert await ask_until_it_ends(client, "q") == {list, BudgetExceededError}
     assert 500 < server.billed_tokens <= 1500
 
 
@@ -143,7 +143,8 @@ async def test_two_processes_with_one_budget_file_keep_one_ceiling(journal, tmp_
             )
             for own in both
         ]
-        await asyncio.gather(*(ask_until_it_ends(client, name) for client, name in zip(clients, "ab", strict=True)))
+        ends = await asyncio.gather(*map(ask_until_it_ends, clients, "ab"))
+    assert set.union(*ends) == {list, BudgetExceededError}  # one of them may get the whole budget
     assert 500 < server.billed_tokens <= 1500
     assert both[0].spent_tokens <= 1500
     for own in both:

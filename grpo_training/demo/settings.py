@@ -21,10 +21,10 @@ _CACHE, _CONFIGS = WORKING_DIR / "grpo_training/cache", ROOT / "grpo_training/co
 class DemoSettings(Settings):
     """Settings of ``python -m grpo_training.demo``."""
 
-    problems: Positive = Field(52, description="number of training problems")
+    problems: Positive = Field(80, description="number of training problems")
     test_problems: Annotated[int, Field(ge=2)] = Field(100, description="number of held-out test problems")
     samples: Positive = Field(2, description="samples per test problem and arm")
-    rollouts: Positive = Field(3, description="rollouts per training problem")
+    rollouts: Positive = Field(4, description="rollouts per training problem")
     window: Positive = Field(8, description="problem k sees the experiences of problems up to k - window")
     max_tokens: Positive = Field(256, description="maximum tokens per completion")
     seed: int = Field(0, description="sampling seed, for servers that support it")

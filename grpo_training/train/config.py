@@ -265,6 +265,9 @@ class GRPOTrainingConfig(ResumableSettings):
     bf16: bool | None = Field(
         None, description="train in bfloat16; default: on a GPU that supports it, or a CPU with AVX512-BF16 or AMX"
     )
+    attn_implementation: str | None = Field(
+        None, description="attention of transformers, such as flash_attention_2; default: the model's, mostly sdpa"
+    )
     padding_free: bool = Field(
         False, description="put the rows of a micro-batch in one sequence instead of padding them (offline, sft)"
     )

@@ -93,7 +93,18 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
     options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
     if config.quantised is not None:
         options |= loading_options(config.quantised, torch.bfloat16 if uses_bf16(config) else torch.float32)
-    model: PreTrainedModel = from_hub(config, lambda name: AutoModelForCausalLM.from_pretrained(name, **options))
+    if config.attn_implementation is not None:
+        options["attn_implementation"] = config.attn_implementation
+    try:
+        model: PreTrainedModel = from_hub(config, lambda name: AutoModelForCausalLM.from_pretrained(name, **options))
+    except ImportError as error:
+        if config.attn_implementation is None:
+            raise
+        raise ConfigurationError(
+            f"attn_implementation {config.attn_implementation} is not available",
+            why=first_line(error),
+            fix="Install what it needs, or leave attn_implementation out.",
+        ) from error
     return model
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE = 512
 _ENTROPY_ROWS = 32
+_GPU_VALUES = 1 << 24
+"""Values of the rows whose entropy a GPU computes at a time: 64 MiB."""
 
 
 def completion_logps(
@@ -236,5 +238,6 @@ def _score(
 
 
 def _entropy(logps_NV: Tensor) -> Tensor:
-    # A few rows at a time, so that intermediate values stay in the cache of the CPU and need little memory.
-    return torch.cat([rows_NV.exp().mul_(rows_NV).sum(-1).neg() for rows_NV in logps_NV.split(_ENTROPY_ROWS)])
+    # Some rows at a time need little memory; on a CPU they stay in its cache, and a GPU is given more for each kernel.
+    rows = _ENTROPY_ROWS if logps_NV.device.type == "cpu" else max(_ENTROPY_ROWS, _GPU_VALUES // logps_NV.shape[-1])
+    return torch.cat([rows_NV.exp().mul_(rows_NV).sum(-1).neg() for rows_NV in logps_NV.split(rows)])

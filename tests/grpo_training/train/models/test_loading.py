@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import shutil
 import time
@@ -231,3 +232,13 @@ def test_weights_of_a_damaged_checkpoint_are_reported_with_its_folder(folder, tm
     with pytest.raises(InputError, match=f"The weights in {tmp_path} cannot be read") as raised:
         load_weights(model, tmp_path)
     assert "Remove that folder" in raised.value.fix
+
+
+def test_the_attention_can_be_chosen(folder):
+    model, _ = load_model(settings(folder, attn_implementation="eager"))
+    assert model.config._attn_implementation == "eager"
+    if importlib.util.find_spec("flash_attn") is None:
+        with pytest.raises(ConfigurationError, match="^attn_implementation flash_attention_2 is not available"):
+            load_model(settings(folder, attn_implementation="flash_attention_2"))
+    with pytest.raises(InputError, match="nonsense"):
+        load_model(settings(folder, attn_implementation="nonsense"))

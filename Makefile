@@ -79,7 +79,7 @@ $(DOCS): $(STAMP)
 	@touch $@
 
 demo: $(LOCAL)  ## improve the pocket model's answers and test it: no key, no GPU
-	$(BIN)/python -m grpo_training.improve --dataset quickstart --max-problems 40 --endpoint local
+	$(BIN)/python -m grpo_training.improve --dataset quickstart --max-problems 80 --endpoint local
 
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo

@@ -40,6 +40,7 @@ _ADDED_LATER = frozenset(
         *("task", "reward", "reward_weight", "reward_settings", "system_role"),
         *("advantage_std", "rce_lr_ratio", "disable_dropout", "sft_temperature"),
         *("padding_free", "share_prompts", "vllm_mode", "vllm_gpu_memory_utilization", "load_in_4bit", "load_in_8bit"),
+        "attn_implementation",
         "prompts",
     }
 )

@@ -50,7 +50,7 @@ async def test_a_reply_to_another_request_is_progress_of_a_server_with_a_queue_o
     outcomes = {}
     for queues in (True, False):
         server = SlowServer(seconds=0.5, has_page=False)
-        endpoint = {"timeout_s": 0.8, "queues_requests": queues}
+        endpoint = {"timeout_s": 1.2, "queues_requests": queues}  # the third of four replies comes after 1.5 s
         async with client_of(server.app, endpoint=endpoint, retry=ONCE) as client:
             replies = await asyncio.gather(*(client.sample(ask(f"q{n}"), [0]) for n in range(4)))
         outcomes[queues] = {reply.outcome for [reply] in replies}

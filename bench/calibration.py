@@ -2,8 +2,8 @@
 
 python -m bench.calibration --gates 400 --worlds 200
 
-A gate costs about a second of processor time: 80 requests of 8 answers each, through the command. On two shared cores
-400 gates took 25 minutes. ``--gates 0`` leaves them out.
+A gate costs up to a second of processor time: 80 requests of 8 answers each, through the command. On two cores
+400 gates took 1.5 minutes, and 25 beside other programs. ``--gates 0`` leaves them out.
 """
 
 from __future__ import annotations

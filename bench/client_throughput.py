@@ -25,6 +25,7 @@ from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.records import ChatRequest, Message, Sampling
+from grpo_training.cli.entry import RARELY
 
 IN_FLIGHT = 256
 LATENCY_S = 0.1
@@ -141,7 +142,7 @@ def main() -> int:
         stdout=subprocess.PIPE,
         text=True,
     )
-    gc.set_threshold(200_000)
+    gc.set_threshold(RARELY)
     try:
         base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
         ratio = asyncio.run(measure(base_url, arguments.requests, arguments.rounds))

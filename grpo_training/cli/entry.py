@@ -23,6 +23,8 @@ from grpo_training.cli.terminal_text import fitted, say
 ResultT = TypeVar("ResultT")
 
 INTERRUPTED = 130
+RARELY = 200_000
+"""New objects between two searches for reference cycles; 700 by default. Imports alone make 110,000, which all stay."""
 HELP_FLAGS = ("-h", "--help", "--help-all")
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -41,7 +43,7 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
     or 130 (Ctrl-C).
     """
     if collects_rarely:
-        gc.set_threshold(200_000)  # new objects; 700 by default. Imports alone make 110,000, which all stay.
+        gc.set_threshold(RARELY)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while the modules of a command are imported
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)

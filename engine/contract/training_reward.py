@@ -36,7 +36,7 @@ class Pay:
     error: str = ""
 
 
-Payer = Callable[[Candidate[Any], Problem], Pay]
+RewardFunction = Callable[[Candidate[Any], Problem], Pay]
 """A training reward with its settings."""
 
 
@@ -64,7 +64,9 @@ class TrainingReward(ABC, Generic[SettingsT, ContentT]):
             InputError: says what differs.
         """
 
-    def opened(self, problems: Sequence[Problem], settings: SettingsT) -> AbstractContextManager[Payer]:
+    def reward_function(
+        self, problems: Sequence[Problem], settings: SettingsT
+    ) -> AbstractContextManager[RewardFunction]:
         """:meth:`pay` with these settings, for a block in which these problems are scored.
 
         A reward that needs processes or files for it opens them here and closes them with the block.

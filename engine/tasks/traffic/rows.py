@@ -17,8 +17,16 @@ _DAY_S = 24 * 3600
 _FIRST_DAY = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-class Outcome(BaseModel):
-    """What one branch led to, see :class:`engine.tasks.traffic.simulation.sumo.BranchOutcome`."""
+class BranchResult(BaseModel):
+    """What a decision led to at one junction, at the end of the horizon.
+
+    Args:
+        queue: halting vehicles on all incoming lanes.
+        phase_queues: halting vehicles per lane, by green phase.
+        waiting_s: waiting time of the vehicles on the incoming lanes, summed, in seconds.
+        queue_seconds: halting vehicles summed over the seconds of the horizon.
+        throughput: vehicles that left the incoming lanes over the stop line.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -34,8 +42,8 @@ class Branches(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    extend: Outcome
-    switch: Outcome
+    extend: BranchResult
+    switch: BranchResult
 
 
 class TrafficRow(BaseModel):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.contract.training_reward import Pay, Payer, TrainingReward
+from engine.contract.training_reward import Pay, RewardFunction, TrainingReward
 from engine.errors import InputError
 from engine.records import Candidate, Problem
 from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
@@ -88,7 +88,7 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
             _scenarios(rows, settings)
 
     @contextmanager
-    def opened(self, problems: Sequence[Problem], settings: TrafficRewardSettings) -> Iterator[Payer]:
+    def reward_function(self, problems: Sequence[Problem], settings: TrafficRewardSettings) -> Iterator[RewardFunction]:
         """:meth:`pay`; in the mode ``live`` with a pool of simulations."""
         if settings.tsc_reward_mode == "stored":
             yield functools.partial(self.pay, settings=settings)

@@ -27,7 +27,7 @@ _UNSCORED = ("fallback", "error")
 
 
 @dataclass(frozen=True)
-class TaskReward:
+class RewardFormula:
     """How the measurements of a reward file become a reward; see :func:`task_reward`."""
 
     mode: RewardMode = "hard_plus_soft"
@@ -39,7 +39,7 @@ class TaskReward:
 
 
 def load_groups(
-    path: Path, *, beam_size: int | None = None, pool_size: int = 64, reward: TaskReward | None = None
+    path: Path, *, beam_size: int | None = None, pool_size: int = 64, reward: RewardFormula | None = None
 ) -> list[ShotGroup]:
     """The groups of a beam file or a reward file, by the content of the file.
 
@@ -55,7 +55,7 @@ def load_groups(
     """
     data = read_object(path)
     if any(isinstance(entry, dict) and "pointer_candidates" in entry for _, entry in _entries(data)):
-        return groups_of_rewards(data, str(path), pool_size=pool_size, reward=reward or TaskReward())
+        return groups_of_rewards(data, str(path), pool_size=pool_size, reward=reward or RewardFormula())
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
 
 
@@ -112,7 +112,7 @@ def groups_of_beams(
 
 
 def groups_of_rewards(
-    data: Mapping[str, Any], place: str, *, pool_size: int = 64, reward: TaskReward = TaskReward()
+    data: Mapping[str, Any], place: str, *, pool_size: int = 64, reward: RewardFormula = RewardFormula()
 ) -> list[ShotGroup]:
     """The groups of a reward file's object.
 
@@ -152,7 +152,7 @@ def _has_shots_only(
     return type(count) is int and all(len(ids) == count for ids in beams)
 
 
-def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: TaskReward, at: str) -> ScoredSequence:
+def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: RewardFormula, at: str) -> ScoredSequence:
     names = {"hard": "vqa_correct", "soft": "vqa_acc_score", "gt_prob": "vqa_gt_prob", "rel": "vqa_rel_score"}
     measured = {name: _number(candidate.get(key) or 0.0, f"{at}, {key}") for name, key in names.items()}
     quality = candidate.get("beam_score")

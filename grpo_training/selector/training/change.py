@@ -9,7 +9,7 @@ from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import TrainSettings
-from grpo_training.selector.training.state import Progress
+from grpo_training.selector.training.state import TrainingState
 
 _BEAM = 5
 _FEW = 0.05
@@ -25,7 +25,7 @@ def best_choices(
 
 
 def change_lines(
-    before: Sequence[Sequence[int]], after: Sequence[Sequence[int]], progress: Progress, settings: TrainSettings
+    before: Sequence[Sequence[int]], after: Sequence[Sequence[int]], progress: TrainingState, settings: TrainSettings
 ) -> list[str]:
     """Lines for the end of a post-training: choices, KL, and a warning if it changed little.
 

@@ -24,7 +24,7 @@ from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import SftSettings, TrainSettings
 from grpo_training.selector.training.phases import Phase, StepLoss, grpo_step, rce_step, sft_step
-from grpo_training.selector.training.state import Progress, improvements, load_state, save_state
+from grpo_training.selector.training.state import TrainingState, improvements, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
 from grpo_training.training.metrics_log import MetricsLog, open_metrics
 from grpo_training.training.progress import TrainingProgress
@@ -76,7 +76,7 @@ def train_selector(
     *,
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
-) -> Progress:
+) -> TrainingState:
     """Train; write ``metrics.jsonl``, a checkpoint for each epoch, and the best ones. The same call again resumes.
 
     Raises:
@@ -103,7 +103,7 @@ class _Run:
 
     def __init__(self, task: TrainingTask, settings: SftSettings | TrainSettings, run_dir: Path) -> None:
         self._task, self._settings, self._run_dir = task, settings, run_dir
-        self.progress = Progress()
+        self.progress = TrainingState()
         self._kl = AdaptiveKL(0.0)
         if isinstance(settings, TrainSettings):
             self._kl = AdaptiveKL(

@@ -13,7 +13,7 @@ import torch
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.runs.directory import RunDirectory
-from grpo_training.selector.data.beam_file import TaskReward, load_groups
+from grpo_training.selector.data.beam_file import RewardFormula, load_groups
 from grpo_training.selector.data.embeddings import EmbeddingTable, open_embedder
 from grpo_training.selector.data.encoder import parts_of, record_with_parts
 from grpo_training.selector.data.groups import ShotGroup, split_groups
@@ -34,7 +34,7 @@ def train_sft(settings: SftSettings) -> int:
     """Train a new selector on the beams of a beam file. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
     of_trials = {"parts": [{"modality": "text", "model": settings.embedding_model}]}
-    data = _data(settings, TaskReward(), of_trials if settings.trials is not None else {})
+    data = _data(settings, RewardFormula(), of_trials if settings.trials is not None else {})
     table = data.table
     torch.manual_seed(settings.seed)
     model = PointerSelector(
@@ -54,7 +54,7 @@ def post_train(settings: TrainSettings) -> int:
     """Post-train a selector on rewards. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
     model, info = load_model(settings.sft_ckpt)
-    reward = TaskReward(
+    reward = RewardFormula(
         settings.reward_mode, settings.hard_weight, settings.soft_weight, settings.rel_weight, settings.keep_fallback
     )
     data = _data(settings, reward, info.embeddings)
@@ -145,7 +145,7 @@ class _Data:
     digest: str
 
 
-def _data(settings: SftSettings | TrainSettings, reward: TaskReward, embeddings: Mapping[str, Any]) -> _Data:
+def _data(settings: SftSettings | TrainSettings, reward: RewardFormula, embeddings: Mapping[str, Any]) -> _Data:
     """The data that the settings name.
 
     Args:

@@ -17,7 +17,7 @@ STATE = "training_state.pt"
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """Where a training is.
 
     Args:
@@ -47,7 +47,7 @@ class Progress:
 
 def save_state(
     folder: Path,
-    progress: Progress,
+    progress: TrainingState,
     model: PointerSelector,
     old: PointerSelector | None,
     optimizer: torch.optim.Optimizer,
@@ -65,7 +65,7 @@ def save_state(
 
 
 def load_state(folder: Path) -> dict[str, Any] | None:
-    """The stored state, with its :class:`Progress`; None if there is none.
+    """The stored state, with its :class:`TrainingState`; None if there is none.
 
     Raises:
         InputError: it cannot be read.
@@ -74,7 +74,7 @@ def load_state(folder: Path) -> dict[str, Any] | None:
         return None
     content = load_plain(folder / STATE)
     try:
-        return content | {"progress": Progress(**content["progress"]), "old": content["old"]}
+        return content | {"progress": TrainingState(**content["progress"]), "old": content["old"]}
     except (KeyError, TypeError) as error:
         raise InputError(f"Cannot read {folder / STATE}", why=str(error), fix="Start over with --fresh.") from None
 

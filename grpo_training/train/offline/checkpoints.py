@@ -31,7 +31,7 @@ class HeldOutFigures:
 
     Args:
         rewards: the estimated reward of each group, in their order.
-        kl: mean k3 per token against the starting policy.
+        kl: mean k3 per token against the initial model.
         effective_samples: mean number of responses of a group that the estimate rests on.
     """
 

@@ -47,7 +47,7 @@ def best_checkpoints(found: Sequence[Checkpoint], kl_limit: float) -> dict[str, 
     """The best checkpoint by each measure; empty without held-out groups.
 
     ``reward``: the highest estimated reward on the held-out groups. ``kl``: the highest among those within
-    ``kl_limit`` of the starting policy, or the one nearest to it if none is. The earlier one of equals.
+    ``kl_limit`` of the initial model, or the one nearest to it if none is. The earlier one of equals.
     """
     measured = [checkpoint for checkpoint in found if checkpoint.state.validation is not None]
     if not measured:

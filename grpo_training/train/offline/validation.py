@@ -43,7 +43,7 @@ def validate_start(training: Training) -> HeldOutFigures:
 
 
 def validate(training: Training) -> HeldOutFigures:
-    """Estimate the reward of a fresh response on the held-out groups, and the KL to the starting policy.
+    """Estimate the reward of a fresh response on the held-out groups, and the KL to the initial model.
 
     The responses of a group are weighted by how much likelier the policy makes them than the policy at the start of
     the training: ``w = softmax(logp - start_logp)`` over whole responses. ``sum w r`` estimates the reward of a fresh

@@ -37,9 +37,9 @@ from grpo_training.train.models.positions import check_positions, position_note
 from grpo_training.train.online.callback import STATE, RunCallback, check_same_processes
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
-from grpo_training.train.online.reward_settings import payers
+from grpo_training.train.online.reward_settings import reward_functions
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
-from grpo_training.train.online.trainer import DualSourceTrainer
+from grpo_training.train.online.trainer import GRPOWithImitationTrainer
 from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
 from grpo_training.training.metrics_log import open_metrics
@@ -98,11 +98,11 @@ def train_online(
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         custom = None if config.reward is None else load_reward(config.reward)
         settings = config.reward_settings
-        paid_by = None if settings is None else stack.enter_context(payers(kept, settings))
+        paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
         reward = stack.enter_context(
-            TrlReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, payers=paid_by)
+            TrlReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, reward_functions=paid_by)
         )
-        trainer = DualSourceTrainer(
+        trainer = GRPOWithImitationTrainer(
             config=config,
             reward=reward,
             prompt_ids=prompt_ids,

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.abilities import TrainsOnline
-from engine.contract.training_reward import Payer, TrainingReward
+from engine.contract.training_reward import RewardFunction, TrainingReward
 from engine.errors import InputError
 from engine.records import Problem
 from engine.task import Task
@@ -77,7 +77,7 @@ def check_rewards(problems: Sequence[Problem], given: Mapping[str, Any]) -> None
 
 
 @contextmanager
-def payers(problems: Sequence[Problem], given: Mapping[str, Any]) -> Iterator[dict[str, Payer]]:
+def reward_functions(problems: Sequence[Problem], given: Mapping[str, Any]) -> Iterator[dict[str, RewardFunction]]:
     """The training reward of each task of the problems with these settings, by the name of the task.
 
     Raises:
@@ -86,7 +86,7 @@ def payers(problems: Sequence[Problem], given: Mapping[str, Any]) -> Iterator[di
     check_rewards(problems, given)
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(reward.opened(those, settings))
+            name: stack.enter_context(reward.reward_function(those, settings))
             for name, (reward, settings, those) in _rewards_of(problems, given).items()
         }
 

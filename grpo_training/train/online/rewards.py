@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agents.generator import generator_messages
-from engine.contract.training_reward import Payer
+from engine.contract.training_reward import RewardFunction
 from engine.errors import ScaffoldError
 from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, Scored
@@ -103,7 +103,7 @@ def messages_of(problem: Problem, style: str, prompts: Mapping[str, Sequence[Mes
 class TrlReward:
     """The reward function: ``r_total``, with its components as metrics. Use as a context manager.
 
-    With ``payers`` it is the task's training reward, with the terms of its sum and its figures as metrics.
+    With ``reward_functions`` it is the task's training reward, with the terms of its sum and its figures as metrics.
 
     TRL calls it once per batch of completions. The reward of a completion that could not be scored through no fault
     of the model (a verifier that did not start, a custom reward that raised) is None, which TRL leaves out of the
@@ -115,7 +115,7 @@ class TrlReward:
         custom: scores completions by a custom reward function, from several threads, or whole batches.
         custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
             has the rest.
-        payers: the training reward of each task, by its name; None: ``r_total`` is paid.
+        reward_functions: the training reward of each task, by its name; None: ``r_total`` is paid.
         workers: completions that are scored at a time.
         patience: consecutive batches without any score after which the run is stopped.
     """
@@ -128,7 +128,7 @@ class TrlReward:
         *,
         custom: Task[Any] | BatchReward | None = None,
         custom_weight: float = 1.0,
-        payers: Mapping[str, Payer] | None = None,
+        reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
         patience: int = PATIENCE,
     ) -> None:
@@ -136,7 +136,7 @@ class TrlReward:
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
         self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
-        self._payers = payers
+        self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._patience, self._unscored_batches = patience, 0
 
@@ -208,8 +208,8 @@ class TrlReward:
         self, problem: Problem, completion: Any, token_ids: Sequence[int], given: _Given | None
     ) -> ScoredCompletion:
         text, reasoning = _text_of(completion)
-        if self._payers is not None:
-            return self._pay(problem, text, reasoning, tuple(token_ids), self._payers[problem.task])
+        if self._reward_functions is not None:
+            return self._pay(problem, text, reasoning, tuple(token_ids), self._reward_functions[problem.task])
         if given is not None:
             reward, error, is_correct = given.reward, given.error, None
             components = {} if reward is None else {"r_ans": reward}
@@ -231,7 +231,7 @@ class TrlReward:
         return ScoredCompletion(problem, text, tuple(token_ids), reward, components, is_correct, outcome, error)
 
     def _pay(
-        self, problem: Problem, text: str, reasoning: str | None, token_ids: tuple[int, ...], pay: Payer
+        self, problem: Problem, text: str, reasoning: str | None, token_ids: tuple[int, ...], pay: RewardFunction
     ) -> ScoredCompletion:
         """Score a completion by the training reward of its task."""
         candidate = task_named(problem.task).parse(Completion(text=text, reasoning=reasoning), problem)

@@ -26,7 +26,7 @@ from grpo_training.training.schedules import AdaptiveKL, TermWeights, term_weigh
 from grpo_training.training.stopped import TrainingStoppedError, damaged_weights
 
 
-class DualSourceTrainer(GRPOTrainer):  # type: ignore[misc]
+class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
     """``grpo_weight x`` TRL's loss ``+ teacher-SFT + self-SFT``, optionally with an adaptive beta.
 
     The imitated rows of a step are selected when it begins and divided among its micro-batches. Each term is divided

@@ -87,7 +87,7 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
         ("figures.reward", "decimal", lambda one: one.mean),
         *((name, "decimal", _component(name)) for name in components),
         ("figures.sigma", "decimal", lambda one: one.sigma),
-        ("figures.teaching", "percent", lambda one: float(one.triggered)),
+        ("figures.triggered", "percent", lambda one: float(one.triggered)),
         ("compare.tokens", "tenths", lambda one: one.completion_tokens / one.rollouts or None),
         ("compare.experiences", "tenths", lambda one: float(one.experiences)),
     ]
@@ -119,7 +119,7 @@ def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> tu
         "accuracy": (_SHARE, lambda one: one.right / one.checked if one.checked else None),
         "reward": ({"format": "decimal", "min": 0, "max": 1}, lambda one: one.mean),
         "sigma": ({"format": "decimal", "min": 0}, lambda one: one.sigma),
-        "teaching": (_SHARE, lambda one: float(one.triggered)),
+        "triggered": (_SHARE, lambda one: float(one.triggered)),
         "tokens": ({"format": "count", "min": 0}, lambda one: one.completion_tokens / one.rollouts or None),
     }
     charts = {}

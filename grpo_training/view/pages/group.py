@@ -23,10 +23,10 @@ from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.prompt_view import PromptView, prompt_of
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
-    Parting,
+    Divergence,
     ScaffoldRun,
     Standing,
-    parting,
+    divergence,
     role_of,
     run_scaffolds,
     standings,
@@ -67,8 +67,8 @@ class GroupPage:
     """What the page of a group shows.
 
     Args:
-        rollouts: the reference first, then those that part from it, then the others.
-        partings: each first step that differs, with the rollouts that have it.
+        rollouts: the reference first, then those that differ from it, then the others.
+        divergences: each first step that differs, with the rollouts that have it.
         reference: the rollout that the others are compared with; None without one that can be compared.
         reference_is_right: whether its answer is right; otherwise it is the best paid one.
         left_out: rollouts beyond the limit of a page.
@@ -84,7 +84,7 @@ class GroupPage:
     sigma: float | None
     triggered: bool
     rollouts: list[RolloutView]
-    partings: list[tuple[list[str], Parting]]
+    divergences: list[tuple[list[str], Divergence]]
     variables: list[VariableRow]
     reference: str | None
     reference_is_right: bool
@@ -130,7 +130,7 @@ def group_page(
     advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
     base = None if reference is None else runs[reference.rollout_id]
     parted = {
-        number: parting(run, marks[number], base)
+        number: divergence(run, marks[number], base)
         for number, run in runs.items()
         if base is not None and run is not base
     }
@@ -147,7 +147,7 @@ def group_page(
                 marks=marks.get(one.rollout_id, {}),
             ),
             advantage=advantages.get(one.rollout_id),
-            parting=parted.get(one.rollout_id),
+            divergence=parted.get(one.rollout_id),
             graph_gives=others.get(one.rollout_id, ""),
         )
         for one in shown
@@ -156,7 +156,7 @@ def group_page(
     if first is None:
         views.sort(key=lambda view: (view.verdict != "right", -(view.total or 0.0), int(view.name)))
     else:
-        views.sort(key=lambda view: (view.name != first, not view.parting, view.verdict == "right", int(view.name)))
+        views.sort(key=lambda view: (view.name != first, not view.divergence, view.verdict == "right", int(view.name)))
     ordered = [int(view.name) for view in views]
     return GroupPage(
         problem_id=group.problem_id,
@@ -168,7 +168,7 @@ def group_page(
         sigma=group.stats.std if group.stats else None,
         triggered=bool(group.stats and group.stats.triggered),
         rollouts=views,
-        partings=_partings(views),
+        divergences=_divergences(views),
         variables=_variables([number for number in ordered if number in runs], runs, marks),
         reference=first,
         reference_is_right=bool(reference is not None and reference.is_correct),
@@ -239,11 +239,11 @@ def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
     return [(name, value[:300]) for name, value in found if value]
 
 
-def _partings(views: Iterable[RolloutView]) -> list[tuple[list[str], Parting]]:
-    names: dict[Parting, list[str]] = {}
+def _divergences(views: Iterable[RolloutView]) -> list[tuple[list[str], Divergence]]:
+    names: dict[Divergence, list[str]] = {}
     for view in views:
-        if view.parting is not None:
-            names.setdefault(view.parting, []).append(view.name)
+        if view.divergence is not None:
+            names.setdefault(view.divergence, []).append(view.name)
     return [(together, one) for one, together in sorted(names.items(), key=lambda item: -len(item[1]))]
 
 

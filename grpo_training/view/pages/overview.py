@@ -38,7 +38,7 @@ class Figures:
     reward: Estimate | None
     components: dict[str, Estimate]
     sigma: float | None
-    teaching: Estimate | None
+    triggered: Estimate | None
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None
@@ -95,7 +95,7 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
         reward=_mean(complete, lambda group: group.mean or 0.0),
         components={name: estimate for name in names if (estimate := _component_mean(complete, name)) is not None},
         sigma=sum(sigmas) / len(sigmas) if sigmas else None,
-        teaching=_share(complete, lambda group: float(group.triggered)),
+        triggered=_share(complete, lambda group: float(group.triggered)),
         prompt_tokens=sum(group.prompt_tokens for group in groups),
         completion_tokens=sum(group.completion_tokens for group in groups),
         cost_usd=sum(costs) if costs else None,
@@ -121,7 +121,7 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
         "reward": (unit, [curve("", lambda one: one.mean, share=True)]),
         "components": (unit, [curve(name, _mean_of(name), share=True) for name in names]),
         "sigma": ({"format": "decimal", "min": 0}, [curve("", lambda one: one.sigma)]),
-        "teaching": (share, [curve("", lambda one: float(one.triggered) if one.is_scored else None, share=True)]),
+        "triggered": (share, [curve("", lambda one: float(one.triggered) if one.is_scored else None, share=True)]),
         "tokens": (
             {"format": "count", "min": 0},
             [curve("", lambda one: one.completion_tokens / one.rollouts if one.completion_tokens else None)],

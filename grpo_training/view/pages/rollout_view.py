@@ -14,7 +14,7 @@ from engine.abilities import DisplaysItself
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Fusion, Problem, Rollout, Scaffold
 from engine.task import Task
 from grpo_training.view.pages.scaffold_runs import (
-    Parting,
+    Divergence,
     ScaffoldRun,
     Standing,
     graph_data,
@@ -89,7 +89,7 @@ class RolloutView:
     Args:
         name: number or generator.
         verdict: ``right``, ``wrong``, ``unchecked`` or ``failed`` (no reward).
-        parting: the first step whose value no right rollout has.
+        divergence: the first step whose value no right rollout has.
         graph_gives: the value of the target where it is not the answer that was scored; else empty.
         facts: what else is known, by name.
     """
@@ -108,7 +108,7 @@ class RolloutView:
     reasoning: CutText | None
     tokens: list[TokenView]
     advantage: float | None = None
-    parting: Parting | None = None
+    divergence: Divergence | None = None
     graph_gives: str = ""
 
 

@@ -39,7 +39,7 @@ class ScaffoldRun:
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     """The first step of a rollout whose value no right rollout has.
 
     Args:
@@ -134,7 +134,7 @@ def standings(run: ScaffoldRun, references: Sequence[ScaffoldRun]) -> dict[str, 
     return found if first is None else found | {first: "first"}
 
 
-def parting(run: ScaffoldRun, marks: Mapping[str, Standing], reference: ScaffoldRun) -> Parting | None:
+def divergence(run: ScaffoldRun, marks: Mapping[str, Standing], reference: ScaffoldRun) -> Divergence | None:
     """The first step that differs; None if none does."""
     name = next((name for name, mark in marks.items() if mark == "first"), None)
     if name is None:
@@ -142,7 +142,7 @@ def parting(run: ScaffoldRun, marks: Mapping[str, Standing], reference: Scaffold
     failure = next((one.message or one.kind for one in run.execution.failures if one.effect == name), "")
     value = run.execution.values.get(name)
     other = reference.execution.values.get(name)
-    return Parting(
+    return Divergence(
         variable=name[:_MAX_NAME],
         value=value_text(value),
         rule=_rule_of(run.scaffold, name),

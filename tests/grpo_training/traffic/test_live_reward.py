@@ -15,7 +15,7 @@ from engine.tasks.registry import task_named
 from engine.tasks.traffic.simulation import process as process_module
 from engine.tasks.traffic.simulation.live import TooManyFailuresError
 from grpo_training.score_rollouts.__main__ import main as score_rollouts
-from grpo_training.train.online.reward_settings import check_rewards, payers
+from grpo_training.train.online.reward_settings import check_rewards, reward_functions
 from grpo_training.train.online.rewards import TrlReward
 from tests.grpo_training.train.online.test_rewards import score
 
@@ -66,7 +66,7 @@ def workers(monkeypatch):
 
 
 def pay(problems, texts, given):
-    with payers(problems, given) as paid_by, TrlReward(RewardEvaluator(), payers=paid_by) as reward:
+    with reward_functions(problems, given) as paid_by, TrlReward(RewardEvaluator(), reward_functions=paid_by) as reward:
         return score(reward, problems, texts), reward.latest
 
 
@@ -96,7 +96,10 @@ def test_a_worker_that_hangs_or_dies_is_replaced_and_its_completion_is_not_score
     problems = problems_of(rows_of(generated))[:3]
     given = live | {"live_workers": 1, "live_max_failures": 1}
     stored, _ = pay(problems, [YES] * 3, {"reward_scale": 3.0})
-    with payers(problems, given) as paid_by, TrlReward(RewardEvaluator(), payers=paid_by, workers=1) as reward:
+    with (
+        reward_functions(problems, given) as paid_by,
+        TrlReward(RewardEvaluator(), reward_functions=paid_by, workers=1) as reward,
+    ):
         assert score(reward, problems[:1], [YES]) == stored[:1]
         workers[0].limit_s = 1.0  # of the first one only: a new one may need longer to start
         os.killpg(workers[0].pid, number_of_signal)

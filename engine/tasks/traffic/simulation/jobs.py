@@ -21,7 +21,7 @@ from engine.tasks.traffic.rows import row_of, state_text
 from engine.tasks.traffic.scenarios import network_digest
 from engine.tasks.traffic.signals import Observation
 from engine.tasks.traffic.simulation.forks import BRANCH_FAILED, SimulationError, forked, run_in_fork
-from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions, outcome_json
+from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life
 _SAME_QUEUE = 1.01  # halting vehicles a lane: SUMO rounds speeds in a state, so one may be counted otherwise
@@ -117,7 +117,7 @@ def _branches(
         except SimulationError as error:
             emit({"dropped": BRANCH_FAILED, "why": str(error)})
             return None
-        found[name] = outcome_json(outcome)
+        found[name] = outcome.model_dump()
     return found
 
 
@@ -211,7 +211,7 @@ def branches(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
                 ),
                 job["branch_limit_s"],
             )
-            emit({"outcome": outcome_json(outcome)})
+            emit({"outcome": outcome.model_dump()})
         except (OSError, ValueError, SimulationError) as error:
             emit({"failed": str(error)})
 

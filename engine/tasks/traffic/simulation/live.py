@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
-from engine.tasks.traffic.rows import Branches, Outcome, TrafficRow
+from engine.tasks.traffic.rows import Branches, BranchResult, TrafficRow
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess, require_sumo
 
 _NAMED = 5
@@ -71,8 +71,8 @@ class LiveOutcomes:
     ) -> None:
         require_sumo()
         self._scenarios, self._limit_s, self._max_failures = scenarios, limit_s, max_failures
-        self._pool = _WorkerPool(workers)
-        self._known: dict[tuple[str, bool], Future[Outcome | None]] = {}
+        self._pool = _SimulatorPool(workers)
+        self._known: dict[tuple[str, bool], Future[BranchResult | None]] = {}
         self._guard = threading.Lock()
         self.failures = 0
         self.last_failure = ""
@@ -86,7 +86,7 @@ class LiveOutcomes:
         extend, switch = self.outcome(row, True), self.outcome(row, False)
         return None if extend is None or switch is None else Branches(extend=extend, switch=switch)
 
-    def outcome(self, row: TrafficRow, extend: bool) -> Outcome | None:
+    def outcome(self, row: TrafficRow, extend: bool) -> BranchResult | None:
         """The outcome of one decision; None where it failed this time. Blocking, from any thread.
 
         Threads that ask for the same decision share one simulation. A failure is not kept: whoever asks later has it
@@ -116,7 +116,7 @@ class LiveOutcomes:
         future.set_result(outcome)
         return outcome
 
-    def _simulated(self, row: TrafficRow, *, extend: bool) -> Outcome | None:
+    def _simulated(self, row: TrafficRow, *, extend: bool) -> BranchResult | None:
         check_states(self._scenarios, [row])
         scenario = self._scenarios[row.scenario]
         job = {
@@ -136,7 +136,7 @@ class LiveOutcomes:
         except SimulationFailedError as error:
             message = {"failed": f"{error.what} {error.why}".strip()}
         if "outcome" in message:
-            return Outcome.model_validate(message["outcome"])
+            return BranchResult.model_validate(message["outcome"])
         self._count_failure(row, str(message["failed"]))
         return None
 
@@ -209,7 +209,7 @@ class _Worker:
         self._stack.close()
 
 
-class _WorkerPool:
+class _SimulatorPool:
     """At most ``size`` workers.
 
     Starting one loads a network, which takes longer than many decisions. So an idle worker serves those that wait for

@@ -14,13 +14,14 @@ import random
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import libsumo
 
 from engine.tasks.traffic.policies import Policy
+from engine.tasks.traffic.rows import BranchResult
 from engine.tasks.traffic.signals import (
     Observation,
     PhaseMeasure,
@@ -65,25 +66,6 @@ class SimulationOptions:
     min_green_offset: float = 2.0
     max_green_offset: float = 5.0
     routes: str = ""
-
-
-@dataclass(frozen=True)
-class BranchOutcome:
-    """What a decision led to at one junction, at the end of the horizon.
-
-    Args:
-        queue: halting vehicles on all incoming lanes.
-        phase_queues: halting vehicles per lane, by green phase.
-        waiting_s: waiting time of the vehicles on the incoming lanes, summed, in seconds.
-        queue_seconds: halting vehicles summed over the seconds of the horizon.
-        throughput: vehicles that left the incoming lanes over the stop line.
-    """
-
-    queue: int
-    phase_queues: dict[str, float]
-    waiting_s: float
-    queue_seconds: int
-    throughput: int
 
 
 class Simulation:
@@ -214,7 +196,7 @@ class Simulation:
         extend: bool,
         horizon: int,
         after: Policy,
-    ) -> BranchOutcome:
+    ) -> BranchResult:
         """Load a state, take one decision, go on under a policy, and measure. For a process that never stepped.
 
         Args:
@@ -247,7 +229,7 @@ class Simulation:
             gone += len(left - set(libsumo.simulation.getStartingTeleportIDList()))
             before = here
             queue_seconds += sum(map(_halting, lanes))
-        return BranchOutcome(
+        return BranchResult(
             queue=sum(map(_halting, lanes)),
             phase_queues={
                 str(index): each.queue
@@ -386,11 +368,6 @@ def _phase(phase: Any) -> SignalPhase:
     if phase.minDur == phase.maxDur == phase.duration:
         return SignalPhase(phase.state, phase.duration)
     return SignalPhase(phase.state, phase.duration, phase.minDur, phase.maxDur)
-
-
-def outcome_json(outcome: BranchOutcome) -> dict[str, Any]:
-    """The outcome as it is stored in a row."""
-    return asdict(outcome)
 
 
 def _measure(lanes: Sequence[str]) -> PhaseMeasure:

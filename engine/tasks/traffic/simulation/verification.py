@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import InputError, ScaffoldError
-from engine.tasks.traffic.rows import Outcome, TrafficRow
+from engine.tasks.traffic.rows import BranchResult, TrafficRow
 from engine.tasks.traffic.simulation.live import LiveOutcomes, live_outcomes
 from engine.tasks.traffic.simulation.live_scenarios import live_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads
@@ -68,7 +68,7 @@ def _differences(live: LiveOutcomes, row: TrafficRow) -> list[str]:
     return found
 
 
-def _difference(outcome: Outcome, stored: Outcome) -> str:
+def _difference(outcome: BranchResult, stored: BranchResult) -> str:
     now, before = outcome.model_dump(), stored.model_dump()
     name = next(name for name in now if now[name] != before[name])
     return f"{name} is {before[name]}, SUMO gives {now[name]}"

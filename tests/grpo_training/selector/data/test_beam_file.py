@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.beam_file import (
     BeamDataset,
-    TaskReward,
+    RewardFormula,
     groups_of_beams,
     groups_of_rewards,
     load_groups,
@@ -68,7 +68,7 @@ def test_a_reward_file_gives_ids_from_either_form_and_the_reward_of_the_mode():
     assert (group.sequences[0].shots, group.sequences[0].reward) == ((3, 9), 1.6)
     [plain] = groups_of_rewards({"6": {"pointer_candidates": [{"pointer": [3, 9], "vqa_acc_score": 0.6}]}}, "f")
     assert (plain.sequences[0].shots, plain.sequences[0].reward) == ((3, 9), 0.6)
-    [soft] = groups_of_rewards(REWARDS, "f", reward=TaskReward("soft_only", soft_weight=2))
+    [soft] = groups_of_rewards(REWARDS, "f", reward=RewardFormula("soft_only", soft_weight=2))
     assert soft.sequences[0].reward == 1.2
 
 
@@ -84,7 +84,7 @@ def test_a_reward_file_gives_ids_from_either_form_and_the_reward_of_the_mode():
 def test_candidates_whose_scoring_failed_are_left_out(change, kept, kept_with_fallback):
     data = rewards_with(**change)
     assert len(groups_of_rewards(data, "f")) == kept
-    assert len(groups_of_rewards(data, "f", reward=TaskReward(keep_fallback=True))) == kept_with_fallback
+    assert len(groups_of_rewards(data, "f", reward=RewardFormula(keep_fallback=True))) == kept_with_fallback
 
 
 @table(

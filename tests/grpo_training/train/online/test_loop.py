@@ -30,7 +30,7 @@ from grpo_training.train.online import loop as online  # noqa: E402
 from grpo_training.train.online.callback import RunCallback  # noqa: E402
 from grpo_training.train.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.train.online.rewards import NothingScoredError  # noqa: E402
-from grpo_training.train.online.trainer import DualSourceTrainer  # noqa: E402
+from grpo_training.train.online.trainer import GRPOWithImitationTrainer  # noqa: E402
 from grpo_training.train.online.trl_arguments import grpo_arguments  # noqa: E402
 from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
@@ -124,13 +124,13 @@ def gradients(monkeypatch):
 def imitated(monkeypatch):
     """The rows of each imitation term's micro-batches, and the tokens that they are divided by."""
     found = []
-    before = DualSourceTrainer._imitation
+    before = GRPOWithImitationTrainer._imitation
 
     def keep(self, rows, tokens):
         found.append((list(rows), tokens))
         return before(self, rows, tokens)
 
-    monkeypatch.setattr(DualSourceTrainer, "_imitation", keep)
+    monkeypatch.setattr(GRPOWithImitationTrainer, "_imitation", keep)
     return found
 
 

@@ -13,7 +13,7 @@ from engine.tasks import registry
 from engine.tasks.math.quickstart import problems as quickstart_problems
 from engine.tasks.math.task import MathTask
 from engine.tasks.registry import task_named
-from grpo_training.train.online.reward_settings import check_rewards, payers
+from grpo_training.train.online.reward_settings import check_rewards, reward_functions
 from grpo_training.train.online.rewards import NothingScoredError, TrlReward, dataset_rows
 from tests.engine.tasks.traffic.support import row as traffic_row
 
@@ -190,7 +190,7 @@ BETTER_TO_EXTEND, BETTER_TO_SWITCH = (
 
 
 def pay(problems, texts, given, metrics=None):
-    with payers(problems, given) as paid_by, TrlReward(RewardEvaluator(), payers=paid_by) as reward:
+    with reward_functions(problems, given) as paid_by, TrlReward(RewardEvaluator(), reward_functions=paid_by) as reward:
         log = {} if metrics is None else {"log_metric": metrics.__setitem__}
         return score(reward, problems, texts, **log)
 

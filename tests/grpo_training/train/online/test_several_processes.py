@@ -19,10 +19,10 @@ import json, os, signal, sys
 import torch
 from accelerate.utils import gather_object
 from grpo_training.train.online.callback import RunCallback
-from grpo_training.train.online.trainer import DualSourceTrainer
+from grpo_training.train.online.trainer import GRPOWithImitationTrainer
 from grpo_training.train.__main__ import main
 
-real, end, ends = DualSourceTrainer.train, RunCallback.on_step_end, []
+real, end, ends = GRPOWithImitationTrainer.train, RunCallback.on_step_end, []
 
 def train(self, **options):
     real(self, **options)
@@ -37,7 +37,7 @@ def on_step_end(self, args, state, control, **others):
         self._stop.number = signal.SIGINT  # it reached the second process alone
     end(self, args, state, control, **others)
 
-DualSourceTrainer.train, RunCallback.on_step_end = train, on_step_end
+GRPOWithImitationTrainer.train, RunCallback.on_step_end = train, on_step_end
 argv = json.loads(sys.argv[1])
 try:
     main(argv)

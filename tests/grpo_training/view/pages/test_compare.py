@@ -101,7 +101,7 @@ def test_curves_of_runs_lie_over_each_other_by_number_of_group(tmp_path):
     series = {one["label"]: one["values"] for one in accuracy["series"]}
     assert series["long generator_1"] == [1.0] * 5 + [0.8, 0.6, 0.4, 0.2, 0.0]  # the mean of the last five groups
     assert series["short generator_1"] == [0.5] * 6 + [None] * 4  # it has ended
-    assert set(found["charts"]) == {"chart." + name for name in ("accuracy", "reward", "sigma", "teaching", "tokens")}
+    assert set(found["charts"]) == {"chart." + name for name in ("accuracy", "reward", "sigma", "triggered", "tokens")}
 
 
 def test_a_comparison_without_groups_has_no_curves(tmp_path):

@@ -69,10 +69,10 @@ def test_the_right_rollout_comes_first_and_a_wrong_one_says_where_it_parts():
     assert [(one.name, one.verdict) for one in found.rollouts] == [("2", "right"), ("1", "wrong"), ("3", "right")]
     assert (found.reference, found.reference_is_right) == ("2", True)
     assert found.rollouts[1].advantage == -1.4
-    part = found.rollouts[1].parting
+    part = found.rollouts[1].divergence
     assert (part.variable, part.value, part.other_value) == ("percent", "40", "44")
-    assert found.rollouts[2].parting is None
-    assert found.partings == [(["1"], part)]
+    assert found.rollouts[2].divergence is None
+    assert found.divergences == [(["1"], part)]
 
 
 def test_variables_are_compared_across_rollouts():
@@ -92,7 +92,7 @@ def test_an_answer_that_its_graph_does_not_give_is_told_and_is_no_reference():
     found = page(lucky, rollout(2, RIGHT, "44", 0.8), rollout(3, MEAN, "40", 0.1))
     assert {one.name: one.graph_gives for one in found.rollouts} == {"1": "40", "2": "", "3": ""}
     assert found.reference == "2"
-    assert next(one for one in found.rollouts if one.name == "3").parting.other_value == "44"
+    assert next(one for one in found.rollouts if one.name == "3").divergence.other_value == "44"
     executed = page(lucky.model_copy(update={"answer_source": "executed"})).rollouts[0]
     assert executed.graph_gives == ""
 
@@ -123,7 +123,7 @@ def test_unreadable_scaffolds_are_shown_as_text(scaffold):
     )
     found = page(broken, rollout(2, RIGHT, "44", 0.875))
     one = next(one for one in found.rollouts if one.name == "1")
-    assert (one.verdict, one.reply.text, one.parting) == ("failed", EVIL, None)
+    assert (one.verdict, one.reply.text, one.divergence) == ("failed", EVIL, None)
 
 
 def test_a_reply_of_ten_megabytes_is_cut_and_says_so():
@@ -162,7 +162,7 @@ def test_reasoning_is_apart_from_the_reply():
 def test_rollouts_of_equal_numbers_are_told_apart():
     found = page(rollout(7, MEAN, "40", 0.1), rollout(7, RIGHT, "44", 0.875))
     assert [(one.name, one.answer) for one in found.rollouts] == [("2", "44"), ("1", "40")]
-    assert found.partings[0][0] == ["1"]
+    assert found.divergences[0][0] == ["1"]
 
 
 def test_at_most_64_rollouts_are_on_a_page():

@@ -38,7 +38,7 @@ def test_the_figures_of_a_run(groups):
     assert (mean.low < 0, mean.high > 1) == (True, True)
     assert found.reward == replace(mean, low=0.0, high=1.0)
     assert found.sigma == pytest.approx((0.3 + 0 + 0.4) / 3)
-    assert found.teaching.value == pytest.approx(2 / 3)
+    assert found.triggered.value == pytest.approx(2 / 3)
     assert (found.prompt_tokens, found.completion_tokens) == (700, 140)
     assert found.cost_usd == pytest.approx(0.007)
     assert found.outcomes == {"ok": 7, "infra_fault": 1}

@@ -5,9 +5,9 @@ from engine.records import Scaffold
 from grpo_training.view.pages.scaffold_runs import (
     MAX_DRAWN,
     GroupSolver,
+    divergence,
     graph_data,
     intervention_rows,
-    parting,
     rule_rows,
     run_scaffold,
     run_scaffolds,
@@ -37,7 +37,7 @@ MEAN = run(("weak strong", "percent", "percent = (weak + strong) / 2"))
 def test_the_first_value_that_no_right_rollout_has_is_found():
     marks = standings(MEAN, [RIGHT])
     assert marks == {"first": "same", "weak": "same", "second": "same", "strong": "same", "percent": "first"}
-    part = parting(MEAN, marks, RIGHT)
+    part = divergence(MEAN, marks, RIGHT)
     assert (part.variable, part.value, part.other_value) == ("percent", "40", "44")
     assert (part.rule, part.other_rule) == (
         "percent = (weak + strong) / 2",
@@ -54,7 +54,7 @@ def test_an_equal_value_under_another_name_is_no_difference():
     )
     marks = standings(renamed, [RIGHT])
     assert marks == {"a": "same", "b": "same", "c": "same", "d": "same", "brine": "same", "share": "first"}
-    assert parting(renamed, marks, RIGHT).other_value == ""  # the reference has no such variable
+    assert divergence(renamed, marks, RIGHT).other_value == ""  # the reference has no such variable
 
 
 def test_what_follows_from_the_first_difference_is_not_called_first():
@@ -79,7 +79,7 @@ def test_a_known_that_was_misread_is_the_first_difference_where_the_target_rests
 def test_a_step_without_a_value_is_the_first_difference_with_its_reason():
     broken = run(("first", "percent", "percent = first / (first - first)"))
     marks = standings(broken, [RIGHT])
-    part = parting(broken, marks, RIGHT)
+    part = divergence(broken, marks, RIGHT)
     assert (part.variable, part.value) == ("percent", "")
     assert part.failure
     assert [row["fault"] != "" for row in rule_rows(broken)] == [True]
@@ -88,7 +88,7 @@ def test_a_step_without_a_value_is_the_first_difference_with_its_reason():
 def test_right_rollouts_that_agree_have_no_parting():
     marks = standings(RIGHT, [RIGHT])
     assert set(marks.values()) == {"same"}
-    assert parting(RIGHT, marks, RIGHT) is None
+    assert divergence(RIGHT, marks, RIGHT) is None
     assert standings(MEAN, []) == {}
 
 

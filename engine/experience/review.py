@@ -214,7 +214,7 @@ def prompt_risk(content: str) -> Reason | None:
     text = unicodedata.normalize("NFKC", content)
     if found := _MARKUP.search(text):
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
-    if has_special_token(text) or has_special_token(content):
+    if has_special_token(content):
         return Reason("markup", "The text has a token of chat templates.")
     if word := mixed_word(content):
         return Reason("look_alike_letters", f"{word!r} mixes letters of two alphabets that look the same.")

@@ -11,13 +11,14 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.experience.said_values import said_values
 from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
 from engine.mathematics.quantities.unit_text import read_unit
+from engine.reading.control_characters import without_control_characters
 from engine.reading.special_tokens import has_special_token
 from engine.records import Experience, Problem
 
@@ -83,7 +84,11 @@ def holds_answer(content: str, answer: str) -> bool:
     """
     answer = clean(answer.strip()[:_ANSWER_CHARACTERS])
     number = _leading_number(answer)
-    return _holds_text(content, answer) if number is None else _holds_number(content, number)
+    if number is None:
+        return _holds_text(content, answer)
+    if answer.endswith("%") and _holds_number(content, replace(number, value=number.value / 100)):
+        return True
+    return _holds_number(content, number)
 
 
 class DuplicateIndex:
@@ -175,7 +180,7 @@ _MARKUP = re.compile(
     r"|</?(?:s|system|user|assistant|human|developer|tool|think|thinking|experiences?|problem|prompt|"
     r"instructions?|functions?|invoke|parameter|result|answer|message|context)\b[^<>]{0,40}>"
     r"|</?[a-z]+(?:[_:][a-z]+)+\b[^<>]{0,40}>"  # <tool_call>, <function_calls>
-    r"|\[(?:begin|end) [0-9a-f]{6,}\]"  # the marks of our own prompts
+    r"|\[(?:begin|end) [0-9a-f]{6,}\]|\b(?:G\d{1,2}-\d{3}|[CX]-0\d\d)\b"  # marks and ids of our own prompts
     r"|<<\s*/?sys|\[/?(?:inst|sys)\]"
     r"|\{\{|\{%|\{\#|%\}"  # Jinja; }} alone is common in LaTeX
     r"|```"
@@ -208,9 +213,9 @@ def prompt_risk(content: str) -> Reason | None:
         return Reason("too_many_characters", f"{len(content)} characters; at most {MAX_CHARACTERS} are allowed.")
     if content.splitlines() != [content]:
         return Reason("not_one_line", "The text has a line break; it must be a single line.")
-    for character in content:
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn"):
-            return Reason("control_characters", f"The character U+{ord(character):04X} cannot be seen.")
+    if "\t" in content or without_control_characters(content) != content:
+        hidden = next(one for one in content if one == "\t" or without_control_characters(one) != one)
+        return Reason("control_characters", f"The character U+{ord(hidden):04X} cannot be seen.")
     text = unicodedata.normalize("NFKC", content)
     if found := _MARKUP.search(text):
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
@@ -225,6 +230,10 @@ def prompt_risk(content: str) -> Reason | None:
 
 _UNIT = re.compile(r"%|(?:[a-zA-ZΩµμÅ°]++(?:\^?-?\d{1,2})?+[*/·.]?+)*+")
 _NOT_UNIT = re.compile(r"pi|sqrt", re.IGNORECASE)
+_BOXED = re.compile(r"^\s*\\boxed\s*\{(.*)\}$")
+_BEFORE_NUMBER = re.compile(
+    r"^(?:.*(?:=|\\approx)|(?:about|approximately|around|roughly|ca\.)\s)?\s*(?:(?:[A-Z]{3}|euro|yuan|Rs\.?)\s*(?=\d))?"
+)
 _SAYS_ANSWER = re.compile(
     r"(?:answer|result|solution|\bans\b|boxed|答案|结果|解为|解是)[^.;。；\d]{0,16}$", re.IGNORECASE
 )
@@ -252,6 +261,9 @@ def _holds_text(content: str, answer: str) -> bool:
     wanted, text = _undressed(answer), clean(content).casefold()
     if not wanted:
         return False
+    if re.fullmatch(r"[a-z]+(?:[ -][a-z]+)+", answer, re.IGNORECASE):
+        words = r"[\s-]+".join(re.split(r"[ -]", answer.casefold()))
+        return re.search(rf"(?<!\w){words}(?!\w)", text) is not None
     if len(wanted) < 3 or re.fullmatch(r"[a-z]+", wanted):
         alone = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
         return any(_SAYS_ANSWER.search(text, 0, found.start()) for found in alone.finditer(text))
@@ -262,13 +274,17 @@ def _holds_text(content: str, answer: str) -> bool:
 
 
 def _leading_number(answer: str) -> Numeral | None:
-    """The absolute number of an answer that is a number with a unit or a noun, or without one."""
-    prefix = numeral_prefix(answer.lstrip("+-= "))
+    """The absolute number of an answer that is a number with a unit or a noun, or without one.
+
+    "x =", "about" or the name of a currency may stand before a number with a unit or without one.
+    """
+    bare = _BEFORE_NUMBER.sub("", _BOXED.sub(r"\1", answer))
+    prefix = numeral_prefix(bare.lstrip("+- "))
     if prefix is None:
         return None
     number, rest = prefix
     unit = "".join(_DRESSING.sub(" ", rest).split())
-    if read_unit(rest) is None and (not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit)):
+    if read_unit(rest) is None and (bare != answer or not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit)):
         return None
     return number
 

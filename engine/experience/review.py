@@ -213,8 +213,9 @@ def prompt_risk(content: str) -> Reason | None:
         return Reason("too_many_characters", f"{len(content)} characters; at most {MAX_CHARACTERS} are allowed.")
     if content.splitlines() != [content]:
         return Reason("not_one_line", "The text has a line break; it must be a single line.")
-    if "\t" in content or without_control_characters(content) != content:
-        hidden = next(one for one in content if one == "\t" or without_control_characters(one) != one)
+    seen = without_control_characters(content).replace("\t", "")
+    if seen != content:
+        hidden = next(one for one, kept in zip(content, seen + "\n", strict=False) if one != kept)
         return Reason("control_characters", f"The character U+{ord(hidden):04X} cannot be seen.")
     text = unicodedata.normalize("NFKC", content)
     if found := _MARKUP.search(text):

@@ -72,6 +72,7 @@ def test_thirty_two_words_pass_and_thirty_three_do_not(word):
         ("ign\ufe0fore it", "control_characters"),
         ("a\U000e0141\U000e0142 hidden text", "control_characters"),
         ("blank\u3164filler", "control_characters"),
+        ("marks" + 20 * "\u0301", "control_characters"),
         ("joined\u034fletters", "control_characters"),
         ("a\tb", "control_characters"),
         ("<|im_start|>system", "markup"),

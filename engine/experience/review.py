@@ -18,6 +18,7 @@ from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
 from engine.mathematics.quantities.unit_text import read_unit
+from engine.mathematics.quantities.units import convert, read_quantity
 from engine.reading.control_characters import without_control_characters
 from engine.reading.special_tokens import has_special_token
 from engine.records import Experience, Problem
@@ -77,10 +78,10 @@ def holds_answer(content: str, answer: str) -> bool:
     """Whether a text gives away a short answer.
 
     A number, also with a unit, is searched as a number: 7 is not found in 17, but 025 is found as 25 and 1/2 as 0.5;
-    the sign is ignored. Number words, Roman numerals, other bases, digits one by one and sums ("203 + 1") are evaluated
-    (``said_values``). An answer with one significant digit is common in prose, so it counts only where the text
-    calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain word, or up to two
-    characters, count again only where the text calls them the answer.
+    the sign is ignored, and units are converted. Number words, Roman numerals, other bases, digits one by one and sums
+    ("203 + 1") are evaluated (``said_values``). An answer with one significant digit is common in prose, so it counts
+    only where the text calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain
+    word, or up to two characters, count again only where the text calls them the answer.
     """
     answer = clean(answer.strip()[:_ANSWER_CHARACTERS])
     number = _leading_number(answer)
@@ -88,7 +89,7 @@ def holds_answer(content: str, answer: str) -> bool:
         return _holds_text(content, answer)
     if answer.endswith("%") and _holds_number(content, replace(number, value=number.value / 100)):
         return True
-    return _holds_number(content, number)
+    return _holds_number(content, number) or (number.figures > 1 and _holds_converted(content, answer))
 
 
 class DuplicateIndex:
@@ -230,6 +231,7 @@ def prompt_risk(content: str) -> Reason | None:
 
 
 _UNIT = re.compile(r"%|(?:[a-zA-ZΩµμÅ°]++(?:\^?-?\d{1,2})?+[*/·.]?+)*+")
+_UNIT_WORD = re.compile(r"\s*[A-Za-zµ\\][^\s,;.)]*")
 _NOT_UNIT = re.compile(r"pi|sqrt", re.IGNORECASE)
 _BOXED = re.compile(r"^\s*\\boxed\s*\{(.*)\}$")
 _BEFORE_NUMBER = re.compile(
@@ -256,6 +258,20 @@ def _holds_number(content: str, number: Numeral) -> bool:
         value == number.value and (not is_common or bool(_SAYS_ANSWER.search(before)))
         for before, value in said_values(content)
     )
+
+
+def _holds_converted(content: str, answer: str) -> bool:
+    """Whether a text has the value of an answer in another unit: 2500 m for 2.5 km."""
+    text, truth = clean(content), None
+    for start, number in find_numerals(text):
+        written = _UNIT_WORD.match((numeral_prefix(text[start:]) or (None, ""))[1])
+        unit = read_unit(written[0]) if written else None
+        truth = truth or (read_quantity(answer) if unit else None)
+        if not unit or not truth or not truth.number or truth.unit in ((), unit):
+            continue
+        if convert(number.value, unit, truth.unit) == abs(truth.number.value):
+            return True
+    return False
 
 
 def _holds_text(content: str, answer: str) -> bool:

@@ -210,6 +210,9 @@ def test_lessons_are_not_taken_for_markup(text):
         ("€204", "Take 204 for it."),
         ("USD 204", "Take 204 for it."),
         ("about 204", "Take 204 for it."),
+        ("2.5 km", "Walk 2500 m here."),
+        ("10 m/s", "Take 36 km/h for it."),
+        ("1.5 hours", "It takes 90 minutes."),
     ],
 )
 def test_the_answer_is_not_given_away(answer, text):
@@ -340,6 +343,8 @@ def test_numbers_in_sound_advice_are_no_answers(text):
         ("even", "Split into even and odd cases."),
         ("New York", "A New Yorker is old or new; York is a town."),
         ("y = 2x + 3", "Draw 2 lines through 3 points."),
+        ("2.5 km", "Walk 2500 kg, 2500 s and 250 m."),
+        ("5 m", "A 500 cm rope has 2 ends."),
         ("", "Split into cases."),
     ],
 )

@@ -282,7 +282,7 @@ def _holds_text(content: str, answer: str) -> bool:
         words = r"[\s-]+".join(re.split(r"[ -]", answer.casefold()))
         return re.search(rf"(?<!\w){words}(?!\w)", text) is not None
     if len(wanted) < 3 or re.fullmatch(r"[a-z]+", wanted):
-        alone = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
+        alone = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)(?! (?:only )?(?:if|when|where|unless)\b)")
         return any(_SAYS_ANSWER.search(text, 0, found.start()) for found in alone.finditer(text))
     # a digit beside the found text would make it a part of another number
     left = r"(?<!\d)" if wanted[0].isdigit() else ""

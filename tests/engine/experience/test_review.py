@@ -345,6 +345,7 @@ def test_numbers_in_sound_advice_are_no_answers(text):
         ("y = 2x + 3", "Draw 2 lines through 3 points."),
         ("2.5 km", "Walk 2500 kg, 2500 s and 250 m."),
         ("5 m", "A 500 cm rope has 2 ends."),
+        ("yes", "Answer yes only if no divisor is found."),
         ("", "Split into cases."),
     ],
 )

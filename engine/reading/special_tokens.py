@@ -19,7 +19,8 @@ _ANGLE = (
     r"/?(?:start|end|begin)_of_\w{1,32}>",  # Gemma
     r"/?(?:tool|function|image|audio|video|fim|vision)[_-]\w{1,32}>",
     r"(?:unused|reserved_|extra_id_|SPECIAL_)\d{1,6}>",
-    r"(?:repo_?name|filename|file_sep|gh_stars|empty_output|(?:issue|jupyter|commit)_[a-z]{2,16})>",  # SmolLM, Granite
+    r"(?:repo_?name|file_sep|gh_stars|empty_output|issue_(?:start|comment|closed)|commit_(?:before|msg|after))>",
+    r"jupyter_(?:start|text|code|output|script)>",  # SmolLM, Granite
     r"/?arg_(?:key|value)>",  # GLM
     r"[A-Z_]{1,40}_TOKEN>",  # Command
     r"/?(?:seed|mm|minimax):[\w:/]{1,40}>",

@@ -128,6 +128,7 @@ def test_tokens_within_tokens_are_broken(encode):
         "a[b] | c[d]",
         "[PLAN] x [/PLAN]",
         "Box<[u8]>",
+        "git show <commit_hash> of <filename>",
         "{a[0]!r} and a[i]!=b[j]",
         "<x|A|y>, |x> and <y|",
         "a |> f <| g > h",

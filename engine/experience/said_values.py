@@ -76,6 +76,10 @@ _A_PART = re.compile(r"\ba (?=(?:third|quarter|fifth|sixth|seventh|eighth|ninth|
 _NAMES_OF_DIGITS = "zero one two three four five six seven eight nine".split()
 _DIGITS = {**{word: str(digit) for digit, word in enumerate(_NAMES_OF_DIGITS)}, "oh": "0", "nought": "0"}
 _DIGIT_WORDS = re.compile(rf"\b(?:{'|'.join(_DIGITS)})(?:[\s,-]+(?:{'|'.join(_DIGITS)}))+\b", re.IGNORECASE)
+_LAST_RANKS = dict(
+    zip("first second third fourth fifth sixth seventh eighth ninth".split(), _NAMES_OF_DIGITS[1:], strict=True)
+)
+_LAST_RANK = re.compile(rf"(?:(?<=and )|(?<=ed[ -])|(?<=ty[ -]))(?:{'|'.join(_LAST_RANKS)})\b", re.IGNORECASE)
 _RANKS = ("first", "second")  # of a row, not of a fraction
 _SIZES = {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12, "score": 20}
 _SIZED = re.compile(rf"(\d+(?:\.\d+)?) ({'|'.join(_SIZES)})s?\b(?:(?: and)? (\d+))?", re.IGNORECASE)
@@ -105,6 +109,7 @@ def _said_values(text: str) -> Iterator[tuple[str, Fraction]]:
     for chinese in chinese_numbers(text):
         yield text, chinese
     text = _ROMAN.sub(lambda roman: str(_roman(roman[0])) if roman[0].isupper() else roman[0], text)
+    text = _LAST_RANK.sub(lambda rank: _LAST_RANKS[rank[0].lower()], text)  # two hundred and fourth
     spoken = _in_digits(_SIZED.sub(_sized, _DIGIT_WORDS.sub(_joined, _A_PART.sub("one ", text))))
     if not any(char.isdigit() for char in spoken):
         return

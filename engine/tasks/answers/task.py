@@ -166,7 +166,7 @@ class AnswersTask(PlainTask):
             return False
         if how.kind == "date":
             right = read_date(truth, how.day_first)
-            return any(read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
+            return any(right and read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
         return any(holds_answer(content, one) for one in alternatives(truth))
 
 

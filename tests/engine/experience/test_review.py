@@ -287,6 +287,8 @@ def test_the_answer_is_not_given_away(answer, text):
             "2.04 hundred",
             "2; 0; 4",
             "2 then 0 then 4",
+            "the two hundred and fourth",
+            "two-hundred-fourth",
             "two nought four",
             "2\u20e30\u20e34\u20e3",
         )

@@ -23,6 +23,7 @@ from engine.tasks.registry import task_named
         ("date", "2024-07-22", "Since 7/22/2024 it is so.", True),
         ("date", "2024-07-22", "In July 2024 the week begins on Monday, 22 days count.", False),
         ("date", "2024-07-22", "Count from 21 July 2024 on.", False),
+        ("date", "soon", "Read 99/99/9999 as no date.", False),
         ("text", "New York|NYC", "The answer is NYC.", True),
         ("text", "New York|NYC", "Think of New York.", True),
         ("text", "New York|NYC", "A new city is not York.", False),

@@ -76,8 +76,8 @@ class PromptTemplate:
         if values.keys() - self._optional != self.variables:
             raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
         values = dict.fromkeys(self._optional, ()) | values
-        if "experiences" in values:
-            values["experiences"] = _harmless(values["experiences"])
+        for name in values.keys() & {"experiences", "tried"}:
+            values[name] = _harmless(values[name])
         system, user = (self._environment.get_template(f"{self.name}_{part}.j2") for part in ("system", "user"))
         return (
             Message(role="system", content=system.render(**values)),

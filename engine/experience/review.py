@@ -11,13 +11,15 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.experience.said_values import said_values
 from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
 from engine.mathematics.quantities.unit_text import read_unit
+from engine.mathematics.quantities.units import convert, read_quantity
+from engine.reading.control_characters import without_control_characters
 from engine.reading.special_tokens import has_special_token
 from engine.records import Experience, Problem
 
@@ -76,14 +78,18 @@ def holds_answer(content: str, answer: str) -> bool:
     """Whether a text gives away a short answer.
 
     A number, also with a unit, is searched as a number: 7 is not found in 17, but 025 is found as 25 and 1/2 as 0.5;
-    the sign is ignored. Number words, Roman numerals, other bases, digits one by one and sums ("203 + 1") are evaluated
-    (``said_values``). An answer with one significant digit is common in prose, so it counts only where the text
-    calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain word, or up to two
-    characters, count again only where the text calls them the answer.
+    the sign is ignored, and units are converted. Number words, Roman numerals, other bases, digits one by one and sums
+    ("203 + 1") are evaluated (``said_values``). An answer with one significant digit is common in prose, so it counts
+    only where the text calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain
+    word, or up to two characters, count again only where the text calls them the answer.
     """
     answer = clean(answer.strip()[:_ANSWER_CHARACTERS])
     number = _leading_number(answer)
-    return _holds_text(content, answer) if number is None else _holds_number(content, number)
+    if number is None:
+        return _holds_text(content, answer)
+    if answer.endswith("%") and _holds_number(content, replace(number, value=number.value / 100)):
+        return True
+    return _holds_number(content, number) or (number.figures > 1 and _holds_converted(content, answer))
 
 
 class DuplicateIndex:
@@ -175,7 +181,7 @@ _MARKUP = re.compile(
     r"|</?(?:s|system|user|assistant|human|developer|tool|think|thinking|experiences?|problem|prompt|"
     r"instructions?|functions?|invoke|parameter|result|answer|message|context)\b[^<>]{0,40}>"
     r"|</?[a-z]+(?:[_:][a-z]+)+\b[^<>]{0,40}>"  # <tool_call>, <function_calls>
-    r"|\[(?:begin|end) [0-9a-f]{6,}\]"  # the marks of our own prompts
+    r"|\[(?:begin|end) [0-9a-f]{6,}\]|\b(?:G\d{1,2}-\d{3}|[CX]-0\d\d)\b"  # marks and ids of our own prompts
     r"|<<\s*/?sys|\[/?(?:inst|sys)\]"
     r"|\{\{|\{%|\{\#|%\}"  # Jinja; }} alone is common in LaTeX
     r"|```"
@@ -208,13 +214,14 @@ def prompt_risk(content: str) -> Reason | None:
         return Reason("too_many_characters", f"{len(content)} characters; at most {MAX_CHARACTERS} are allowed.")
     if content.splitlines() != [content]:
         return Reason("not_one_line", "The text has a line break; it must be a single line.")
-    for character in content:
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn"):
-            return Reason("control_characters", f"The character U+{ord(character):04X} cannot be seen.")
+    seen = without_control_characters(content).replace("\t", "")
+    if seen != content:
+        hidden = next(one for one, kept in zip(content, seen + "\n", strict=False) if one != kept)
+        return Reason("control_characters", f"The character U+{ord(hidden):04X} cannot be seen.")
     text = unicodedata.normalize("NFKC", content)
     if found := _MARKUP.search(text):
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
-    if has_special_token(text) or has_special_token(content):
+    if has_special_token(content):
         return Reason("markup", "The text has a token of chat templates.")
     if word := mixed_word(content):
         return Reason("look_alike_letters", f"{word!r} mixes letters of two alphabets that look the same.")
@@ -224,7 +231,12 @@ def prompt_risk(content: str) -> Reason | None:
 
 
 _UNIT = re.compile(r"%|(?:[a-zA-ZΩµμÅ°]++(?:\^?-?\d{1,2})?+[*/·.]?+)*+")
+_UNIT_WORD = re.compile(r"\s*[A-Za-zµ\\][^\s,;.)]*")
 _NOT_UNIT = re.compile(r"pi|sqrt", re.IGNORECASE)
+_BOXED = re.compile(r"^\s*\\boxed\s*\{(.*)\}$")
+_BEFORE_NUMBER = re.compile(
+    r"^(?:.*(?:=|\\approx)|(?:about|approximately|around|roughly|ca\.)\s)?\s*(?:(?:[A-Z]{3}|euro|yuan|Rs\.?)\s*(?=\d))?"
+)
 _SAYS_ANSWER = re.compile(
     r"(?:answer|result|solution|\bans\b|boxed|答案|结果|解为|解是)[^.;。；\d]{0,16}$", re.IGNORECASE
 )
@@ -248,12 +260,29 @@ def _holds_number(content: str, number: Numeral) -> bool:
     )
 
 
+def _holds_converted(content: str, answer: str) -> bool:
+    """Whether a text has the value of an answer in another unit: 2500 m for 2.5 km."""
+    text, truth = clean(content), None
+    for start, number in find_numerals(text):
+        written = _UNIT_WORD.match((numeral_prefix(text[start:]) or (None, ""))[1])
+        unit = read_unit(written[0]) if written else None
+        truth = truth or (read_quantity(answer) if unit else None)
+        if not unit or not truth or not truth.number or truth.unit in ((), unit):
+            continue
+        if convert(number.value, unit, truth.unit) == abs(truth.number.value):
+            return True
+    return False
+
+
 def _holds_text(content: str, answer: str) -> bool:
     wanted, text = _undressed(answer), clean(content).casefold()
     if not wanted:
         return False
+    if re.fullmatch(r"[a-z]+(?:[ -][a-z]+)+", answer, re.IGNORECASE):
+        words = r"[\s-]+".join(re.split(r"[ -]", answer.casefold()))
+        return re.search(rf"(?<!\w){words}(?!\w)", text) is not None
     if len(wanted) < 3 or re.fullmatch(r"[a-z]+", wanted):
-        alone = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
+        alone = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)(?! (?:only )?(?:if|when|where|unless)\b)")
         return any(_SAYS_ANSWER.search(text, 0, found.start()) for found in alone.finditer(text))
     # a digit beside the found text would make it a part of another number
     left = r"(?<!\d)" if wanted[0].isdigit() else ""
@@ -262,13 +291,17 @@ def _holds_text(content: str, answer: str) -> bool:
 
 
 def _leading_number(answer: str) -> Numeral | None:
-    """The absolute number of an answer that is a number with a unit or a noun, or without one."""
-    prefix = numeral_prefix(answer.lstrip("+-= "))
+    """The absolute number of an answer that is a number with a unit or a noun, or without one.
+
+    "x =", "about" or the name of a currency may stand before a number with a unit or without one.
+    """
+    bare = _BEFORE_NUMBER.sub("", _BOXED.sub(r"\1", answer))
+    prefix = numeral_prefix(bare.lstrip("+- "))
     if prefix is None:
         return None
     number, rest = prefix
     unit = "".join(_DRESSING.sub(" ", rest).split())
-    if read_unit(rest) is None and (not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit)):
+    if read_unit(rest) is None and (bare != answer or not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit)):
         return None
     return number
 

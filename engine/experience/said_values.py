@@ -38,20 +38,29 @@ _REWRITES = tuple(
     (re.compile(pattern, re.IGNORECASE), new)
     for pattern, new in (
         (r"\^\{(\d+)\}", r"^\1"),
-        (r"(\d+) (?:less than|taken from|subtracted from|below|before) (\d+)", r"(\2-\1)"),
+        (r"\ba (?=\d)", ""),
+        (r"(?<![\d.])(?!\d0*(?:\.0*)? ?%)(\d+(?:\.\d+)?) ?%", r"(\1/100)"),  # 10 % and 50 % are common in prose
+        (r"(\d+) (?:less than|fewer than|short of|taken from|subtracted from|below|before) (\d+)", r"(\2-\1)"),
         (r"(\d+) (?:more than|above|greater than|after|beyond) (\d+)", r"(\2+\1)"),
+        (r"(?:add|increas|rais)(?:e|ing)? (\d+) (?:to|and|by) (\d+)", r"(\1+\2)"),
+        (r"(?:subtract|tak)(?:e|ing)? (\d+) from (\d+)", r"(\2-\1)"),
+        (r"multiply(?:ing)? (\d+) (?:by|with|and) (\d+)", r"(\1*\2)"),
+        (r"divid(?:e|ing) (\d+) by (\d+)", r"(\1/\2)"),
+        (r"(?:successor of|(?:just|number|integer) (?:after|above|following)) (\d+)", r"(\1+1)"),
+        (r"(?:predecessor of|(?:just|number|integer) (?:before|below|preceding)) (\d+)", r"(\1-1)"),
         (r"(?:the )?sum of (\d+) and (\d+)", r"(\1+\2)"),
         (r"(?:the )?product of (\d+) and (\d+)", r"(\1*\2)"),
         (r"(?:the )?difference (?:of|between) (\d+) and (\d+)", r"(\1-\2)"),
-        (r"(?:the )?square root of (\d+)", r"sqrt(\1)"),
+        (r"(?:(?:the )?square root of |\\sqrt ?[{(]?)(\d+)[})]?", r"sqrt(\1)"),
         (r"(?:the )?square of (\d+)|(\d+) squared", r"(\1\2^2)"),
         (r"(?:the )?cube of (\d+)|(\d+) cubed", r"(\1\2^3)"),
         (r"\b(?:twice|double|two times) (?=[\d(])", "2*"),
         (r"\b(?:thrice|triple|three times) (?=[\d(])", "3*"),
         (r"\b(?:half|1/2) (?:of )?(?=[\d(])", "(1/2)*"),
+        (r"\((\d+/\d+)\) of (?=[\d(])", r"(\1)*"),
         (r"(?<=[\d)]) ?(?:plus|added to|increased by|and then) ?(?=[\d(])", "+"),
-        (r"(?<=[\d)]) ?(?:minus|less|decreased by|reduced by) ?(?=[\d(])", "-"),
-        (r"(?<=[\d)]) ?(?:times|multiplied by|\\times|\\cdot|x) ?(?=[\d(])", "*"),
+        (r"(?<=[\d)]),? ?(?:minus|less|without|decreased by|reduced by) ?(?=[\d(])", "-"),
+        (r"(?<=[\d)]),? ?(?:times|multiplied (?:by|with)|by|\\times|\\cdot|x) ?(?=[\d(])", "*"),
         (r"(?<=[\d)]) ?(?:divided by|over) ?(?=[\d(])", "/"),
         (r"(?<=[\d)]) ?(?:to the power(?: of)?|\*\*) ?(?=[\d(])", "^"),
         (r"\\frac\s*\{(\d+)\}\s*\{(\d+)\}", r"(\1/\2)"),
@@ -59,13 +68,21 @@ _REWRITES = tuple(
 )  # fmt: skip
 _SUM = re.compile(r"(?:sqrt)?[\d(](?:[\d.()!+*/^-]|\s(?=[+*/^-])|(?<=[+*/^-])\s|sqrt(?=\())*")
 _OPERATOR = re.compile(r"(?<=[\d)!])\s*([-+*/^])\s*")
-_SINGLE_DIGITS = re.compile(r"(?<![\d.])\d(?:(?:[\s,_-]{1,2}|,? and )\d)+(?![\d.])")
+_CALL = re.compile(r"\b(?:gcd|lcm|floor|ceil|round|min|max)\([\d.,+*/^ -]{1,40}\)")
+_SINGLE_DIGITS = re.compile(
+    r"(?<![\d.])(?:\d(?:(?:[\s,;_-]{1,2}|,? (?:and|then|followed by) )\d)+|[1-9]\d{0,2}(?: \d{3})+)(?![\d.])"
+)
+_A_PART = re.compile(r"\ba (?=(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth) of\b)", re.IGNORECASE)
 _NAMES_OF_DIGITS = "zero one two three four five six seven eight nine".split()
-_DIGITS = {**{word: str(digit) for digit, word in enumerate(_NAMES_OF_DIGITS)}, "oh": "0"}
+_DIGITS = {**{word: str(digit) for digit, word in enumerate(_NAMES_OF_DIGITS)}, "oh": "0", "nought": "0"}
 _DIGIT_WORDS = re.compile(rf"\b(?:{'|'.join(_DIGITS)})(?:[\s,-]+(?:{'|'.join(_DIGITS)}))+\b", re.IGNORECASE)
+_LAST_RANKS = dict(
+    zip("first second third fourth fifth sixth seventh eighth ninth".split(), _NAMES_OF_DIGITS[1:], strict=True)
+)
+_LAST_RANK = re.compile(rf"(?:(?<=and )|(?<=ed[ -])|(?<=ty[ -]))(?:{'|'.join(_LAST_RANKS)})\b", re.IGNORECASE)
 _RANKS = ("first", "second")  # of a row, not of a fraction
 _SIZES = {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12, "score": 20}
-_SIZED = re.compile(rf"(\d+) ({'|'.join(_SIZES)})s?\b(?:(?: and)? (\d+))?", re.IGNORECASE)
+_SIZED = re.compile(rf"(\d+(?:\.\d+)?) ({'|'.join(_SIZES)})s?\b(?:(?: and)? (\d+))?", re.IGNORECASE)
 
 
 @lru_cache(maxsize=256)  # a text is checked against several answers
@@ -79,7 +96,8 @@ def said_values(content: str) -> tuple[tuple[str, Fraction], ...]:
 
 
 def _said_values(text: str) -> Iterator[tuple[str, Fraction]]:
-    text = "".join(str(unicodedata.decimal(char, char)) for char in unicodedata.normalize("NFKC", text))
+    characters = unicodedata.normalize("NFKD", text)  # without marks, such as a ring around a digit
+    text = "".join(str(unicodedata.decimal(one, one)) for one in characters if unicodedata.category(one)[0] != "M")
     for roman in filter(lambda found: found[0], _ROMAN.finditer(text)):
         yield text[: roman.start()], Fraction(_roman(roman[0].upper()))
     for number in _PREFIXED.finditer(text):
@@ -91,7 +109,8 @@ def _said_values(text: str) -> Iterator[tuple[str, Fraction]]:
     for chinese in chinese_numbers(text):
         yield text, chinese
     text = _ROMAN.sub(lambda roman: str(_roman(roman[0])) if roman[0].isupper() else roman[0], text)
-    spoken = _in_digits(_SIZED.sub(_sized, _DIGIT_WORDS.sub(_joined, text)))
+    text = _LAST_RANK.sub(lambda rank: _LAST_RANKS[rank[0].lower()], text)  # two hundred and fourth
+    spoken = _in_digits(_SIZED.sub(_sized, _DIGIT_WORDS.sub(_joined, _A_PART.sub("one ", text))))
     if not any(char.isdigit() for char in spoken):
         return
     for start, numeral in find_numerals(spoken):
@@ -153,11 +172,14 @@ def _sums(text: str) -> Iterator[tuple[str, Fraction]]:
     """The values of the sums, products and powers of numbers in a text, and of parts of a long one."""
     for pattern, new in _REWRITES:
         text = pattern.sub(new, text)
+    text = _CALL.sub(lambda call: call[0] if (value := _value(call[0])) is None else f"({value})", text)
     for found in _SUM.finditer(text):
         written = found[0].strip().rstrip("+*/^-(.")
         pieces = _OPERATOR.split(written)
         operands = pieces[::2][:_MOST_OPERANDS]
         for first in range(len(operands)):
+            if first and pieces[2 * first - 1] == "^":
+                continue  # the 9+7 of 10^9+7
             for last in range(first, len(operands)):
                 value = _value("".join(pieces[2 * first : 2 * last + 1]))
                 if value is not None and (last > first or "(" in operands[first]):

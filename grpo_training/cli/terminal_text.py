@@ -10,7 +10,7 @@ import textwrap
 import unicodedata
 from typing import Any, TextIO
 
-_INVISIBLE = ("Cc", "Cf", "Cs")
+_INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _PLAIN = {"μ": "mean", "σ": "std", "τ": "tau", "≤": "<=", "→": "->", "–": "-", "…": "..."}
 _PLAIN |= {"✅": "+", "✓": "+", "✗": "x", "⚠": "!"}
 
@@ -26,7 +26,7 @@ codecs.register_error("plain", _in_plain_characters)
 
 
 def harmless(text: str, keep: str = "") -> str:
-    r"""Escape control characters, format characters and lone surrogates (``\x1b``).
+    r"""Escape control and format characters, separators of lines, and lone surrogates (``\x1b``).
 
     Args:
         text: text from a model, a file or a server.

@@ -14,6 +14,7 @@ from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
+from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
@@ -207,10 +208,11 @@ class ExperienceExtractor:
             return None
         if not self._on_trial:
             return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
+        retired = [one for one in state.retired if prompt_risk(one.content) is None]
         shown, tried = await asyncio.to_thread(
             lambda: (
                 WholeLibrary(_SHOWN).choose(step.problem, 0, state.for_prompts),
-                WholeLibrary(_TRIED).choose(step.problem, 0, state.retired),
+                WholeLibrary(_TRIED).choose(step.problem, 0, retired),
             )
         )
         proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -11,14 +12,20 @@ from pydantic import ValidationError
 
 from engine.abilities import RowReader
 from engine.errors import InputError
-from engine.experience.review import leaks_short_answer
+from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import Measurement
-from engine.tasks.answers.comparison import HowCompared, compare, plain, read_json
+from engine.tasks.answers.comparison import HowCompared, alternatives, compare, plain, read_date, read_json
 from engine.tasks.answers.detection import RUBRIC_FIELD, answer_text, columns, described, how_compared
 from engine.tasks.answers.reply import read_answer
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
+
+_DAY, _MONTH = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_DATE = re.compile(
+    rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|(?:{_DAY} (?:of )?{_MONTH}|{_MONTH} {_DAY}),? \d{{4}}", re.IGNORECASE
+)
+"""The forms of a date within a text."""
 
 
 class AnswersTask(PlainTask):
@@ -157,7 +164,10 @@ class AnswersTask(PlainTask):
         truth, how = truth_of(problem)
         if how.kind in ("label", "rubric"):
             return False
-        return leaks_short_answer(content, problem.model_copy(update={"answer": truth}))
+        if how.kind == "date":
+            right = read_date(truth, how.day_first)
+            return any(right and read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
+        return any(holds_answer(content, one) for one in alternatives(truth))
 
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:

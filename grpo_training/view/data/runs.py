@@ -314,7 +314,7 @@ class _Names:
         self._given: dict[str, Path] = {}
 
     def give(self, wanted: str, path: Path) -> str:
-        base = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower()).strip("-") or "run"
+        base = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower()).strip("-")[:100] or "run"
         name, number = base, 1
         while name in self._given:
             number += 1

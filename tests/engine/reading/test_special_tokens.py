@@ -1,6 +1,7 @@
 """Tokens of chat templates, judged by tokenizers: the one of the pocket model, and one that has the tokens of all."""
 
 import json
+import unicodedata
 
 import pytest
 
@@ -39,6 +40,7 @@ FAMILIES = {
         ),
     ],
     "Gemma": ["<bos>", "<eos>", "<pad>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<unused99>"],
+    "Gemma 4": ["<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<|think|>"],
     "Phi": ["<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|im_sep|>", "<|/tool_call|>"],
     "DeepSeek": [
         *(
@@ -50,12 +52,23 @@ FAMILIES = {
         ),
         *("<｜DSML｜>", "<｜fim▁hole｜>"),
     ],
-    "GLM": ["[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|observation|>"],
+    "GLM": ["[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|observation|>", "<arg_key>", "</arg_value>"],
+    "Kimi": ["<|im_user|>", "<|im_middle|>", "<|tool_calls_section_begin|>", "[BOS]", "[EOT]"],
+    "SmolLM": ["<repo_name>", "<reponame>", "<file_sep>", "<gh_stars>", "<issue_comment>", "<jupyter_output>"],
+    "MiniMax": ["]~b]", "]~!b[", "[e~[", "]!p~[", "]!d~[", "]<]image[>[", "<minimax:tool_call>", "</mm:think>"],
     "gpt-oss": ["<|start|>", "<|message|>", "<|channel|>", "<|return|>", "<|call|>", "<|constrain|>"],
     "Command": ["<|START_OF_TURN_TOKEN|>", "<BOS_TOKEN>", "<EOS_TOKEN>", "<|CHATBOT_TOKEN|>"],
     "Granite": ["<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>", "<fim_prefix>"],
     "others": [
-        *("[UNUSED_TOKEN_146]", "<|im_middle|>", "]~b]", "]~!b[", "[e~[", "[|user|]", "[|endofturn|]"),
+        *(
+            "[UNUSED_TOKEN_146]",
+            "[unused9]",
+            "<[begin▁of▁sentence]>",
+            "<[PAD▁TOKEN]>",
+            "<[fim-suffix]>",
+            "[|user|]",
+            "[|endofturn|]",
+        ),
         *("<seed:bos>", "<seed:think>", "<extra_id_0>", "[CLS]", "[SEP]", "[MASK]", ">>QUESTION<<", "<|reserved|>"),
     ],
 }
@@ -87,6 +100,14 @@ def test_each_token_is_one_for_its_tokenizer_and_is_none_after_it_was_broken(enc
             assert encode(break_special_tokens(text)) == [], text
 
 
+def test_no_token_appears_by_the_normal_form_of_a_tokenizer(encode):
+    for token in TOKENS:
+        wide = "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in token)
+        for text in (wide, f"a²{wide[:1]}{token[1:]}", f"{token}{wide}"):
+            assert has_special_token(text)
+            assert encode(unicodedata.normalize("NFKC", break_special_tokens(text))) == [], text
+
+
 def test_tokens_within_tokens_are_broken(encode):
     for first in TOKENS:
         text = break_special_tokens(
@@ -106,6 +127,12 @@ def test_tokens_within_tokens_are_broken(encode):
         "<b>bold</b>",
         "a[b] | c[d]",
         "[PLAN] x [/PLAN]",
+        "Box<[u8]>",
+        "git show <commit_hash> of <filename>",
+        "{a[0]!r} and a[i]!=b[j]",
+        "<x|A|y>, |x> and <y|",
+        "a |> f <| g > h",
+        "全角 ＜ 和 ｜x｜",
     ],
 )
 def test_other_text_stays_as_it_is(text):
@@ -147,6 +174,11 @@ def test_an_experience_with_a_token_is_shown_without_it(encode):
     messages = generator_messages(task_named("math"), PROBLEM, [bad])
     assert "Count twice.< end_of_turn>" in messages[1].content
     assert [encode(message.content) for message in messages] == [[], []]
+    analysis = role_template("generator_experience_extraction", task_named("math")).render(
+        learner="", max_words=32, max_operations=2, experiences=[bad], tried=[bad], problem="P", ground_truth="1",
+        attempts=[],
+    )  # fmt: skip
+    assert analysis[1].content.count("Count twice.< end_of_turn>") == 2
 
 
 async def test_an_unreadable_reply_is_sent_back_without_tokens(encode):

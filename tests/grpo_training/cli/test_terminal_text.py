@@ -14,8 +14,8 @@ from grpo_training.train.reporting.plan_report import print_plan
 from grpo_training.training.metrics_log import MetricsLog
 from tests.engine.tasks.traffic.support import row
 
-HOSTILE = "a\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"
-SHOWN = "a\\x1b[2J\\x9b31m\\x07b\\x202ec\\xd800[red]d[/red]"
+HOSTILE = "a\u2028\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"
+SHOWN = "a\\x2028\\x1b[2J\\x9b31m\\x07b\\x202ec\\xd800[red]d[/red]"
 
 
 def controls(text):

@@ -1,16 +1,40 @@
 """Answers of any kind: what is equal, what is not, and answers that hedge."""
 
+import json
 import time
 
 import pytest
 
 from engine.errors import InputError
-from engine.records import Completion, Outcome
+from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.answers.comparison import HowCompared, compare
 from engine.tasks.answers.detection import how_compared
 from engine.tasks.answers.reply import read_answer
 from engine.tasks.registry import task_named
+
+
+@pytest.mark.parametrize(
+    ("kind", "truth", "text", "leaks"),
+    [
+        ("date", "2024-07-22", "Expect July 22nd, 2024 here.", True),
+        ("date", "2024-07-22", "Expect 22 July 2024 here.", True),
+        ("date", "2024-07-22", "Write 2024-07-22 first.", True),
+        ("date", "2024-07-22", "Since 7/22/2024 it is so.", True),
+        ("date", "2024-07-22", "In July 2024 the week begins on Monday, 22 days count.", False),
+        ("date", "2024-07-22", "Count from 21 July 2024 on.", False),
+        ("date", "soon", "Read 99/99/9999 as no date.", False),
+        ("text", "New York|NYC", "The answer is NYC.", True),
+        ("text", "New York|NYC", "Think of New York.", True),
+        ("text", "New York|NYC", "A new city is not York.", False),
+        ("label", "billing", "The answer is billing for invoices.", False),
+    ],
+)
+def test_an_experience_must_not_give_an_answer_away(kind, truth, text, leaks):
+    answer = HowCompared(kind=kind, labels=("billing", "other") if kind == "label" else ())
+    problem = Problem(id="p", text="?", answer=json.dumps({"truth": truth, **answer.model_dump()}), task="answers")
+    assert task_named("answers").leaks_answer(text, problem) is leaks
+
 
 LABELS = HowCompared(kind="label", labels=("billing", "shipping", "other"))
 

@@ -55,6 +55,14 @@ def test_a_name_that_could_be_a_path_or_markup_is_no_part_of_an_address(tmp_path
     assert run.id == "nsafe-b-x-run-2f-generator_1"
 
 
+def test_the_address_of_a_long_name_can_be_the_name_of_a_folder(tmp_path):
+    for folder in ("a", "b"):
+        write(tmp_path / folder / ("x" * 250) / "generator_1_rollouts.jsonl", [])
+    ids = [run.id for run in Store([tmp_path]).runs]
+    assert len(set(ids)) == 2
+    assert all(len(one) < 200 for one in ids)
+
+
 def test_the_state_of_a_run(tmp_path):
     path = write(tmp_path / "cache/generator_1_rollouts.jsonl", [group("p1", [0.1, 0.9])])
     store = Store([tmp_path])

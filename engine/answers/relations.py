@@ -13,7 +13,8 @@ _FLIPPED = {">": "<", ">=": "<="}
 
 _SUBSCRIPT = r"(?:_(?:\w|\{[^{}]*\}))?'*"
 _NAME = re.compile(
-    r"(?:\\?[A-Za-z]+|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
+    r"(?:\\?[A-Za-z]+|\\(?:text|textbf|mathrm|mathbf|boldsymbol|vec|hat|overrightarrow)\s*\{\s*[A-Za-z]+(?:\s+[A-Za-z]+)*\s*\}"
+    r"|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
     rf"{_SUBSCRIPT}(?:\s*\(\s*[A-Za-z\d](?:\s*,\s*[A-Za-z\d])*\s*\))?"
 )
 _PRODUCT = re.compile(r"[a-z]{2,3}")
@@ -22,7 +23,7 @@ _NOT_NAMES = (FUNCTIONS.keys() - {"C", "P"}) | {"pi", "infty"}
 _SEGMENT = rf"(?:[A-Z]{{2,3}}|[A-Za-z]{_SUBSCRIPT})"
 _LONG_SEGMENT = r"[A-Z]{2,3}"
 _MEASURED = re.compile(
-    rf"\|\s*{_LONG_SEGMENT}\s*\||\[\s*[A-Z]{{3,}}\s*\]|{_SEGMENT}\s*:\s*{_SEGMENT}"
+    rf"\|\s*{_LONG_SEGMENT}\s*\||\\\|[^|=]+\\\||\\lVert[^|=]+\\rVert|\[\s*[A-Z]{{3,}}\s*\]|{_SEGMENT}\s*:\s*{_SEGMENT}"
     rf"|\\frac\s*\{{\s*{_LONG_SEGMENT}\s*\}}\s*\{{\s*{_LONG_SEGMENT}\s*\}}|{_LONG_SEGMENT}\s*/\s*{_LONG_SEGMENT}"
 )
 _UNKNOWN = re.compile(rf"{_LONG_SEGMENT}|\\?[A-Za-z]+{_SUBSCRIPT}")

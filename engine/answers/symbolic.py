@@ -36,9 +36,13 @@ _NO_FORMULA = re.compile(
     r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix"
     r"|\\(?:sum|prod|[dt]?binom|choose)(?![A-Za-z])|gcd|lcm"
     r"|\\(?:triangle|angle|measuredangle|overline|overrightarrow|overleftrightarrow|vec|widehat|square|odot|sim|cong)"
-    r"|\\(?:parallel|perp|mid|nmid|equiv)(?![A-Za-z])|mod|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
+    r"|\\(?:parallel|perp|mid|nmid|equiv|partial|nabla|prime|Re|Im)(?![A-Za-z])|\d\s*'"
+    r"|\\(?:mathbf|boldsymbol)\s*\{?\s*[A-Za-z]\s*\}?\s*(?:\\times\s*)?\\(?:mathbf|boldsymbol)|mod|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
 )  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices; what it evaluates;
-# points of a figure and inverse functions, which it takes for products and reciprocals
+# points of a figure and inverse functions, which it takes for products and reciprocals; derivatives, whose signs it
+# cancels; minutes of arc and feet, whose signs it leaves out; products of matrices or vectors, which have an order
+_COMPOSITION = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]")
+"""``f \\circ g``. After a number the sign means degrees."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
@@ -147,7 +151,8 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
-        if _calls(answer) != _calls(truth) and not written_alike(answer, truth):
+        is_function = _COMPOSITION.search(answer) or _COMPOSITION.search(truth) or _calls(answer) != _calls(truth)
+        if is_function and not written_alike(answer, truth):
             return False
         try:
             left, right = read_formula(answer), read_formula(truth)

@@ -33,7 +33,7 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-VERIFIER_VERSION = 8
+VERIFIER_VERSION = 9
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
@@ -160,7 +160,8 @@ def _unusable(text: object, why: str) -> InputError:
 
 def _prepared(text: str, comparison: Comparison) -> str:
     text = answer_text(text, reads_dollars=comparison == "exact")
-    return plainly_written(without_side_remarks(text) if comparison == "measured" else text)
+    is_measured = comparison == "measured"
+    return plainly_written(without_side_remarks(text) if is_measured else text, reads_times=not is_measured)
 
 
 def _ask_worker(

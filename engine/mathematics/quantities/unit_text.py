@@ -43,6 +43,7 @@ _PLAIN = {
     "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
     "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
     "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
+    "kmph": "kilometer_per_hour",
 }  # fmt: skip
 _PREFIXED_NAMES = """
 meter gram second ampere kelvin mole candela hertz newton pascal joule watt coulomb volt farad ohm siemens

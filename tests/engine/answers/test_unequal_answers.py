@@ -279,3 +279,66 @@ def test_other_orders_units_figures_and_choices_are_other_answers(answer, truth)
 )
 def test_quantities_that_differ_in_spread_or_unit(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("mg", "Mg"),
+        ("qv", "qV"),
+        ("ab", "AB"),
+        ("a-b", "a b"),
+        ("n k", "n-k"),
+        ("x'", "x"),
+        ("y''", "y'"),
+        ("x-", "x"),
+        ("ACB", "ABC"),
+        ("HTH", "HHT"),
+        ("A, C, B", "ABC"),
+        ("A, B, D", "ABC"),
+        (r"g \circ f", r"f \circ g"),
+        (r"\frac{\partial f}{\partial y}", r"\frac{\partial f}{\partial x}"),
+        (r"\nabla \times F", r"\nabla \cdot F"),
+        (r"\mathbf{B}\mathbf{A}", r"\mathbf{A}\mathbf{B}"),
+        (r"\mathbf{b} \times \mathbf{a}", r"\mathbf{a} \times \mathbf{b}"),
+        (r"\{\{1, 2\}\}", r"\{1, 2\}"),
+        (r"\{\emptyset\}", r"\emptyset"),
+        ("1, 2, ...", "1, 2"),
+        ("A to C to B", "A to B to C"),
+    ],
+)
+def test_short_texts_are_formulas_and_orders(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"x < 2 \text{ and } x > 3", r"(-\infty, 2) \cup (3, \infty)"),
+        (r"x > 2 \text{ and } x < 3", r"x > 2 \text{ or } x < 3"),
+        (r"\not= 5", "5"),
+        (r"x \not= 5", "5"),
+        (r"|x| < 3", r"(-\infty, 3)"),
+        ("[2, 5[", "[2, 5]"),
+        (r"\mathbb{R}", r"\mathbb{R} \setminus \{0\}"),
+        (r"k\pi, k \in \mathbb{N}", r"k\pi"),
+        (r"\begin{cases} x = 1 \\ y = 2 \end{cases}", "(2, 1)"),
+        ("(5, 2)", "C(5, 2)"),
+        ("60'", r"60^\circ"),
+        ("5''", "5'"),
+        ("5 pairs of shoes", "5 shoes"),
+        ("5 boxes of apples", "5 apples"),
+        ("20% increase", "20% decrease"),
+        ("12 am", "12 pm"),
+        ("3:00 am", "4:00 am"),
+        ("5 pm", "5"),
+        ("2020-03-05", "2020-05-03"),
+        ("1/2/2020", "2/4/2020"),
+        ("August 5", "August 6"),
+        ("5 million", "5 billion"),
+        ("4 dollars 5 cents", "4.5"),
+        ("10 mod 7", "10"),
+    ],
+)
+def test_conditions_times_and_counts_differ(answer, truth):
+    assert verify_answer(answer, truth).correct is False

@@ -63,7 +63,7 @@ _OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compi
 _MAX_UNIT_CHARS = 40
 _BEFORE_UNIT = re.compile(r"(?:[ \t~$]|\\[)\],;:! ])*")
 _AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|\$|\\[)\]]")
-_WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*\d[^{}]*)\}")
+_WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*(?:\d|\s(?:is|are)\s)[^{}]*)\}")
 _ANNOUNCED_IN_TEXT = re.compile(r"^\\text\w*\s*\{[^{}]*(?:\b(?:is|are|equals)|[:=])\s*\}\s*(?=\S)", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*(?:ans|result|solution|total)\b[.*_]*\s*[:=][*_\s]*(?=\S)", re.IGNORECASE)
 _DOTS = r"\s*(?:\.{3,}|…|\\[cl]?dots(?![A-Za-z]))"

@@ -57,6 +57,7 @@ _SHORT_WORD = re.compile(
 )
 _POINTS = re.compile("[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}")
 """Points of a figure, choices or coins, in their order. Other capitals may be factors, as in ``BIL``."""
+_MOLECULE = re.compile(r"(?=.*\d)(?:[A-Z][a-z]?\d*){2,}", re.ASCII)
 _LEADING_ZERO = re.compile(r"\b0(?=\d)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
 _CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?|\s+-\s.*)?", re.DOTALL)
@@ -91,6 +92,9 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
         if decision is not None:
             return decision
     plain_answer, plain_truth = (_UNWRAP.sub(r"\1", text).strip() for text in (answer, truth))
+    said, meant = (re.sub("[_{}]", "", text) for text in (plain_answer, plain_truth))
+    if (said == plain_answer or meant == plain_truth) and _MOLECULE.fullmatch(said) and _MOLECULE.fullmatch(meant):
+        return Decision(said == meant, "text")
     if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE)):
         return Decision(_LEADING_ZERO.sub("", plain_answer) == _LEADING_ZERO.sub("", plain_truth), "text")
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)

@@ -68,7 +68,7 @@ _OR = (
 )
 _SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?|[A-Za-z]", re.ASCII)
-_GROUPS = re.compile(r"\s*;\s*")
+_GROUPS = re.compile(r"\s*(?:;|\\text\s*\{[\s,]*or\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])or(?![A-Za-z]))\s*")
 _MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
 _SIZE = re.compile(r"\|\s*([^|]+?)\s*\||\\lvert\s*(.+?)\s*\\rvert")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
@@ -189,8 +189,8 @@ def _matrix(text: str) -> Shape | None:
 
 
 def _groups(text: str) -> Shape | None:
-    """Several assignments: ``p = 5, q = 2; p = 7, q = 2``."""
-    if ";" not in text or "=" not in text:
+    """Several assignments: ``p = 5, q = 2; p = 7, q = 2``, also with "or" between them."""
+    if "=" not in text or not _GROUPS.search(text):
         return None
     groups = [_split(group) for group in _split(text, _GROUPS)]
     if len(groups) < 2 or any(len(group) < 2 or not all("=" in piece for piece in group) for group in groups):

@@ -24,6 +24,7 @@ from engine.answers.comparison import Comparison, LocalComparer, NeedsWorkerErro
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
 from engine.answers.shapes import Shape, read_shape
 from engine.answers.spoken import has_other_digits, plainly_written, with_ascii_digits
+from engine.answers.subjects import have_other_subjects
 from engine.errors import InputError
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tokens import Dialect
@@ -100,6 +101,8 @@ def verify_answer(
         return Verdict(False, Outcome.OK, "text", "no answer")
     if len(said) > MAX_ANSWER_CHARS:
         return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
+    if " " in ground_truth and have_other_subjects(answer or "", ground_truth):
+        return _verdict(False, "text", answer or "", ground_truth)
     shape = read_shape(truth)
     comparer = LocalComparer(comparison, rel_tol)
     try:

@@ -57,7 +57,8 @@ _REWRITES = tuple(
         ("o", r"(?<=\d)\s*\^\s*(?:o|\{\s*o\s*\}|\{?\s*\\text\s*\{\s*o\s*\}\s*\}?)(?![A-Za-z])", r"^\\circ "),
         ("degree", r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
         ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*"
-         r"(sin|cos|tan|ln|log|e|i|pi|or|and|infinity)\s*\}", r" \1 "),
+         r"(sin|cos|tan|ln|log|pi|or|and|infinity)\s*\}", r" \1 "),
+        ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|mathit|rm)\*?\s*\{\s*(e|i)\s*\}", r" \1 "),  # bold: a vector
         ("\\", r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}",
          r" \1 "),
         ("textnormal", r"\\textnormal(?![A-Za-z])", r"\\text"),

@@ -93,6 +93,7 @@ _ONE_SPELLING = tuple(
         (r"\\(?:text|mathrm|mbox|textrm|operatorname|rm|si|unit)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1 "),
         (r"\\(?:text|mathrm|rm)(?![A-Za-z])", " "),
         (r"\\mu\s*", "u"),
+        (r"(?<![A-Za-z])(k?m)s\s*\^\s*(?=[{(]?\s*-)", r"\1 s^"),  # metres per second, as often written
         (r"(?:(?<![A-Za-z])([kMGmu])\s+)?\\(?:Omega|ohm)(?![A-Za-z])", r"\1ohm"),
         (r"\\per(?![A-Za-z])|\bper\b", "/"),
         (r"\\(?:cdot|times)(?![A-Za-z])|\.(?=\s*[A-Za-z])", " "),

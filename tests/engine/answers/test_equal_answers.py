@@ -365,6 +365,7 @@ def test_other_ways_to_write_a_quantity(answer, truth):
         (r"\text{infinity}", r"\infty"),
         (r"\therefore 42", "42"),
         ("答案是5", "5"),
+        (r"\frac{\sqrt{25}}{2}", r"2\frac12"),
         (r"3\text{ to }2", "3:2"),
         ("A to B to C", "A to B to C"),
     ],
@@ -417,6 +418,10 @@ def test_units_and_counted_things(answer, truth):
         (r"\left\{\begin{array}{l} x = 1 \\ y = 2 \end{array}\right.", "x = 1, y = 2"),
         (r"\begin{pmatrix} 1 \\[4pt] 2 \end{pmatrix}", "(1, 2)"),
         (r"x = 1 \lor x = 2", "1, 2"),
+        ("x = 0, y = 0 or x = 1, y = 1", "(0, 0), (1, 1)"),
+        (r"3\mathbf{i} - 2\mathbf{j}", r"-2\hat{j} + 3\hat{i}"),
+        (r"3(\vec{a} - \vec{b})", r"3\vec{a} - 3\vec{b}"),
+        (r"\mathbf{x} + 1", "x + 1"),
     ],
 )
 def test_names_points_and_systems(answer, truth):
@@ -455,7 +460,27 @@ def test_intervals(answer, truth):
         ("Dog", "dog"),
         ("RED", "red"),
         (r"\text{A circle}", "circle"),
+        (r"\boxed{\text{Quantity B is greater}}", "Quantity B is greater"),
+        ("Therefore, Bob is the winner.", "Bob is the winner"),
+        ("The function f is even", "f(x) is even"),
+        ("even", "The function is even"),
+        ("The capital of France is Paris", "Paris"),
+        ("H_2O", "H2O"),
     ],
 )
 def test_choices_and_words(answer, truth):
     assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"3.0\times10^8 ms^{-1}", "3.0e8 m/s"),
+        ("9.8 ms^{-2}", "9.8 m/s^2"),
+        ("5 m/s in the x direction", "5 m/s"),
+        ("5 N towards the center", "5 N toward the center"),
+        ("10 m above the ground", "10 m"),
+    ],
+)
+def test_quantities_with_a_direction(answer, truth):
+    assert is_right(answer, truth, "measured") is True

@@ -342,3 +342,54 @@ def test_short_texts_are_formulas_and_orders(answer, truth):
 )
 def test_conditions_times_and_counts_differ(answer, truth):
     assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("Quantity A is greater", "Quantity B is greater"),
+        (r"\boxed{\text{Quantity A is greater}}", "Quantity B is greater"),
+        ("Alice is the winner", "Bob is the winner"),
+        ("I and III are true", "I and II are true"),
+        ("Statement I is true", "Statement II is true"),
+        ("No, f is continuous", "Yes, f is continuous"),
+        ("Box 1 is red", "Box 2 is red"),
+        ("g is even", "f is even"),
+    ],
+)
+def test_sentences_about_different_things(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("1", r"2\frac12"),
+        (r"1 - \frac12", r"1\frac12"),
+        (r"-1\frac12", r"-1 + \frac12"),
+        (r"2\mathbf{j} + \mathbf{i}", r"2\mathbf{i} + \mathbf{j}"),
+        (r"\vec{a} - \vec{b}", r"\vec{b} - \vec{a}"),
+        (r"\vec{x}", "x"),
+        ("HO2", "H2O"),
+    ],
+)
+def test_mixed_numbers_vectors_and_molecules_are_no_products(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("5 m/s not", "5 m/s"),
+        ("5 m/s, not correct", "5 m/s"),
+        ("5 m/s less", "5 m/s"),
+        ("5 m/s more than v", "5 m/s"),
+        ("5 m/s x", "5 m/s"),
+        ("5 m/s backward", "5 m/s forward"),
+        ("5 N out of the page", "5 N into the page"),
+        ("5 N away from the wall", "5 N toward the wall"),
+        ("5 m/s in the negative x direction", "5 m/s in the positive x direction"),
+    ],
+)
+def test_words_after_a_unit_that_change_a_quantity(answer, truth):
+    assert verify_answer(answer, truth, comparison="measured").correct is False

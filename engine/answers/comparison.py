@@ -84,9 +84,14 @@ class Comparer(ABC):
             return self.same(read_shape(answer.replace(",", ".")), read_shape(truth))
         if _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
             return self.same(read_shape(answer), read_shape(truth.replace(",", ".")))
-        if _POINTS_AND_COMMA.fullmatch(answer):
-            return self.same(read_shape(answer.replace(".", "").replace(",", ".")), read_shape(truth))
-        return False
+        if not _POINTS_AND_COMMA.fullmatch(answer) and not _POINTS_AND_COMMA.fullmatch(truth):
+            return False
+        return self.same(
+            *(
+                read_shape(text.replace(".", "").replace(",", ".") if _POINTS_AND_COMMA.fullmatch(text) else text)
+                for text in (answer, truth)
+            )
+        )
 
     def _same_remainders(self, answer: str, truth: str) -> bool | None:
         r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""

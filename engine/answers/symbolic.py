@@ -125,6 +125,10 @@ class WorkerComparer(Comparer):
             if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
                 return False
         self.method = "symbolic" if right is None else "units"
+        has_order = _have_order(answer, truth)
+        answer, truth = _with_names_of_vectors(answer, truth)
+        if has_order and not written_alike(answer, truth):
+            return False
         try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))
         except FormulaSyntaxError:
@@ -155,12 +159,10 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
-        is_ordered = any(
-            pattern.search(text) for pattern in (_COMPOSITION, _PRODUCT_OF_VECTORS) for text in (answer, truth)
-        )
-        if (is_ordered or _calls(answer) != _calls(truth)) and not written_alike(answer, truth):
-            return False
+        has_order = _have_order(answer, truth) or _calls(answer) != _calls(truth)
         answer, truth = _with_names_of_vectors(answer, truth)
+        if has_order and not written_alike(answer, truth):
+            return False
         try:
             left, right = read_formula(_as_fraction(answer)), read_formula(_as_fraction(truth))
         except FormulaSyntaxError as error:
@@ -223,6 +225,11 @@ class WorkerComparer(Comparer):
                 timeout_seconds=None,
             )
         )
+
+
+def _have_order(*texts: str) -> bool:
+    """Whether one of the texts has a composition of functions, or a product of vectors or matrices."""
+    return any(pattern.search(text) for pattern in (_COMPOSITION, _PRODUCT_OF_VECTORS) for text in texts)
 
 
 def _with_names_of_vectors(answer: str, truth: str) -> tuple[str, str]:

@@ -353,6 +353,7 @@ def test_other_ways_to_write_a_quantity(answer, truth):
         ("2.718281828...", "e"),
         ("1.234.567", "1234567"),
         ("1.234,56", "1234.56"),
+        ("1234.56", "1.234,56"),
         ("1'234'567", "1234567"),
         (r"3 \bmod 7", "3"),
         (r"x \equiv 3 \mod 7", r"3 \pmod{7}"),
@@ -422,6 +423,7 @@ def test_units_and_counted_things(answer, truth):
         (r"3\mathbf{i} - 2\mathbf{j}", r"-2\hat{j} + 3\hat{i}"),
         (r"3(\vec{a} - \vec{b})", r"3\vec{a} - 3\vec{b}"),
         (r"\mathbf{x} + 1", "x + 1"),
+        ("y = c_1e^x + c_2e^{-x}", "C_1e^x + C_2e^{-x}"),
     ],
 )
 def test_names_points_and_systems(answer, truth):
@@ -480,6 +482,8 @@ def test_choices_and_words(answer, truth):
         ("5 m/s in the x direction", "5 m/s"),
         ("5 N towards the center", "5 N toward the center"),
         ("10 m above the ground", "10 m"),
+        (r"q\vec v\times\vec B", r"q \vec{v} \times \vec{B}"),
+        (r"\vec b + 3\vec a", r"3\vec{a} + \vec{b}"),
     ],
 )
 def test_quantities_with_a_direction(answer, truth):

@@ -370,6 +370,7 @@ def test_sentences_about_different_things(answer, truth):
         (r"2\mathbf{j} + \mathbf{i}", r"2\mathbf{i} + \mathbf{j}"),
         (r"\vec{a} - \vec{b}", r"\vec{b} - \vec{a}"),
         (r"\vec{x}", "x"),
+        ("y = c_1e^x", "C_1e^x + C_2e^{-x}"),
         ("HO2", "H2O"),
     ],
 )
@@ -389,6 +390,8 @@ def test_mixed_numbers_vectors_and_molecules_are_no_products(answer, truth):
         ("5 N out of the page", "5 N into the page"),
         ("5 N away from the wall", "5 N toward the wall"),
         ("5 m/s in the negative x direction", "5 m/s in the positive x direction"),
+        (r"q\vec B\times\vec v", r"q\vec v\times\vec B"),
+        (r"g \circ f", r"f \circ g"),
     ],
 )
 def test_words_after_a_unit_that_change_a_quantity(answer, truth):

@@ -123,6 +123,7 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     answer = _marked(text)
     text = _LABEL.sub("", text, count=1) if answer is None else answer
     text = _with_period(_ANNOUNCED_IN_TEXT.sub("", text, count=1))
+    text = text[1:-1] if text[:1] == text[-1:] == "'" else text
     spelled = _NUMBER_WORDS.fullmatch(text)
     if spelled and (number := read_number_words(spelled[1])) is not None:
         return str(number)

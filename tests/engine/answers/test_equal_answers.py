@@ -366,6 +366,7 @@ def test_other_ways_to_write_a_quantity(answer, truth):
         (r"\text{infinity}", r"\infty"),
         (r"\therefore 42", "42"),
         ("答案是5", "5"),
+        ("'5'", "5"),
         (r"\frac{\sqrt{25}}{2}", r"2\frac12"),
         (r"3\text{ to }2", "3:2"),
         ("A to B to C", "A to B to C"),

@@ -13,8 +13,8 @@ from typing import Literal
 
 from engine.answers.matrices import as_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
-from engine.answers.relations import is_asked_for, is_constant
-from engine.answers.shapes import Shape, read_shape
+from engine.answers.relations import is_asked_for, is_constant, is_name
+from engine.answers.shapes import Shape, all_but, read_shape
 from engine.answers.spoken import remainder
 from engine.mathematics.quantities.numerals import read_numeral
 
@@ -23,11 +23,16 @@ Comparison = Literal["exact", "measured"]
 
 
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])[^,;]*\Z", re.ASCII)
+_POINTS_AND_COMMA = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+,\d+", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
 """In a truth ``x + y = 5`` these are coordinates of a line. ``a + b = 5`` asks for a value."""
+
+
+_POINT = re.compile(r"([A-Z])'?\s*(\(.*\))")
+_CHOICES = re.compile("[A-H]{2,8}")
 
 
 class NeedsWorkerError(Exception):
@@ -79,7 +84,14 @@ class Comparer(ABC):
             return self.same(read_shape(answer.replace(",", ".")), read_shape(truth))
         if _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
             return self.same(read_shape(answer), read_shape(truth.replace(",", ".")))
-        return False
+        if not _POINTS_AND_COMMA.fullmatch(answer) and not _POINTS_AND_COMMA.fullmatch(truth):
+            return False
+        return self.same(
+            *(
+                read_shape(text.replace(".", "").replace(",", ".") if _POINTS_AND_COMMA.fullmatch(text) else text)
+                for text in (answer, truth)
+            )
+        )
 
     def _same_remainders(self, answer: str, truth: str) -> bool | None:
         r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""
@@ -107,9 +119,14 @@ class Comparer(ABC):
         if kinds == {"value"}:
             return self._same_named_values(answer, truth)
         if kinds == {"list", "value"}:
+            letters, word = (answer, truth) if truth.kind == "value" else (truth, answer)
+            if _CHOICES.fullmatch(word.text):
+                return [part.text for part in letters.parts] == list(word.text)
             return truth.kind == "value" and self._are_notations_of(answer.parts, truth)
         if kinds == {"set", "value"}:
             return self._same_elements(_elements(answer), _elements(truth))
+        if kinds == {"tuple", "value"}:
+            return self._same_point(answer, truth)
         if "value" in kinds or kinds == {"set", "tuple"}:
             return False
         answer, truth = self._without_repetitions(answer), self._without_repetitions(truth)
@@ -174,6 +191,15 @@ class Comparer(ABC):
             for one, other in zip(others, true, strict=True)
         )
 
+    def _same_point(self, answer: Shape, truth: Shape) -> bool:
+        """``A(1, 2)`` is (1, 2). In a truth, ``C(5, 2)`` and ``P(5, 2)`` may be numbers."""
+        named, point = (answer, truth) if truth.kind == "tuple" else (truth, answer)
+        found = _POINT.fullmatch(named.text)
+        if found is None or (named is truth and found[1] in "CP"):
+            return False
+        place = read_shape(found[2])
+        return self.same(*((place, point) if named is answer else (point, place)))
+
     def _same_matrix(self, answer: Shape, truth: Shape) -> bool:
         """Two matrices; a matrix and the tuple of its rows, its only row or column; a matrix and a sum of matrices."""
         if answer.kind == truth.kind:
@@ -219,6 +245,8 @@ class Comparer(ABC):
             return answer.text == truth.text and self.same_equations(answer, truth)
         value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
         interval = _as_interval(value)
+        if value.kind == "union" and relation.text == "!=" and is_name(relation.parts[0].text):
+            return self._same_union(value, all_but(relation.parts[1]))
         if interval.kind == "interval" and relation.text in ("<", "<="):
             return self.same_ranges(interval, relation)
         if value.kind != "value" or relation.text != "=":
@@ -252,6 +280,8 @@ class LocalComparer(Comparer):
 
 def _unwrapped(shape: Shape) -> Shape:
     while shape.kind in ("tuple", "list", "set") and len(shape.parts) == 1:
+        if shape.kind == shape.parts[0].kind == "set":  # a set of sets
+            break
         shape = shape.parts[0]
     return shape
 

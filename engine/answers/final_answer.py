@@ -63,8 +63,17 @@ _OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compi
 _MAX_UNIT_CHARS = 40
 _BEFORE_UNIT = re.compile(r"(?:[ \t~$]|\\[)\],;:! ])*")
 _AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|\$|\\[)\]]")
-_WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*\d[^{}]*)\}")
+_WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*(?:\d|\s(?:is|are)\s)[^{}]*)\}")
 _ANNOUNCED_IN_TEXT = re.compile(r"^\\text\w*\s*\{[^{}]*(?:\b(?:is|are|equals)|[:=])\s*\}\s*(?=\S)", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*(?:ans|result|solution|total)\b[.*_]*\s*[:=][*_\s]*(?=\S)", re.IGNORECASE)
+_DOTS = r"\s*(?:\.{3,}|…|\\[cl]?dots(?![A-Za-z]))"
+_REPEATING = re.compile(
+    rf"(?<![\d.])(?P<start>\d*\.\d*?)(?:(?P<digit>\d)(?P=digit){{2,}}|(?<=\.)(?P<period>\d{{2,6}})(?P=period)+){_DOTS}",
+    re.ASCII,
+)
+"""A period of several digits begins at the point: e is 2.718281828..."""
+_BRACKETED_PERIOD = re.compile(r"(?<=\d\.)(\d*)\((\d{1,6})\)(?!\w)", re.ASCII)
+_LIST_WITHOUT_END = re.compile(rf",{_DOTS}(?=\W*$)")
 _COMPARES = re.compile(
     r"\s+(?:[A-Za-z]+\s+){0,2}(?:less|more|fewer|greater|smaller|larger|bigger|higher|lower|longer|shorter|older|younger)\s+than\b"
     r"|\s+(?:short of|times|below|above|over|under|beyond)\b",
@@ -76,7 +85,9 @@ _DENIES = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|wrong|incorrect|false|unless|except)\b|n't\b", re.IGNORECASE
 )
 _HEDGE = re.compile(
-    r"^(?:\\approx|\\sim|approximately|approx\.?|about|roughly|around|exactly|ca\.)\s*(?=[-+\\\d.(])", re.IGNORECASE
+    r"^(?:\\(?:approx|sim|therefore|implies|Rightarrow)(?![A-Za-z])|approximately|approx\.?|about|roughly|around|exactly"
+    r"|ca\.)\s*(?=[-+\\\d.(])",
+    re.IGNORECASE,
 )
 _HEDGE_AT_END = re.compile(
     r"(?<=[\w)}%])\s*(?:\\text\w*\s*\{\s*)?[,(]?\s*(?:approx(?:imately|\.)?|roughly)\s*\.?\s*\)?\s*\}?$", re.IGNORECASE
@@ -106,11 +117,13 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
             sign is a delimiter of mathematics that has no partner.
     """
     text = _own_turn(text[-_MAX_TEXT_CHARS:]).strip()
-    if len(text) <= 20 and text.isalnum():
+    if len(text) <= 20 and text.isalnum() and text.isascii():
         return clean(text)
     text = _ANNOUNCED_IN_TEXT.sub("", text, count=1)
     answer = _marked(text)
-    text = _ANNOUNCED_IN_TEXT.sub("", text if answer is None else answer, count=1)
+    text = _LABEL.sub("", text, count=1) if answer is None else answer
+    text = _with_period(_ANNOUNCED_IN_TEXT.sub("", text, count=1))
+    text = text[1:-1] if text[:1] == text[-1:] == "'" else text
     spelled = _NUMBER_WORDS.fullmatch(text)
     if spelled and (number := read_number_words(spelled[1])) is not None:
         return str(number)
@@ -120,6 +133,15 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = _end_of_prose(text) if is_sentence else text
     has_sign = ("$" in text and reads_dollars) or "€" in text or "£" in text
     return _without_hedge((_money(text) if has_sign else None) or clean(text))
+
+
+def _with_period(text: str) -> str:
+    r"""A text with ``0.\overline{3}`` for 0.333... and 0.(3), and ``\ldots`` at the end of a list that goes on."""
+    if len(text) <= MAX_ANSWER_CHARS and any(mark in text for mark in (".", "…", "dots")):
+        text = _LIST_WITHOUT_END.sub(r", \\ldots", text)
+        text = _BRACKETED_PERIOD.sub(r"\1\\overline{\2}", text)
+        text = _REPEATING.sub(lambda found: rf"{found['start']}\overline{{{found['digit'] or found['period']}}}", text)
+    return text
 
 
 def _money(text: str) -> str | None:

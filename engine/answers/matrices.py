@@ -14,6 +14,7 @@ _ENVIRONMENT = re.compile(
     r"(?P<cells>.*)\\end\{(?P=kind)\}\s*(?P<close>[)\]|]?)"
 )
 _ENDS = {"(": ")", "[": "]", "|": "|", "": ""}
+_ROW_END = re.compile(r"\\\\(?:\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm)\s*\])?")
 _LARGEST_DETERMINANT = 4
 
 
@@ -27,7 +28,7 @@ def read_cells(text: str) -> tuple[bool, list[list[str]]] | None:
     is_determinant = found["kind"] == "vmatrix" or found["open"] == "|"
     if found["kind"] == "array" and not found["open"]:
         return None
-    rows = [[cell.strip() for cell in row.split("&")] for row in found["cells"].split(r"\\") if row.strip()]
+    rows = [[cell.strip() for cell in row.split("&")] for row in _ROW_END.split(found["cells"]) if row.strip()]
     if not rows or len({len(row) for row in rows}) > 1:
         return None
     return is_determinant, rows

@@ -5,17 +5,24 @@ Their letter has no meaning. Other names are compared as written.
 
 from __future__ import annotations
 
+import re
+
 from engine.mathematics.evaluation import CONSTANTS
 from engine.mathematics.parsing.tree import Apply, Name, Node, Number, substitute
 
 _CONSTANTS_OF_INTEGRATION = frozenset(("C", "c", "K", "C_1", "c_1", "C_0", "c_0"))
 _INTEGERS = frozenset("knmjl")
+_NUMBERED = re.compile(r"[Cc]_\d")
+"""The constants of a solution of a differential equation."""
 _PERIODS = (90, 180, 360)
 
 
 def with_parameter_of(answer: Node, truth: Node) -> Node:
     """The answer with the truth's letter for its free parameter, where one letter is all that they differ in."""
     only_said, only_meant = _symbols(answer) - _symbols(truth), _symbols(truth) - _symbols(answer)
+    numbered = {name: Name(name.swapcase()) for name in only_said if _NUMBERED.fullmatch(name)}
+    if numbered and {name.swapcase() for name in numbered} == only_meant and len(numbered) == len(only_said):
+        return substitute(answer, numbered)
     if len(only_said) != 1 or len(only_meant) != 1:
         return answer
     (said,), (meant,) = only_said, only_meant

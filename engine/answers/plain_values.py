@@ -6,11 +6,12 @@ Most answers are decided here, in microseconds. The result is None where algebra
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import NamedTuple
 
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
-from engine.mathematics.quantities.units import read_quantity, same_quantity
+from engine.mathematics.quantities.units import convert, read_quantity, same_quantity
 
 
 class Decision(NamedTuple):
@@ -35,7 +36,8 @@ _CHANGES_MEANING = re.compile(
     r"more|less|fewer|least|most|than|under|below|above|beyond|short|extra|additional|another|else|am|pm)\b|n't\b"
 )
 _REMARKS = frozenset(
-    "in total all altogether overall exactly is the final correct right answer of them these those for here".split()
+    "in total all altogether overall exactly is the final correct right answer of them these those for here left "
+    "remaining each apiece".split()
 )
 _IRREGULAR_PLURALS = frozenset(
     "people children men women feet teeth mice geese dice data sheep fish deer series species vertices matrices "
@@ -43,16 +45,34 @@ _IRREGULAR_PLURALS = frozenset(
 )
 _NO_PLURALS = frozenset("is was has this thus its yes as us less plus minus".split())
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s'.,-]*")
+_OF_WHAT = re.compile(r"(?<=s)\s+of\s.*")
+_UNIT_OF = re.compile(r"(?P<unit>.*?[A-Za-z}])\s+(?:of\s+[a-z][a-z\s]*|old|long|deep|tall|wide|high|thick|away|apart)")
+_UNITS = re.compile(r"\s*(?:(?:sq|cu|square|cubic)\.?\s+)?(?:units?|u(?=\s*\^))\.?(?:\s*\^\s*\{?\s*[23]\s*\}?)?")
+_CHANGE_BY = re.compile(r"(.*%)\s+(increase|decrease|profit|loss|gain|discount|chance|probability|off)")
 _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|theta|gamma|lambda")
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
-_CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?)?", re.DOTALL)
+_ARTICLE = re.compile(r"(?:the|an?)\s+(?=[A-Za-z\s'-]*[A-Za-z]{3})", re.IGNORECASE)
+_SHORT_WORD = re.compile(
+    r"[A-Za-z][aeiouy][a-z]|[A-Za-z][a-z][aeiouy]|[AEIOUaeiou][a-z]{2}|[A-Z][AEIOU][A-Z]|(?i:no|ok)"
+)
+_POINTS = re.compile("[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}")
+"""Points of a figure, choices or coins, in their order. Other capitals may be factors, as in ``BIL``."""
+_MOLECULE = re.compile(r"(?=.*\d)(?:[A-Z][a-z]?\d*){2,}", re.ASCII)
+_LEADING_ZERO = re.compile(r"\b0(?=\d)")
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
+_CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?|\s+-\s.*)?", re.DOTALL)
+_LOWER_CHOICE = re.compile(r"(?:[Oo]ption\s+|[Cc]hoice\s+)?\(([a-h])\)|(?:[Oo]ption|[Cc]hoice)\s+([a-h])")
 _LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
 _OTHER_CHOICE = re.compile(r"(?<![\w'])([A-H])(?![\w'])(?!(?<=A)\s+[a-z])")  # not the article
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
+_MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:'\d{3})+)", re.ASCII)
 _TEN = 10
 _UNWRAP = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf|mathbf|rm)\s*\{([^{}]*)\}")
 _SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # "20 4" is not 204
 _DEGREE: Powers = read_unit("deg") or ()
+_ANGLES = tuple(read_unit(name) or () for name in ("deg", "arcmin", "arcsec"))
+_PRIMES = {"'": (read_unit("ft") or (), _ANGLES[1]), "''": (read_unit("in") or (), _ANGLES[2])}
+"""What a number with these signs measures: a length, or an angle where the other side is one."""
 
 
 def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
@@ -71,6 +91,12 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
         decision = _in_bases(answer, truth)
         if decision is not None:
             return decision
+    plain_answer, plain_truth = (_UNWRAP.sub(r"\1", text).strip() for text in (answer, truth))
+    said, meant = (re.sub("[_{}]", "", text) for text in (plain_answer, plain_truth))
+    if (said == plain_answer or meant == plain_truth) and _MOLECULE.fullmatch(said) and _MOLECULE.fullmatch(meant):
+        return Decision(said == meant, "text")
+    if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE)):
+        return Decision(_LEADING_ZERO.sub("", plain_answer) == _LEADING_ZERO.sub("", plain_truth), "text")
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
@@ -105,9 +131,9 @@ class Tail(NamedTuple):
 def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[str, Powers]]:
     """Split both texts into value and unit (see ``without_tail``), unless they count different things."""
     (left, right) = without_tail(answer), without_tail(truth)
-    if left[1].unit and not right[1].unit:
+    if left[1].unit:
         right = without_tail(truth, expected=left[1].unit)
-    elif right[1].unit and not left[1].unit:
+    if right[1].unit:
         left = without_tail(answer, expected=right[1].unit)
     (answer_core, answer_tail), (truth_core, truth_tail) = left, right
     are_different = answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns
@@ -120,18 +146,28 @@ def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[st
 def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
     """Split a text into the value and the unit or the counted things after it ("33 ways").
 
-    "5 m" is not split, because m may be an unknown, unless the other side is in metres (``expected``). Words after a
+    "5 m" is not split, because m may be an unknown, unless the other side is a length (``expected``). Words after a
     number are dropped only if they are a remark ("in total") or contain a plural ("33 ways"), and none of them changes
     the number ("42 lakh", "42 wrong").
     """
+    change = _CHANGE_BY.fullmatch(_UNWRAP.sub(r"\1", text)) if "%" in text else None
+    if change:
+        return change[1], Tail(nouns=frozenset([change[2]]))
     prefix = numeral_prefix(text)
     if prefix and prefix[1].strip():
         rest = prefix[1]
         head = text[: len(text) - len(rest)].rstrip()
-        unit = read_unit(rest)
-        if unit and (unit == expected or _MARKED_UNIT.search(rest) or (prefix[0].rounded and _AREA.fullmatch(rest))):
+        words = _UNWRAP.sub(r" \1", rest)
+        if rest.strip() in _PRIMES:
+            return head, Tail(_PRIMES[rest.strip()][expected in _ANGLES])
+        if _UNITS.fullmatch(words):
+            return head, Tail(nouns=frozenset(["unit"]))
+        unit_of = _UNIT_OF.fullmatch(words) if not _CHANGES_MEANING.search(words) else None
+        unit = read_unit(unit_of["unit"]) if unit_of and read_unit(unit_of["unit"]) else read_unit(rest)
+        is_marked = _MARKED_UNIT.search(rest) or (prefix[0].rounded and _AREA.fullmatch(rest))
+        if unit and (is_marked or (expected and convert(Fraction(1), unit, expected) is not None)):
             return head, Tail(unit)
-        tail = _counted(_UNWRAP.sub(r" \1", rest), is_one=prefix[0].value == 1)
+        tail = _counted(words, is_one=prefix[0].value == 1)
         if tail is not None:
             return head, tail
     found = _TEXT_TAIL.match(text) if text.endswith(("}", "circ")) or text[-1:].isdigit() else None
@@ -148,7 +184,7 @@ def _counted(words: str, is_one: bool) -> Tail | None:
     """The nouns in the words after a number; None where the words may change the number."""
     if not _PROSE_TAIL.match(words) or _CHANGES_MEANING.search(words):
         return None
-    listed = re.findall(r"[a-z]+", words.lower())
+    listed = re.findall(r"[a-z]+", _OF_WHAT.sub("", words).lower())
     if all(word in _REMARKS for word in listed):
         return Tail()
     nouns = frozenset(filter(None, map(_singular, listed)))
@@ -167,9 +203,15 @@ def _singular(word: str) -> str | None:
 
 
 def as_words(text: str) -> str:
-    """A text as lower-case words without \\text{} and punctuation; a single letter keeps its case."""
-    text = " ".join(re.sub(r"[^\w\s]", " ", _UNWRAP.sub(r"\1", text)).split())
-    return text if len(text) == 1 else text.casefold()
+    """A text as lower-case words without \\text{}, punctuation and an article at its start.
+
+    Where no word is long it may be a formula: "mg" is not "Mg", "a-b" is not "a b", and "x'" is not "x".
+    """
+    text = _ARTICLE.sub("", _UNWRAP.sub(r"\1", text).strip(), count=1)
+    if _LONG_WORD.search(text):
+        return " ".join(re.sub(r"[^\w\s]", " ", text).split()).casefold()
+    text = re.sub(r"\s*-\s*", "-", " ".join(re.sub(r"[^\w\s'-]", " ", text).split()))
+    return re.sub(r"[A-Za-z]+", lambda word: word[0].casefold() if _SHORT_WORD.fullmatch(word[0]) else word[0], text)
 
 
 def written_alike(answer: str, truth: str) -> bool:
@@ -181,7 +223,9 @@ def written_alike(answer: str, truth: str) -> bool:
 
 
 def _with_joined_digits(text: str) -> str:
-    """1 000 as 1000."""
+    """1 000, 1'000 and 1.000.000 without the marks between their digits."""
+    if ("'" in text or text.count(".") > 1) and _MARKED_THOUSANDS.fullmatch(text):
+        return text.replace(".", "").replace("'", "")
     if " " not in text:
         return text
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text, count=1)
@@ -189,6 +233,7 @@ def _with_joined_digits(text: str) -> str:
 
 def _in_bases(answer: str, truth: str) -> Decision | None:
     """Compare numbers in a base other than ten by digits and base; the base may be left out in the answer."""
+    answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
     said, meant = based_numeral(answer), based_numeral(truth)
     if meant is None or meant[1] == _TEN:
         if said is None or (meant is None and read_numeral(truth) is None):
@@ -222,6 +267,10 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
         return Decision(False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None
     if _WORDS.fullmatch(plain_truth) and written_alike(plain_answer, plain_truth):
         return Decision(True, "text")
+    plain_answer, plain_truth = (
+        f"({(lower[1] or lower[2]).upper()})" if (lower := _LOWER_CHOICE.fullmatch(text)) else text
+        for text in (plain_answer, plain_truth)
+    )
     letter, choice = _LETTER_OF_CHOICE.fullmatch(plain_truth), _CHOICE.fullmatch(plain_answer)
     if letter and choice:
         return Decision(choice[1] == letter[1] and not _names_another(choice[1], plain_answer), "text")

@@ -11,10 +11,12 @@ _RELATION = re.compile(r"\\(?:le|ge|ne|approx|lt|gt)(?![A-Za-z])|<=|>=|!=|==|[=<
 _SIGNS = {r"\le": "<=", r"\ge": ">=", r"\ne": "!=", "==": "=", r"\lt": "<", r"\gt": ">", r"\approx": APPROXIMATELY}
 _FLIPPED = {">": "<", ">=": "<="}
 
-_SUBSCRIPT = r"(?:_(?:\w|\{[^{}]*\}))?'*"
+_SUBSCRIPT = r"(?:_(?:\w|\{(?:[^{}]|\{[^{}]*\})*\}))?'*"
+_ARGUMENT = r"(?:[A-Za-z]|-?\s*(?:\d+(?:\.\d+|\s*/\s*\d+)?|\\pi(?![A-Za-z])))"
 _NAME = re.compile(
-    r"(?:\\?[A-Za-z]+|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
-    rf"{_SUBSCRIPT}(?:\s*\(\s*[A-Za-z\d](?:\s*,\s*[A-Za-z\d])*\s*\))?"
+    r"(?:\\?[A-Za-z]+|\\(?:text|textbf|mathrm|mathbf|boldsymbol|vec|hat|overrightarrow)\s*\{\s*[A-Za-z]+(?:\s+[A-Za-z]+)*\s*\}"
+    r"|\\(?:angle|overline)\s*\{?\s*[A-Z]{1,4}\s*\}?|m\\angle\s*[A-Z]+)"
+    rf"{_SUBSCRIPT}(?:\s*\(\s*{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*\s*\))?"
 )
 _PRODUCT = re.compile(r"[a-z]{2,3}")
 _WORD = re.compile(r"\\?([A-Za-z]*).*", re.DOTALL)
@@ -22,9 +24,15 @@ _NOT_NAMES = (FUNCTIONS.keys() - {"C", "P"}) | {"pi", "infty"}
 _SEGMENT = rf"(?:[A-Z]{{2,3}}|[A-Za-z]{_SUBSCRIPT})"
 _LONG_SEGMENT = r"[A-Z]{2,3}"
 _MEASURED = re.compile(
-    rf"\|\s*{_LONG_SEGMENT}\s*\||\[\s*[A-Z]{{3,}}\s*\]|{_SEGMENT}\s*:\s*{_SEGMENT}"
+    rf"\|\s*(?:{_LONG_SEGMENT}|\\(?:vec|mathbf|overrightarrow)\s*\{{?\s*[A-Za-z]+\s*\}}?)\s*\||\\\|[^|=]+\\\||\\lVert[^|=]+\\rVert|\[\s*[A-Z]{{3,}}\s*\]|{_SEGMENT}\s*:\s*{_SEGMENT}"
     rf"|\\frac\s*\{{\s*{_LONG_SEGMENT}\s*\}}\s*\{{\s*{_LONG_SEGMENT}\s*\}}|{_LONG_SEGMENT}\s*/\s*{_LONG_SEGMENT}"
 )
+_OPERATION = re.compile(
+    r"\\(?:lim|int|det)(?![A-Za-z])[^=]*|[A-Za-z]\s*\^\s*\{\s*-\s*1\s*\}\s*\(\s*-?\d+\s*\)"
+    r"|(?:P|E|Var|\\(?:Pr|(?:mathbb|mathrm|text|operatorname)\s*\{\s*(?:P|Pr|E|Var)\s*\}))\s*(?:\([^()=]*\)|\[[^\[\]=]*\])"
+    r"|(?:[A-Za-z]\s*\(\s*[A-Za-z]|\(\s*[A-Za-z]\s*\\circ\s*[A-Za-z]\s*\))\s*\(\s*-?\d+\s*\)\s*\)?"
+)
+"""Limits, probabilities, expectations, inverses and compositions at a number: each has one value."""
 _UNKNOWN = re.compile(rf"{_LONG_SEGMENT}|\\?[A-Za-z]+{_SUBSCRIPT}")
 _BETWEEN_UNKNOWNS = re.compile(r"\s*(?:[-+/*]|\\cdot|\\times)?\s*")
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
@@ -68,7 +76,7 @@ def is_name(text: str) -> bool:
 
 def names_a_value(text: str) -> bool:
     r"""Whether ``text = 5`` states a value: a name, or a length, an area or a ratio, such as ``|AB|`` and ``AB:CD``."""
-    return is_name(text) or _MEASURED.fullmatch(text) is not None
+    return is_name(text) or any(pattern.fullmatch(text) is not None for pattern in (_MEASURED, _OPERATION))
 
 
 def is_asked_for(text: str) -> bool:

@@ -60,21 +60,37 @@ class Shape:
     name: str = ""
 
 
+_MINUS_INFINITY, _INFINITY = Shape("value", r"-\infty"), Shape("value", r"\infty")
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
-_OR = r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|(?<=[\d)}\]])or(?=[A-Z(\[]))"
+_OR = (
+    r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])"
+    r"|(?<=[\d)}\]])or(?=[A-Z(\[]))"
+)
 _SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?|[A-Za-z]", re.ASCII)
-_GROUPS = re.compile(r"\s*;\s*")
+_GROUPS = re.compile(r"\s*(?:;|\\text\s*\{[\s,]*or\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])or(?![A-Za-z]))\s*")
 _MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
 _SIZE = re.compile(r"\|\s*([^|]+?)\s*\||\\lvert\s*(.+?)\s*\\rvert")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _MAX_SIGNS = 4
 _OPPOSITE = {"+": "-", "-": "+"}
-_REALS = re.compile(r"\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|all real numbers|\\Re", re.IGNORECASE)
+_REAL_NUMBERS = r"(?:\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|(?:\\text\s*\{\s*)?all real(?:s| numbers)\s*\}?|\\Re)"
+_REALS = re.compile(
+    rf"{_REAL_NUMBERS}(?:\s*(?:\\setminus|\\backslash|-)\s*\\\{{(?P<point>[^{{}},;]+)\\\}})?", re.IGNORECASE
+)
+_OF_REALS = re.compile(rf"\s*\\in\s*{_REAL_NUMBERS}$", re.IGNORECASE)
+_BOTH = re.compile(r"\s*(?:\\text\s*\{\s*and\s*\}|\\(?:land|wedge)(?![A-Za-z])|(?<![A-Za-z\\])and(?![A-Za-z]))\s*")
+_REVERSED = re.compile(r"([(\[\]])([^()\[\]]+[,;][^()\[\]]+)([)\]\[])")
+_SYSTEM = re.compile(
+    r"(?:\\\{\s*)?\\begin\{(?P<kind>cases|array|aligned)\}(?:\{[lcr]*\})?(?P<rows>[^<>]*)\\end\{(?P=kind)\}\s*\.?"
+)
+_LETTER = re.compile(r"\([a-h]\)")
+_LABELLED = re.compile(r"\(?[A-Z]\)?:\s")
+"""A choice with its text: "C: 42"."""
 _COLON = re.compile(r"\s*:\s*")
 _MAX_TERMS = 8
 _BETWEEN = re.compile(
-    r"(?P<left>[^\s,;]{1,20})\s*(?:\s(?:to|till|until|versus|vs\.?|bis|à)\s|(?<=\d)\s+al?\s+(?=\d)|\\text\s*\{\s*to\s*\}|到|至)\s*(?P<right>\S[^,;]{0,40})"
+    r"(?P<left>[^\s,;]{1,20}?)\s*(?:\s(?:to|till|until|versus|vs\.?|bis|à)\s|(?<=\d)\s+al?\s+(?=\d)|\\text\s*\{\s*to\s*\}|到|至)\s*(?P<right>\S[^,;]{0,40})"
 )
 """Two values in an order. Between numbers, such a word would be read as a product of letters."""
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
@@ -92,7 +108,8 @@ def read_shape(text: str) -> Shape:
         return Shape("value", text)
     if sum(map(text.count, "([{")) > _MAX_BRACKETS:
         return Shape("value", text)
-    for read in (_reals, _matrix, _union, _groups):
+    text = _system(_standard_brackets(text))
+    for read in (_reals, _matrix, _union, _both, _groups):
         shape = read(text)
         if shape is not None:
             return shape
@@ -102,9 +119,47 @@ def read_shape(text: str) -> Shape:
     return _group("list", pieces) if len(pieces) > 1 else _single(text)
 
 
+def _standard_brackets(text: str) -> str:
+    """``]1, 2]`` as ``(1, 2]``."""
+    if not any(_REVERSED.fullmatch(piece.strip()) for piece in text.split(r"\cup")):
+        return text
+    return _REVERSED.sub(lambda found: found[1].replace("]", "(") + found[2] + found[3].replace("[", ")"), text)
+
+
+def _system(text: str) -> str:
+    """A system of equations, one in each row, as a list of equations."""
+    found = _SYSTEM.fullmatch(text) if r"\begin" in text else None
+    rows = [row.replace("&=", "=").strip(" ,;") for row in found["rows"].split(r"\\") if row.strip()] if found else []
+    return ", ".join(rows) if rows and all("=" in row and "&" not in row for row in rows) else text
+
+
 def _reals(text: str) -> Shape | None:
-    ends = (Shape("value", r"-\infty"), Shape("value", r"\infty"))
-    return Shape("interval", "()", ends) if _REALS.fullmatch(text) else None
+    r"""``\mathbb{R}`` and ``\mathbb{R} \setminus \{0\}``."""
+    found = _REALS.fullmatch(text)
+    if found is None:
+        return None
+    if found["point"]:
+        return all_but(Shape("value", found["point"].strip()))
+    return Shape("interval", "()", (_MINUS_INFINITY, _INFINITY))
+
+
+def all_but(point: Shape) -> Shape:
+    """The real numbers without one."""
+    sides = ((_MINUS_INFINITY, point), (point, _INFINITY))
+    return Shape("union", parts=tuple(Shape("interval", "()", ends) for ends in sides))
+
+
+def _both(text: str) -> Shape | None:
+    """``x > 1 and x < 2`` as an interval."""
+    pieces = _split(text, _BOTH)
+    if len(pieces) != 2:
+        return None
+    low, high = sorted(map(_single, pieces), key=lambda piece: piece.parts[:1] == (_MINUS_INFINITY,))
+    if low.kind != "interval" or high.kind != "interval" or low.name != high.name or not low.name:
+        return None
+    if low.parts[1] != _INFINITY or high.parts[0] != _MINUS_INFINITY:
+        return None
+    return Shape("interval", low.text[0] + high.text[1], (low.parts[0], high.parts[1]), low.name)
 
 
 def _union(text: str) -> Shape | None:
@@ -134,8 +189,8 @@ def _matrix(text: str) -> Shape | None:
 
 
 def _groups(text: str) -> Shape | None:
-    """Several assignments: ``p = 5, q = 2; p = 7, q = 2``."""
-    if ";" not in text or "=" not in text:
+    """Several assignments: ``p = 5, q = 2; p = 7, q = 2``, also with "or" between them."""
+    if "=" not in text or not _GROUPS.search(text):
         return None
     groups = [_split(group) for group in _split(text, _GROUPS)]
     if len(groups) < 2 or any(len(group) < 2 or not all("=" in piece for piece in group) for group in groups):
@@ -161,14 +216,15 @@ def _single(text: str) -> Shape:
 
 def _ratio(text: str) -> Shape | None:
     """``1:2:3`` and "3 to 5"."""
-    if ":" in text:
+    if ":" in text and not _LABELLED.match(text):
         pieces = _split(text, _COLON)
         if 2 <= len(pieces) <= _MAX_TERMS and text.count(":") == len(pieces) - 1:
             return Shape("ratio", ":", tuple(Shape("value", piece) for piece in pieces))
-    between = _BETWEEN.fullmatch(text)
-    if between is None:
-        return None
-    return Shape("ratio", "to", tuple(Shape("value", between[side]) for side in ("left", "right")))
+    pieces = []
+    while between := _BETWEEN.fullmatch(text):
+        pieces.append(between["left"])
+        text = between["right"]
+    return Shape("ratio", "to", tuple(Shape("value", piece) for piece in (*pieces, text))) if pieces else None
 
 
 def _member(text: str) -> Shape | None:
@@ -181,6 +237,8 @@ def _bracketed(text: str) -> Shape | None:
     inner = _inside(text)
     if inner is None:
         return None
+    if _LETTER.fullmatch(text):  # a choice
+        return Shape("value", text)
     if text.startswith(("{", r"\{")):
         return _braced(inner, is_set=text.startswith("\\"))
     pieces = _split(inner)
@@ -194,7 +252,7 @@ def _bracketed(text: str) -> Shape | None:
 def _braced(inner: str, is_set: bool) -> Shape:
     r"""``\{1, 2\}``, ``{1, 2}``, ``{5}`` and ``\{x \mid x > 3\}``."""
     condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
-    if len(condition) == 2 and is_name(condition[0].strip()):
+    if len(condition) == 2 and is_name(_OF_REALS.sub("", condition[0].strip())):
         return read_shape(condition[1])
     pieces = _split(inner)
     return _group("set", pieces) if is_set or len(pieces) > 1 else read_shape(inner)
@@ -321,13 +379,30 @@ def _range(sides: list[str], signs: list[str]) -> Shape | None:
         return _between(sides, ("[" if signs[0] == "<=" else "(") + ("]" if signs[1] == "<=" else ")"))
     left, sign, right = with_smaller_left(sides[0], signs[0], sides[1])
     is_closed = sign == "<="
+    if sign != "!=" and (sized := _sized(left, right, is_closed)):
+        return sized
     if sign != "!=" and is_name(right) and is_constant(left):
-        ends = (Shape("value", left), Shape("value", r"\infty"))
+        ends = (Shape("value", left), _INFINITY)
         return Shape("interval", "[)" if is_closed else "()", ends, right)
     if sign != "!=" and is_name(left) and is_constant(right):
-        ends = (Shape("value", r"-\infty"), Shape("value", right))
+        ends = (_MINUS_INFINITY, Shape("value", right))
         return Shape("interval", "(]" if is_closed else "()", ends, left)
     return Shape("relation", sign, (Shape("value", left), Shape("value", right)))
+
+
+def _sized(left: str, right: str, is_closed: bool) -> Shape | None:
+    """``|x| < 3`` as an interval, and ``3 < |x|`` as a union; z may be complex."""
+    below = _SIZE.fullmatch(left)
+    size, bound = below or _SIZE.fullmatch(right), right if below else left
+    name = (size[1] or size[2]) if size else "z"
+    if name == "z" or len(name) > 1 or not is_name(name) or not is_constant(bound) or bound.startswith("-"):
+        return None
+    low, high = Shape("value", f"-({bound})"), Shape("value", bound)
+    if below:
+        return Shape("interval", "[]" if is_closed else "()", (low, high), name)
+    below_zero, above_zero = ("(]", "[)") if is_closed else ("()", "()")
+    sides = ((below_zero, (_MINUS_INFINITY, low)), (above_zero, (high, _INFINITY)))
+    return Shape("union", parts=tuple(Shape("interval", brackets, ends) for brackets, ends in sides))
 
 
 def _between(sides: list[str], brackets: str) -> Shape | None:

@@ -10,7 +10,7 @@ import unicodedata
 from fractions import Fraction
 
 from engine.mathematics.quantities.number_words import read_number_words
-from engine.mathematics.quantities.numerals import numeral_prefix
+from engine.mathematics.quantities.numerals import numeral_prefix, read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import convert
 
@@ -20,21 +20,44 @@ _WORDS = re.compile(r"[A-Za-z][A-Za-z\s-]*")
 _UNIT_AFTER_WORDS = re.compile(r"(?P<number>[A-Za-z][A-Za-z\s-]*?)\s+(?P<unit>[A-Za-z]+)")
 _AND = re.compile(r"\s*(?:,\s*and|,|and)?\s*(?=[\d.])")
 _JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent british_pound british_penny".split())
+_SMALL_MONEY = (read_unit("cents"), read_unit("pence"))
 _MAX_PARTS = 4
 _UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([A-Za-z]+)(?:\s*\})?")
 _REMAINDER = re.compile(
     r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
-    r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
+    r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|(?:\\bmod|\\?mod)(?![A-Za-z])\s*\{?\s*(?P<m3>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
+)
+_SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SCALED = re.compile(
+    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(_SCALES)})(?P<rest>(?:\s+[A-Za-z][A-Za-z\s]*)?)"
+)
+_TIME = re.compile(
+    r"(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?\s*m\.?", re.IGNORECASE | re.ASCII
+)
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
+_DATE = re.compile(
+    rf"(?:(?P<month>{_MONTH})\s+(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
+    rf"|(?:the\s+)?(?P<day_before>[0-3]?\d)(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month_after>{_MONTH}))(?:,?\s+(?P<year>\d{{4}}))?",
+    re.IGNORECASE | re.ASCII,
+)
+_INTEGERS = re.compile(
+    r"(?P<value>.*?[^\s,;(])\s*[,;]?\s*\(?\s*(?:where|for|with)?\s*(?:(?:all|any|every|each|some)\s+)?"
+    r"(?:(?P<name>[kmnjl])\s*(?:\\in\s*\\math(?:bb|bf)\s*\{?\s*Z\s*\}?|(?:is\s+)?(?:an|any)\s+integer)"
+    r"|integers?\s+(?P<name_after>[kmnjl]))\s*\)?"
 )
 _UNDEFINED = re.compile(
     r"(?:(?:is|it is)\s+)?(?:dne|undefined|not\s+defined|(?:does|do)\s+not\s+exist|doesn't\s+exist)", re.IGNORECASE
 )
 
 
-def plainly_written(text: str) -> str:
+def plainly_written(text: str, *, reads_times: bool = True) -> str:
     r"""A cleaned answer in its plain form: ``\text{twelve}`` is 12, ``1 hour 30 minutes`` is 90 minutes.
 
     Number words without ``\text`` may be a part of a sentence, and stay.
+
+    Args:
+        text: the cleaned answer.
+        reads_times: whether "5 pm" is a time of day, and no length.
     """
     if len(text) > _MAX_CHARS or text.isdecimal():
         return text
@@ -42,15 +65,61 @@ def plainly_written(text: str) -> str:
     if _UNDEFINED.fullmatch(bare):
         return "undefined"
     is_marked = bare != text
-    return (_in_digits(bare) if is_marked else None) or (_compound(bare) if bare[:1].isdigit() else None) or text
+    return (
+        (_in_digits(bare) if is_marked else None)
+        or ((_scaled(bare) or _compound(bare)) if bare[:1].isdigit() or bare[:1] == "-" else None)
+        or (_time_of_day(bare) if reads_times else None)
+        or _date(bare)
+        or _without_integers(text)
+        or text
+    )
+
+
+def _scaled(text: str) -> str | None:
+    """The value in digits: "1.5 million dollars" is 1500000 dollars."""
+    found = _SCALED.fullmatch(text)
+    number = read_numeral(found["number"]) if found else None
+    if found is None or number is None:
+        return None
+    value = number.value * _SCALES[found["scale"]]
+    return f"{value.numerator}{found['rest']}" if value.denominator == 1 else None
+
+
+def _time_of_day(text: str) -> str | None:
+    """The time in 24 hours: "5 p.m." is 17:00."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    hour = int(found["hour"]) % 12 + 12 * (found["half"] in "pP")
+    return f"{hour}:{found['minute'] or '00'}"
+
+
+def _date(text: str) -> str | None:
+    """The month before the day: "the 4th of July, 1776" is July 4 1776."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    month, day = found["month"] or found["month_after"], found["day"] or found["day_before"]
+    return " ".join(filter(None, (month.capitalize(), str(int(day)), found["year"])))
+
+
+def _without_integers(text: str) -> str | None:
+    r"""A general solution without the remark that its parameter is an integer: ``2k\pi, k \in \mathbb{Z}``."""
+    if r"\in" not in text and "integer" not in text:
+        return None
+    found = _INTEGERS.fullmatch(" ".join(_TEXT.sub(r" \1 ", text).split()))
+    name = (found["name"] or found["name_after"]) if found else ""
+    return found["value"] if found and re.search(rf"(?<![A-Za-z\\]){name}(?![A-Za-z])", found["value"]) else None
 
 
 def remainder(text: str) -> tuple[int, int] | None:
     r"""The value and the modulus of ``17 \pmod{20}`` and ``x \equiv 17 (mod 20)``; None for other texts."""
     found = _REMAINDER.fullmatch(text.strip()) if "mod" in text and len(text) <= _MAX_CHARS else None
-    if found is None or not (modulus := int(found["m1"] or found["m2"])):
+    if found is None or not (modulus := int(found["m1"] or found["m2"] or found["m3"])):
         return None
-    return int(found["value"]), modulus
+    value = int(found["value"])
+    is_operation = found["m3"] and not found["name"] and not 0 <= value < modulus
+    return None if is_operation else (value, modulus)
 
 
 def with_ascii_digits(text: str) -> str:
@@ -79,10 +148,11 @@ def _in_digits(text: str) -> str | None:
 def _compound(text: str) -> str | None:
     """A quantity in several units, each smaller than the one before, in the last unit: 5 feet 3 inches are 63 inches.
 
+    Money is in the first unit: 42 dollars 50 cents are 42.5 dollars.
     None if a part is as large as the unit before it: "1 hour 90 minutes" are two quantities.
     """
-    total, count, before = Fraction(0), 0, None
-    name, at = "", 0
+    total, count, before, unit = Fraction(0), 0, None, None
+    name, first, at = "", "", 0
     while at < len(text):
         joint = _AND.match(text, at) if count else None
         if count and (joint is None or count >= _MAX_PARTS):
@@ -105,4 +175,7 @@ def _compound(text: str) -> str | None:
                 return None
             total *= size
         total, before, count, name, at = total + prefix[0].value, unit, count + 1, word[1], word.end()
+        first = first or name
+    if unit in _SMALL_MONEY:
+        total, name = total / 100, first
     return f"{total} {name}" if count > 1 else None

@@ -36,9 +36,17 @@ _NO_FORMULA = re.compile(
     r"(?<![A-Za-z\\{])[A-Za-z]{4,}|\d\s+\d|\\(?:text\w*|mbox|mathrm)(?![A-Za-z])|vmatrix"
     r"|\\(?:sum|prod|[dt]?binom|choose)(?![A-Za-z])|gcd|lcm"
     r"|\\(?:triangle|angle|measuredangle|overline|overrightarrow|overleftrightarrow|vec|widehat|square|odot|sim|cong)"
-    r"|\\(?:parallel|perp|mid|nmid|equiv)(?![A-Za-z])|mod|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
+    r"|\\(?:parallel|perp|mid|nmid|equiv|partial|nabla|prime|Re|Im)(?![A-Za-z])|\d\s*'"
+    r"|mod|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
 )  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices; what it evaluates;
-# points of a figure and inverse functions, which it takes for products and reciprocals
+# points of a figure and inverse functions, which it takes for products and reciprocals; derivatives, whose signs it
+# cancels; minutes of arc and feet, whose signs it leaves out
+_COMPOSITION = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]")
+"""``f \\circ g``. After a number the sign means degrees."""
+_BOLD = re.compile(r"\\(?:mathbf|boldsymbol)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![A-Za-z]))")
+_VECTOR = re.compile(_BOLD.pattern.replace("mathbf", "mathbf|vec|hat"))
+_PRODUCT_OF_VECTORS = re.compile(rf"{_VECTOR.pattern}\s*(?:\\times\s*)?{_VECTOR.pattern}")
+"""A product of vectors or matrices, which has an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
 _DEGREE = read_unit("deg")
@@ -117,6 +125,10 @@ class WorkerComparer(Comparer):
             if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
                 return False
         self.method = "symbolic" if right is None else "units"
+        has_order = _have_order(answer, truth)
+        answer, truth = _with_names_of_vectors(answer, truth)
+        if has_order and not written_alike(answer, truth):
+            return False
         try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))
         except FormulaSyntaxError:
@@ -147,10 +159,12 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
-        if _calls(answer) != _calls(truth) and not written_alike(answer, truth):
+        has_order = _have_order(answer, truth) or _calls(answer) != _calls(truth)
+        answer, truth = _with_names_of_vectors(answer, truth)
+        if has_order and not written_alike(answer, truth):
             return False
         try:
-            left, right = read_formula(answer), read_formula(truth)
+            left, right = read_formula(_as_fraction(answer)), read_formula(_as_fraction(truth))
         except FormulaSyntaxError as error:
             if error.kind == "too_large":
                 return False
@@ -211,6 +225,24 @@ class WorkerComparer(Comparer):
                 timeout_seconds=None,
             )
         )
+
+
+def _have_order(*texts: str) -> bool:
+    """Whether one of the texts has a composition of functions, or a product of vectors or matrices."""
+    return any(pattern.search(text) for pattern in (_COMPOSITION, _PRODUCT_OF_VECTORS) for text in texts)
+
+
+def _with_names_of_vectors(answer: str, truth: str) -> tuple[str, str]:
+    r"""Two formulas with names for ``\mathbf{i}`` and ``\vec{a}``; where only one has any, bold letters are letters."""
+    if _VECTOR.search(answer) and _VECTOR.search(truth):
+        return _VECTOR.sub(r" \1\2_{v} ", answer), _VECTOR.sub(r" \1\2_{v} ", truth)
+    return _BOLD.sub(r" \1\2 ", answer), _BOLD.sub(r" \1\2 ", truth)
+
+
+def _as_fraction(text: str) -> str:
+    r"""``2\frac{1}{2}`` as 5/2; in a formula it is a product."""
+    number = read_numeral(text) if "frac" in text or "/" in text else None
+    return text if number is None else f"({number.value})"
 
 
 def _calls(text: str) -> list[str]:

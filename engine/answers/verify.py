@@ -24,6 +24,7 @@ from engine.answers.comparison import Comparison, LocalComparer, NeedsWorkerErro
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
 from engine.answers.shapes import Shape, read_shape
 from engine.answers.spoken import has_other_digits, plainly_written, with_ascii_digits
+from engine.answers.subjects import have_other_subjects
 from engine.errors import InputError
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tokens import Dialect
@@ -33,7 +34,7 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import WorkerPool, shared_pool
 
-VERIFIER_VERSION = 8
+VERIFIER_VERSION = 9
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
@@ -100,6 +101,8 @@ def verify_answer(
         return Verdict(False, Outcome.OK, "text", "no answer")
     if len(said) > MAX_ANSWER_CHARS:
         return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
+    if " " in ground_truth and have_other_subjects(answer or "", ground_truth):
+        return _verdict(False, "text", answer or "", ground_truth)
     shape = read_shape(truth)
     comparer = LocalComparer(comparison, rel_tol)
     try:
@@ -160,7 +163,8 @@ def _unusable(text: object, why: str) -> InputError:
 
 def _prepared(text: str, comparison: Comparison) -> str:
     text = answer_text(text, reads_dollars=comparison == "exact")
-    return plainly_written(without_side_remarks(text) if comparison == "measured" else text)
+    is_measured = comparison == "measured"
+    return plainly_written(without_side_remarks(text) if is_measured else text, reads_times=not is_measured)
 
 
 def _ask_worker(

@@ -36,7 +36,9 @@ _REWRITES = tuple(
     for needle, pattern, new in (
         (r"\\", rf"(?<!\\)\\\\(?=(?:{_COMMANDS})(?![A-Za-z]))", r"\\"),  # escaped twice, as in JSON
         ("", r"(?<=\d)\s*(?:\{\s*,\s*\}|,\s*\\!|\\[,!;: ]|~)\s*(?=\d{3}(?!\d))", ""),  # 1{,}024, 1\,024, 1,\!024
-        ("\\", r"\\(?:d|t|c)(frac|binom)(?![A-Za-z])", r"\\\1"),
+        ("\\", r"\\(?:d|t|c|s|nice)(frac|binom)(?![A-Za-z])", r"\\\1"),
+        ("C", r"(?<![A-Za-z\d)\]}])(?:\{\s*\})?[_^]\s*\{?(\d+)\}?\s*C\s*_\s*(?:\{(\d+)\}|(\d))(?!\d)",
+         r"\\binom{\1}{\2\3}"),
         ("\\", r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
         ("", r"(?<!\\)\\(?:quad|qquad|;|:|,|!|>| )|~", " "),
         ("leq", r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
@@ -44,16 +46,19 @@ _REWRITES = tuple(
         ("frac", r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
         ("sqrt", r"\\sqrt(\[[^\[\]]*\])?(\d)(?=\d)", r"\\sqrt\1{\2}"),  # as LaTeX reads it; of √23 a space is left
         ("neq", r"\\neq(?![A-Za-z])", r"\\ne "),
+        ("not", r"\\not\s*=", r"\\ne "),
         ("langle", r"\\langle(?![A-Za-z])", "("),
         ("rangle", r"\\rangle(?![A-Za-z])", ")"),
-        ("bar", r"(?<=[\d.])\s*\\bar(?![A-Za-z])", r"\\overline"),  # the period of a decimal
-        ("\\", r"\\(?:textcolor\s*\{[^{}]*\}|underline)\s*(?=\{)", ""),
+        ("\\", r"(?<=[\d.])\s*\\(?:bar|dot(?=\s*\{?\s*\d))(?![A-Za-z])", r"\\overline"),  # the period of a decimal
+        ("\\", r"\\(?:textcolor\s*\{[^{}]*\}|underline|emph|textit|textsf|mathsf)\s*(?=\{)", ""),
         ("\\", r"\\(?:color\s*\{[^{}]*\}|(?:bf|bfseries|small|large|Large|LARGE|huge|Huge)(?![A-Za-z]))", " "),
         ("lbrace", r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
         ("rbrace", r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
+        ("o", r"(?<=\d)\s*\^\s*(?:o|\{\s*o\s*\}|\{?\s*\\text\s*\{\s*o\s*\}\s*\}?)(?![A-Za-z])", r"^\\circ "),
         ("degree", r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
         ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*"
-         r"(sin|cos|tan|ln|log|e|i|pi|or|and)\s*\}", r" \1 "),
+         r"(sin|cos|tan|ln|log|pi|or|and|infinity)\s*\}", r" \1 "),
+        ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|mathit|rm)\*?\s*\{\s*(e|i)\s*\}", r" \1 "),  # bold: a vector
         ("\\", r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}",
          r" \1 "),
         ("textnormal", r"\\textnormal(?![A-Za-z])", r"\\text"),

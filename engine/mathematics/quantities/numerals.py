@@ -36,7 +36,7 @@ _FRACTION = re.compile(
 _BASE_WORDS = "two three four five six seven eight nine ten eleven twelve".split()
 _BASES = {**{word: base for base, word in enumerate(_BASE_WORDS, 2)}, "sixteen": 16}
 _BASED = re.compile(
-    r"\(?\s*(?P<digits>[0-9A-Fa-f]*\d[0-9A-Fa-f]*)\s*\)?\s*(?:_\s*\{?\s*(?:\\text\s*\{\s*)?(?P<base>\d{1,2}|[a-z]+)\s*\}*"
+    r"\(?\s*(?P<digits>[0-9A-Fa-f]*\d[0-9A-Fa-f]*)\s*\)?\s*(?:_\s*\{?\s*(?:\\text\s*\{\s*|\(|base\s+)?(?P<base>\d{1,2}|[a-z]+)\s*[)}]*"
     r"|\(?\s*(?:in\s+)?base\s+(?P<word>\d{1,2}|[a-z]+)\s*\)?)",
     re.ASCII,
 )

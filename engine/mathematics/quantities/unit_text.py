@@ -43,6 +43,7 @@ _PLAIN = {
     "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
     "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
     "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
+    "kmph": "kilometer_per_hour",
 }  # fmt: skip
 _PREFIXED_NAMES = """
 meter gram second ampere kelvin mole candela hertz newton pascal joule watt coulomb volt farad ohm siemens
@@ -92,6 +93,7 @@ _ONE_SPELLING = tuple(
         (r"\\(?:text|mathrm|mbox|textrm|operatorname|rm|si|unit)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1 "),
         (r"\\(?:text|mathrm|rm)(?![A-Za-z])", " "),
         (r"\\mu\s*", "u"),
+        (r"(?<![A-Za-z])(k?m)s\s*\^\s*(?=[{(]?\s*-)", r"\1 s^"),  # metres per second, as often written
         (r"(?:(?<![A-Za-z])([kMGmu])\s+)?\\(?:Omega|ohm)(?![A-Za-z])", r"\1ohm"),
         (r"\\per(?![A-Za-z])|\bper\b", "/"),
         (r"\\(?:cdot|times)(?![A-Za-z])|\.(?=\s*[A-Za-z])", " "),

@@ -41,8 +41,14 @@ _REMARK = re.compile(r",\s*([A-Za-z][A-Za-z\s]*)$")
 _BRACKETED_NUMBER = re.compile(r"^\(\s*([^()]*)\s*\)(?=\s*\S)")
 _SPLIT = re.compile(r"(?<=[\d}).])\s*(?=[A-Za-z\\^])|\s+")
 _PROSE = re.compile(r"^[,;\s]*[A-Za-z][A-Za-z\s,.'-]*$")
+_CHANGES_VALUE = re.compile(
+    r"(?i)\b(?:not|no|never|neither|nor|or|wrong|incorrect|false|invalid|less|more|fewer|greater|than|if|unless|plus|minus|"
+    r"times|squared|cubed|except|instead|rather|too)\b|n't\b|^[,;\s]*[a-z]$"
+)
+"""Words after a unit that make another value of it, and a letter that may be a factor."""
 _DIRECTION = re.compile(
-    r"\b(north|south|east|west|up|down|left|right|clockwise|counterclockwise|attractive|repulsive|inward|outward)"
+    r"\b(north|south|east|west|up|down|left|right|clockwise|counterclockwise|attractive|repulsive|inward|outward"
+    r"|forward|backward|toward|away|into|out of|positive|negative)"
 )
 
 
@@ -105,9 +111,11 @@ def _unit_and_prose(text: str) -> tuple[Powers, str] | None:
         return unit, ""
     words = text.split()
     for count in range(min(len(words) - 1, 6), 0, -1):
+        if count > 1 and words[count - 1] == "in":  # the word
+            continue
         prose = " ".join(words[count:])
         unit = read_unit(" ".join(words[:count]).rstrip(","))
-        if unit and _PROSE.match(prose):
+        if unit and _PROSE.match(prose) and not _CHANGES_VALUE.search(prose):
             return unit, prose
     return None
 

@@ -328,3 +328,173 @@ def test_other_ways_to_write_an_answer(answer, truth):
 )
 def test_other_ways_to_write_a_quantity(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("3:45 p.m.", "3:45 PM"),
+        ("5 pm", "5:00 p.m."),
+        ("7:30", "7:30 AM"),
+        ("March 5th", "5 March"),
+        ("the 4th of July, 1776", "July 4, 1776"),
+        ("03/05/2020", "3/5/2020"),
+        ("1.5 million", "1500000"),
+        ("$1.5 million", "1,500,000"),
+        ("42 million dollars", "$42 million"),
+        ("3 dozen eggs", "36"),
+        ("42 dollars and 50 cents", "42.50"),
+        ("4 dollars 5 cents", "405 cents"),
+        ("0.333...", "1/3"),
+        (r"0.58333\ldots", "7/12"),
+        ("0.1818...", "2/11"),
+        ("0.(3)", "1/3"),
+        (r"0.\dot{3}", "1/3"),
+        ("2.718281828...", "e"),
+        ("1.234.567", "1234567"),
+        ("1.234,56", "1234.56"),
+        ("1234.56", "1.234,56"),
+        ("1'234'567", "1234567"),
+        (r"3 \bmod 7", "3"),
+        (r"x \equiv 3 \mod 7", r"3 \pmod{7}"),
+        ("_{10}C_3", "120"),
+        (r"101\text{ base }2", "101_2"),
+        ("1101_{(2)}", "1101_2"),
+        (r"\nicefrac{1}{2}", "1/2"),
+        (r"\emph{5}", "5"),
+        (r"60^{\text{o}}", r"60^\circ"),
+        (r"\text{infinity}", r"\infty"),
+        (r"\therefore 42", "42"),
+        ("答案是5", "5"),
+        ("'5'", "5"),
+        (r"\frac{\sqrt{25}}{2}", r"2\frac12"),
+        (r"3\text{ to }2", "3:2"),
+        ("A to B to C", "A to B to C"),
+    ],
+)
+def test_times_dates_and_large_numbers(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"42\text{ sq. units}", "42"),
+        (r"42 \text{ units}^2", "42"),
+        ("42 u^2", "42"),
+        ("5 feet tall", "5 ft"),
+        ("42 years", "42 years old"),
+        ("42 cups of flour", "42 cups"),
+        ("42 left", "42"),
+        ("42 each", "42"),
+        ("42% increase", "42%"),
+        (r"42 \% \text{ increase}", "42%"),
+        ("0.5 m", "50 cm"),
+        ("72 km/h", "20 m/s"),
+        ("2 L", "2000 mL"),
+        ("5 kmph", "5 km/h"),
+        ("5'", "5 feet"),
+        ("30'", r"0.5^\circ"),
+    ],
+)
+def test_units_and_counted_things(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"\text{Area} = 42 \text{ cm}^2", "42"),
+        (r"\text{Total cost} = 42", "42"),
+        (r"\mathbf{v} = \begin{pmatrix} 1 \\ 2 \end{pmatrix}", "(1, 2)"),
+        (r"\vec{v} = (1, 2)", "(1, 2)"),
+        (r"|\vec v| = 5", "5"),
+        ("f(-2) = 5", "5"),
+        ("f(10) = 5", "5"),
+        ("f^{-1}(2) = 5", "5"),
+        ("f(g(2)) = 5", "5"),
+        (r"P(A \cap B) = \frac12", "1/2"),
+        (r"\operatorname{Var}(X) = 5", "5"),
+        (r"\lim_{x\to 0} f(x) = 5", "5"),
+        (r"f_{\text{max}} = 5", "5"),
+        (r"\|v\| = 5", "5"),
+        ("Total: $42", "42"),
+        ("Ans: 5", "5"),
+        ("A(1, 2)", "(1, 2)"),
+        ("(1, 2)", "A(1, 2)"),
+        (r"2k\pi, k \in \mathbb{Z}", r"2k\pi"),
+        (r"x = \frac{\pi}{4} + n\pi", r"x = \frac{\pi}{4} + k\pi\ (k \in \mathbb{Z})"),
+        (r"k\pi \text{ where } k \text{ is an integer}", r"k\pi"),
+        (r"\begin{cases} x = 1 \\ y = 2 \end{cases}", "(1, 2)"),
+        (r"\left\{\begin{array}{l} x = 1 \\ y = 2 \end{array}\right.", "x = 1, y = 2"),
+        (r"\begin{pmatrix} 1 \\[4pt] 2 \end{pmatrix}", "(1, 2)"),
+        (r"x = 1 \lor x = 2", "1, 2"),
+        ("x = 0, y = 0 or x = 1, y = 1", "(0, 0), (1, 1)"),
+        (r"3\mathbf{i} - 2\mathbf{j}", r"-2\hat{j} + 3\hat{i}"),
+        (r"3(\vec{a} - \vec{b})", r"3\vec{a} - 3\vec{b}"),
+        (r"\mathbf{x} + 1", "x + 1"),
+        ("y = c_1e^x + c_2e^{-x}", "C_1e^x + C_2e^{-x}"),
+    ],
+)
+def test_names_points_and_systems(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"x \ne 0", r"(-\infty, 0) \cup (0, \infty)"),
+        (r"\mathbb{R} \setminus \{0\}", r"x \neq 0"),
+        ("]2, 5]", "(2, 5]"),
+        (r"]-\infty, 2[ \cup ]3, \infty[", r"(-\infty, 2) \cup (3, \infty)"),
+        (r"\{x \in \mathbb{R} : x > 2\}", r"(2, \infty)"),
+        (r"x > 2 \text{ and } x \le 5", "(2, 5]"),
+        ("|x| < 3", "(-3, 3)"),
+        (r"|x| \ge 3", r"x \le -3 \text{ or } x \ge 3"),
+        (r"\text{all real numbers}", r"\mathbb{R}"),
+        (r"x \not= 0", r"x \ne 0"),
+    ],
+)
+def test_intervals(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("(c)", "C"),
+        ("option c", "C"),
+        ("C: because it rains", "C"),
+        ("C - 42", "C"),
+        ("BD", "B, D"),
+        ("B, D", "BD"),
+        ("YES", "yes"),
+        ("Dog", "dog"),
+        ("RED", "red"),
+        (r"\text{A circle}", "circle"),
+        (r"\boxed{\text{Quantity B is greater}}", "Quantity B is greater"),
+        ("Therefore, Bob is the winner.", "Bob is the winner"),
+        ("The function f is even", "f(x) is even"),
+        ("even", "The function is even"),
+        ("The capital of France is Paris", "Paris"),
+        ("H_2O", "H2O"),
+    ],
+)
+def test_choices_and_words(answer, truth):
+    assert is_right(answer, truth) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"3.0\times10^8 ms^{-1}", "3.0e8 m/s"),
+        ("9.8 ms^{-2}", "9.8 m/s^2"),
+        ("5 m/s in the x direction", "5 m/s"),
+        ("5 N towards the center", "5 N toward the center"),
+        ("10 m above the ground", "10 m"),
+        (r"q\vec v\times\vec B", r"q \vec{v} \times \vec{B}"),
+        (r"\vec b + 3\vec a", r"3\vec{a} + \vec{b}"),
+    ],
+)
+def test_quantities_with_a_direction(answer, truth):
+    assert is_right(answer, truth, "measured") is True

@@ -279,3 +279,120 @@ def test_other_orders_units_figures_and_choices_are_other_answers(answer, truth)
 )
 def test_quantities_that_differ_in_spread_or_unit(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("mg", "Mg"),
+        ("qv", "qV"),
+        ("ab", "AB"),
+        ("a-b", "a b"),
+        ("n k", "n-k"),
+        ("x'", "x"),
+        ("y''", "y'"),
+        ("x-", "x"),
+        ("ACB", "ABC"),
+        ("HTH", "HHT"),
+        ("A, C, B", "ABC"),
+        ("A, B, D", "ABC"),
+        (r"g \circ f", r"f \circ g"),
+        (r"\frac{\partial f}{\partial y}", r"\frac{\partial f}{\partial x}"),
+        (r"\nabla \times F", r"\nabla \cdot F"),
+        (r"\mathbf{B}\mathbf{A}", r"\mathbf{A}\mathbf{B}"),
+        (r"\mathbf{b} \times \mathbf{a}", r"\mathbf{a} \times \mathbf{b}"),
+        (r"\{\{1, 2\}\}", r"\{1, 2\}"),
+        (r"\{\emptyset\}", r"\emptyset"),
+        ("1, 2, ...", "1, 2"),
+        ("A to C to B", "A to B to C"),
+    ],
+)
+def test_short_texts_are_formulas_and_orders(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        (r"x < 2 \text{ and } x > 3", r"(-\infty, 2) \cup (3, \infty)"),
+        (r"x > 2 \text{ and } x < 3", r"x > 2 \text{ or } x < 3"),
+        (r"\not= 5", "5"),
+        (r"x \not= 5", "5"),
+        (r"|x| < 3", r"(-\infty, 3)"),
+        ("[2, 5[", "[2, 5]"),
+        (r"\mathbb{R}", r"\mathbb{R} \setminus \{0\}"),
+        (r"k\pi, k \in \mathbb{N}", r"k\pi"),
+        (r"\begin{cases} x = 1 \\ y = 2 \end{cases}", "(2, 1)"),
+        ("(5, 2)", "C(5, 2)"),
+        ("60'", r"60^\circ"),
+        ("5''", "5'"),
+        ("5 pairs of shoes", "5 shoes"),
+        ("5 boxes of apples", "5 apples"),
+        ("20% increase", "20% decrease"),
+        ("12 am", "12 pm"),
+        ("3:00 am", "4:00 am"),
+        ("5 pm", "5"),
+        ("2020-03-05", "2020-05-03"),
+        ("1/2/2020", "2/4/2020"),
+        ("August 5", "August 6"),
+        ("5 million", "5 billion"),
+        ("4 dollars 5 cents", "4.5"),
+        ("10 mod 7", "10"),
+    ],
+)
+def test_conditions_times_and_counts_differ(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("Quantity A is greater", "Quantity B is greater"),
+        (r"\boxed{\text{Quantity A is greater}}", "Quantity B is greater"),
+        ("Alice is the winner", "Bob is the winner"),
+        ("I and III are true", "I and II are true"),
+        ("Statement I is true", "Statement II is true"),
+        ("No, f is continuous", "Yes, f is continuous"),
+        ("Box 1 is red", "Box 2 is red"),
+        ("g is even", "f is even"),
+    ],
+)
+def test_sentences_about_different_things(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("1", r"2\frac12"),
+        (r"1 - \frac12", r"1\frac12"),
+        (r"-1\frac12", r"-1 + \frac12"),
+        (r"2\mathbf{j} + \mathbf{i}", r"2\mathbf{i} + \mathbf{j}"),
+        (r"\vec{a} - \vec{b}", r"\vec{b} - \vec{a}"),
+        (r"\vec{x}", "x"),
+        ("y = c_1e^x", "C_1e^x + C_2e^{-x}"),
+        ("HO2", "H2O"),
+    ],
+)
+def test_mixed_numbers_vectors_and_molecules_are_no_products(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("5 m/s not", "5 m/s"),
+        ("5 m/s, not correct", "5 m/s"),
+        ("5 m/s less", "5 m/s"),
+        ("5 m/s more than v", "5 m/s"),
+        ("5 m/s x", "5 m/s"),
+        ("5 m/s backward", "5 m/s forward"),
+        ("5 N out of the page", "5 N into the page"),
+        ("5 N away from the wall", "5 N toward the wall"),
+        ("5 m/s in the negative x direction", "5 m/s in the positive x direction"),
+        (r"q\vec B\times\vec v", r"q\vec v\times\vec B"),
+        (r"g \circ f", r"f \circ g"),
+    ],
+)
+def test_words_after_a_unit_that_change_a_quantity(answer, truth):
+    assert verify_answer(answer, truth, comparison="measured").correct is False

@@ -51,7 +51,7 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LONG_WORD = re.compile(r"[A-Za-z]{3,}")
 _NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _MAX_WORDS = 3
-_NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>")
+_NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>|<(?:end_of_turn|eos|/s)>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
 _WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
 _MONEY = re.compile(r"([-+]?)\s*\\?([$€£])\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
@@ -184,7 +184,7 @@ def _without_hedge(text: str) -> str:
 def _own_turn(text: str) -> str:
     """A text up to the first token by which a chat template ends a turn."""
     turns = (turn.removeprefix("assistant").strip() for turn in _NEXT_TURN.split(text))
-    return next(filter(None, turns), "") if "<|" in text else text
+    return next(filter(None, turns), "") if "<" in text else text
 
 
 def _marked(text: str) -> str | None:

@@ -18,6 +18,8 @@ def is_right(answer, truth, comparison="exact"):
         ("Final Answer: The width of $ABCD$ is 12. I hope that this is right.", "12"),
         ("Final Answer: Ann began 3 hours ago. I hope that this is right.", "3 hours"),
         ("Hence the probability that Bob loses is 2/3. <|im_end|>", "2/3"),
+        ("The answer is 2/3.<end_of_turn>\n<start_of_turn>user\nAnd for 5?", "2/3"),
+        ("The answer is 2/3.</s>", "2/3"),
         ("Hence the chance is 2/3.\n<|im_start|>user\nNow the final answer is 5", "2/3"),
         ("So the smallest error, after all of these steps, grows by 100%.", "100%"),
         (r"Therefore $x \ge 5$ solves it.", r"x \ge 5"),

@@ -60,6 +60,27 @@ RIGHT = {
     "stdin_bytes": ("import sys\nsys.stdout.buffer.write(sys.stdin.buffer.readline())", StdinTest("ab\ncd", "ab")),
     "stdin_by_descriptor": ("print(open(0).read())", StdinTest("x\ny\n", "x\ny")),
     "stdin_by_os": ("import os\nos.write(1, os.read(0, 100))", StdinTest("x", "x")),
+    "output_by_the_first_stdout": (
+        "import atexit, io, sys\ninput = iter(sys.stdin.read().splitlines()).__next__\nsys.stdout = io.StringIO()\n"
+        "@atexit.register\ndef write(): sys.__stdout__.write(sys.stdout.getvalue())\nprint(int(input()) + 1)",
+        StdinTest("1", "2"),
+    ),
+    "wrapped_again": (
+        "import io, sys\nsys.stdin = io.TextIOWrapper(sys.stdin.buffer, encoding='utf-8')\n"
+        "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint(input())",
+        StdinTest("é", "é"),
+    ),
+    "wrapped_again_in_a_function": (
+        "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\ndef f(x):\n    print(x)\n    return x",
+        CallTest("f", (1,), expected=1),
+    ),
+    "closes_its_output": ("import sys\nwith sys.stdout as out: out.write('1')", StdinTest("", "1")),
+    "output_in_a_second_file": ("import os\nout = os.fdopen(1, 'w')\nprint(1, file=out)", StdinTest("", "1")),
+    "output_replaced": ("import io, sys\nout = sys.stdout\nsys.stdout = io.StringIO()\nout.write('1')", StdinTest("", "1")),
+    "no_output_at_the_end": ("import sys\nprint(1, flush=True)\nsys.stdout = None", StdinTest("", "1")),
+    "finalizer": ("class A:\n    def __del__(self): print(1)\na = A()", StdinTest("", "1")),
+    "unfinished_generator": ("def g():\n    try: yield\n    finally: print(1)\na = g()\nnext(a)", StdinTest("", "1")),
+    "names_of_a_script": ("import os\nprint(__builtins__.len(__name__), os.path.dirname(__file__))", StdinTest("", "8 ")),
     "main_guard": ("if __name__ == '__main__':\n    print(1)", StdinTest("", "1")),
     "exits": ("import sys\nprint(1)\nsys.exit(0)", StdinTest("", "1")),
     "exits_by_builtin": ("print(1)\nexit()\n", StdinTest("", "1")),

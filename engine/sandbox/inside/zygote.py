@@ -157,7 +157,6 @@ def _become_child(
     jail.confine(
         uid=uid,
         memory_bytes=job["memory_bytes"],
-        cpu_s=job["cpu_s"],
         own_processes=own_processes,
         read_only=not own_processes,
         executes=command is not None,

@@ -366,6 +366,39 @@ def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
         assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
 
 
+def test_a_program_does_not_know_when_it_is_observed(tester, monkeypatch):
+    """It wants a processor where waits of 0.25 s would end, and sleeps in between."""
+    monkeypatch.setattr(program_process, "_LONGEST_HELD_UP_S", 5.0)
+    program = """
+        import os, time
+        def f():
+            while True:
+                os.write(1, b"x")
+                began = time.monotonic()
+                time.sleep(0.242)
+                while time.monotonic() - began < 0.256: pass
+    """
+    limits = Limits(time_s=0.5, total_s=0.5)
+    report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
+    assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
+
+
+def test_a_program_that_runs_at_each_tick_of_the_kernel_is_not_killed_by_it(tester):
+    """The kernel would count far more time than the program used, and its end would look like one by the machine."""
+    program = """
+        import ctypes, time
+        ctypes.CDLL(None).prctl(29, 1, 0, 0, 0)  # the least slack of timers
+        def f():
+            while True:
+                tick = time.clock_gettime(6)  # CLOCK_MONOTONIC_COARSE, which changes at each tick
+                time.sleep(max(0, tick + 0.004 - time.monotonic() - 0.00015))
+                while time.clock_gettime(6) == tick: pass
+    """
+    limits = Limits(time_s=5.0, total_s=0.7)
+    report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
+    assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
+
+
 def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatch):
     monkeypatch.setattr(program_process, "_LONGEST_DISK_SLEEP_S", 0.5, raising=False)
     monkeypatch.setattr(program_process.ProgramProcess, "_threads", lambda self: iter([("D", "0", "0")]))

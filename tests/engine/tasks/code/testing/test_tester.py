@@ -39,6 +39,7 @@ RIGHT = {
     "counter": ("from collections import *\ndef f(): return Counter('aab')", CallTest("f", expected={"a": 2, "b": 1})),
     "named_tuple": ("from collections import *\nP = namedtuple('P', 'x y')\ndef f(): return P(1, 2)", CallTest("f", expected=(1, 2))),
     "tuple_for_list": ("def f(): return ((1, 2), 3)", CallTest("f", expected=[[1, 2], 3], cmp="sequence")),
+    "repeated_in_any_order": ("def f(): return [1, 2] * 200", CallTest("f", expected=[2] * 200 + [1] * 300, cmp="set")),
     "any_order": ("def f(): return [[2, 1], [3]]", CallTest("f", expected=[[3], [2, 1]], cmp="set")),
     "method": ("class Solution:\n    def f(self, x): return x", CallTest("Solution.f", (3,), expected=3)),
     "deep": ("import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and 1 + f(n - 1)", CallTest("f", (50_000,), expected=50_000)),
@@ -121,6 +122,12 @@ RIGHT = {
     "close_decimal": ("from decimal import Decimal\ndef f(): return Decimal('0.3333333')", CallTest("f", expected=1 / 3, cmp="float")),
     "fraction": ("from fractions import Fraction\ndef f(): return Fraction(1, 2), Fraction(6, 3)", CallTest("f", expected=(0.5, 2))),
     "enum": ("from enum import IntEnum, StrEnum\nclass C(IntEnum):\n    A = 7\nclass D(StrEnum):\n    B = 'b'\ndef f(): return [C.A, D.B]", CallTest("f", expected=[7, "b"])),
+    "subclasses": (
+        "class L(list): pass\nclass D(dict):\n    def __missing__(self, key): return 0\nclass S(str):\n    def __str__(self): return 'b'\n"
+        "class I(int): pass\nclass T(tuple): pass\nclass E(set): pass\nclass B(bytes): pass\nclass F(float): pass\n"
+        "def f(): return L([D({1: I(2)}), S('a'), T((1,)), E({3}), B(b'x'), F(0.5)])",
+        CallTest("f", expected=[{1: 2}, "a", (1,), {3}, b"x", 0.5]),
+    ),
     "bytearray": ("def f(): return bytearray(b'ab')", CallTest("f", expected=b"ab")),
     "keys": ("def f(): return {1: 2, 3: 4}.keys()", CallTest("f", expected={1, 3})),
     "items": ("def f(): return {1: 2}.items()", CallTest("f", expected={(1, 2)})),

@@ -29,6 +29,8 @@ _random = random.SystemRandom()
 """Draws the waits. A program that knew their ends could want a processor at these moments, and sleep in between."""
 _LATE_S = 1.0
 """A wait that ends later than this was stopped together with this process (Ctrl-Z), and so was the program."""
+_LATE_ANSWER_S = 0.1
+"""Part of the wait for an answer that is not counted: threads of this process wait for each other to read it."""
 _LONGEST_HELD_UP_S = 600.0
 _LONGEST_DISK_SLEEP_S = 10.0
 """Time in state D that is excused. A machine short of memory causes such waits, but a program can cause them too."""
@@ -251,14 +253,15 @@ class ProgramProcess:
         Raises:
             ProgramStopped: the time limit is reached, the output or the frame is too long, or the process has exited.
         """
-        until = self._deadline(time_s, is_starting)
-        while True:
-            frame = self._take_frame()
-            if frame is not None:
-                return frame
+        until, last_s = self._deadline(time_s, is_starting), 0.0
+        while (frame := self._take_frame()) is None:
             if self._channel.fileno() not in self._open:
                 raise self._early_exit(is_starting)
+            before = self.waited_s
             self._pump(until)
+            last_s = self.waited_s - before
+        self.waited_s -= min(last_s, _LATE_ANSWER_S)
+        return frame
 
     def wait_for_end(self, time_s: float) -> None:
         """Read the output into ``printed`` until the process has closed all its descriptors."""

@@ -373,6 +373,26 @@ def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
         assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
 
 
+def test_time_in_which_this_process_is_late_to_read_answers_does_not_count(tester, monkeypatch):
+    class Late:
+        def __init__(self):
+            self._poll = poll()
+            self.register, self.unregister, self.modify = (
+                self._poll.register, self._poll.unregister, self._poll.modify
+            )  # fmt: skip
+
+        def poll(self, timeout):
+            events = self._poll.poll(timeout)
+            time.sleep(0.02)
+            return events
+
+    poll = program_process.select.poll
+    monkeypatch.setattr(program_process.select, "poll", Late)
+    test = AssertTest("for x in range(60):\n    assert f(x) == x")
+    report = tester.run("def f(x): return x", [test], limits=Limits(time_s=0.2, total_s=0.2))
+    assert report.all_passed, report
+
+
 def test_a_program_does_not_know_when_it_is_observed(tester, monkeypatch):
     """It wants a processor where waits of 0.25 s would end, and sleeps in between."""
     monkeypatch.setattr(program_process, "_LONGEST_HELD_UP_S", 5.0)

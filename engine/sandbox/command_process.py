@@ -20,13 +20,12 @@ _LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_PRINTED_BYTES = 1 << 16
-_LIFETIME_CPU_S = 24 * 3600
 
 
 class ProcessHost(Protocol):
     """What starts and ends a confined process; a zygote does."""
 
-    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None) -> int:
+    def start_program(self, fds: list[int], memory_bytes: int, command: Sequence[str] | None = None) -> int:
         """Start ``command`` with ``fds`` as its channel, standard input and output; its process id, 0 if unknown."""
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
@@ -77,7 +76,7 @@ class CommandProcess:
         try:
             os.set_blocking(self._printed_end, False)
             fds = [child_end.fileno(), null, child_stdout]
-            self._pid = host.start_program(fds, memory_mb << 20, _LIFETIME_CPU_S, list(command))
+            self._pid = host.start_program(fds, memory_mb << 20, list(command))
             self._clock = process_clock(self._pid)
         except BaseException:
             self.close()

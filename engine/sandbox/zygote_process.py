@@ -80,19 +80,18 @@ class Zygote:
         """Whether it can run another program."""
         return not self.dead and self._process.poll() is None
 
-    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None) -> int:
+    def start_program(self, fds: list[int], memory_bytes: int, command: Sequence[str] | None = None) -> int:
         """Fork a child that inherits ``fds`` (channel, standard input, standard output) and no others.
 
         Args:
             fds: the child's descriptors 3, 0 and 1.
             memory_bytes: limit of its memory.
-            cpu_s: limit of its processor time, in seconds.
             command: an executable with its arguments that the child becomes; None to run Python programs.
 
         Returns:
             the child's process id.
         """
-        line = json.dumps({"memory_bytes": memory_bytes, "cpu_s": cpu_s, "command": command}).encode()
+        line = json.dumps({"memory_bytes": memory_bytes, "command": command}).encode()
         try:
             socket.send_fds(self._control, [line], fds)
         except OSError as error:

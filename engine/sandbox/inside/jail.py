@@ -20,6 +20,9 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 _FILE_BYTES = 8 << 20
 _STACK_BYTES = 64 << 20
 _THREAD_STACK_BYTES = 8 << 20  # of each thread; it counts as private memory
+_CPU_S = 24 * 3600
+"""Ends what no process watches any more. The watcher has lower limits and counts the time that a program ran.
+The kernel counts whole ticks: a program could reach a low limit by design, and die as if the machine had killed it."""
 _OPEN_FILES = 64
 _THREADS = 64
 
@@ -150,7 +153,6 @@ def confine(
     *,
     uid: int | None,
     memory_bytes: int,
-    cpu_s: int,
     own_processes: bool,
     read_only: bool,
     executes: bool,
@@ -162,14 +164,13 @@ def confine(
         uid: user id to change to, if this process is root; None keeps the current one.
         memory_bytes: limit of address space; of private writable memory if the process becomes another executable,
             because runtimes such as Node.js reserve far more addresses than they use.
-        cpu_s: limit of processor time in seconds, after which the kernel kills the process.
         own_processes: whether this process has its own PID namespace.
         read_only: refuse changes to files.
         executes: the process may become another executable. It cannot start processes then either.
         readable: the only files and folders that it may read, where the kernel has Landlock; None for all that it sees.
     """
     for what, limit in (
-        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_CPU, _CPU_S),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0 if read_only else _FILE_BYTES),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),

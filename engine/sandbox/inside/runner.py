@@ -6,7 +6,7 @@ of:
 ``calls``
     Load the program. Each further frame requests one value: the result of a function call or of an expression.
 ``main``
-    Run the program as a script. The parent process reads its standard output.
+    Run the program as a script. The parent process reads its standard output. A reply is sent only if it raises.
 ``remote``
     Run code whose functions are in another process. Each call is sent as ``{"call": ...}``; the next frame is its
     result.
@@ -19,7 +19,6 @@ parent process validates all of them and sends no expected values.
 from __future__ import annotations
 
 import ast
-import atexit
 import builtins
 import gc
 import json
@@ -27,7 +26,6 @@ import os
 import random
 import struct
 import sys
-import threading
 import types
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -56,7 +54,7 @@ without an error, and the test would compare nothing.
 """
 
 
-def run(channel: int) -> None:
+def run(channel: int) -> NoReturn:
     """Read a job from the file descriptor ``channel``, run it and exit this process."""
     _write_frame(channel, {"started": True})  # sent before the program is read, so it cannot be forged
     job = json.loads(_read_frame(channel))
@@ -65,9 +63,12 @@ def run(channel: int) -> None:
     sys.set_int_max_str_digits(_INT_DIGITS)
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False)  # noqa: SIM115
+    sys.__stdin__, sys.__stdout__ = sys.stdin, sys.stdout  # type: ignore[misc] # open while a program wraps their buffers
     builtins.exit = builtins.quit = _leave  # type: ignore[assignment]
     code = {"calls": _calls, "main": _main, "remote": _remote}[job["kind"]](channel, job)
-    os._exit(code & 0xFF)
+    if job["kind"] == "main":  # the interpreter joins threads, runs exit functions and finalizers, and flushes
+        sys.exit(code)
+    os._exit(code)
 
 
 def _leave(code: Any = None) -> NoReturn:
@@ -142,23 +143,17 @@ def _answer(request: dict[str, Any], namespace: dict[str, Any], max_items: int) 
 
 def _main(channel: int, job: dict[str, Any]) -> int:
     namespace = _module("__main__")
-    code, failure = 0, None
+    namespace.update(__builtins__=builtins, __file__="program.py")
     try:
         if job["setup"]:
             _execute(job["setup"], "setup", namespace)
         _execute(job["program"], "program", namespace)
     except SystemExit as leaving:
-        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:  # noqa: BLE001
-        failure = error
-    try:  # as the interpreter does on exit: join threads, run exit functions, flush
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001
-        failure = failure or error
-    _write_frame(channel, {"value": code} if failure is None else _failure(failure))
-    return code
+        _write_frame(channel, _failure(error))
+        return 1
+    return 0
 
 
 def _remote(channel: int, job: dict[str, Any]) -> int:

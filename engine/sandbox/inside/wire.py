@@ -1,17 +1,16 @@
 """Encodes plain Python values as JSON, for both sides of the channel. Nothing is unpickled or evaluated.
 
 None, bool, str, float (including NaN and infinities), integers of at most 64 bits and lists are themselves in JSON.
-Every other value is an object with one key, which names its type. A member of an
-``IntEnum`` or ``StrEnum`` is its value.
+Every other value is an object with one key, which names its type.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict
+from collections.abc import Callable
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from typing import Any
 
@@ -28,7 +27,18 @@ _VIEWS: dict[type, str] = {
     for kind in (dict, OrderedDict)
     for name, content in (("keys", kind().keys), ("values", kind().values), ("items", kind().items))
 }
-_PLAIN_DICTS = frozenset({dict, Counter, OrderedDict, defaultdict})
+_CONTENTS: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+    list: list.copy,
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    dict: dict.copy,
+    set: lambda value: set(set.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+"""The content of a value of a subclass, as the builtin type. The methods of the subclass are not called."""
 
 
 class NotPlainError(ValueError):
@@ -44,8 +54,8 @@ def encode(value: Any, max_items: int = 1_000_000) -> bytes:
 
     Args:
         value: None, bool, int, float, complex, str, bytes, list, tuple, dict, set or frozenset, nested up to
-            ``MAX_DEPTH`` levels. Subclasses are refused, except three dicts of ``collections`` (encoded as dicts)
-            and named tuples (encoded as tuples). Also bytearray, range, Decimal, Fraction and the views of a dict.
+            ``MAX_DEPTH`` levels. Subclasses of these, such as named tuples, are encoded as what they extend, except
+            of complex. Also bytearray, range, Decimal, Fraction and the views of a dict.
         max_items: limit of the elements of all containers together.
 
     Raises:
@@ -81,9 +91,9 @@ class _Encoder:
             raise NotPlainError(f"more than {MAX_DEPTH} levels deep")
         if kind is list:
             return self._forms(value, depth)
-        if kind is tuple or (tuple in kind.__bases__ and hasattr(kind, "_fields")):
+        if kind is tuple:
             return {"tuple": self._forms(value, depth)}
-        if kind in _PLAIN_DICTS:
+        if kind is dict:
             return {"dict": [self._forms(pair, depth) for pair in value.items()]}
         if kind is set or kind is frozenset:
             return {kind.__name__: self._forms(value, depth)}
@@ -96,7 +106,7 @@ class _Encoder:
         return self._other(value, kind, depth)
 
     def _other(self, value: Any, kind: type, depth: int) -> Any:
-        """Values of the standard library that equal plain ones."""
+        """Values of other types that equal plain ones."""
         if kind is Fraction:
             return {"fraction": [hex(value.numerator), hex(value.denominator)]}
         if kind is Decimal:
@@ -106,10 +116,9 @@ class _Encoder:
         if kind in _VIEWS:
             items = [list(pair) for pair in value] if _VIEWS[kind] == "items" else list(value)
             return {_VIEWS[kind]: self._forms(items, depth)}
-        if issubclass(kind, Enum) and issubclass(kind, int):
-            return self.form(int.__add__(value, 0), depth)
-        if issubclass(kind, Enum) and issubclass(kind, str):
-            return str.__add__(value, "")
+        for plain, content in _CONTENTS.items():
+            if issubclass(kind, plain):
+                return self.form(content(value), depth)
         raise NotPlainError(f"a value of type {kind.__name__} is no plain builtin")
 
     def _forms(self, values: Any, depth: int) -> list[Any]:
@@ -222,12 +231,21 @@ def _values(forms: Any, depth: int) -> list[Any]:
 
 
 def refuse_collisions(keys: list[Any]) -> None:
-    """Raise if many keys share a hash value. Building a dict of n such keys takes time quadratic in n.
+    """Raise if many different keys share a hash value. Building a dict of n such keys takes time quadratic in n.
 
     Counting the distinct hash values is cheap, because they are integers.
 
     Raises:
-        MalformedError: more than 100 keys have the hash value of another key.
+        MalformedError: more than 100 keys have the hash value of another, unequal key.
     """
-    if len(keys) > _MAX_COLLISIONS and len(keys) - len({hash(key) for key in keys}) > _MAX_COLLISIONS:
-        raise MalformedError("many keys with one hash value")
+    if len(keys) - len({hash(key) for key in keys}) <= _MAX_COLLISIONS:
+        return
+    seen: dict[int, list[Any]] = {}
+    collisions = 0
+    for key in keys:
+        others = seen.setdefault(hash(key), [])
+        if key not in others:
+            collisions += bool(others)
+            others.append(key)
+            if collisions > _MAX_COLLISIONS:
+                raise MalformedError("many keys with one hash value")

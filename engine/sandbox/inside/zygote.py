@@ -18,7 +18,7 @@ import select
 import signal
 import socket
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from . import jail, runner, seccomp
 
@@ -103,7 +103,7 @@ def _serve(
     if pid == 0:
         try:
             _become_child(null, fds, job, uid=uid, readable=readable)
-        finally:
+        except Exception:  # noqa: BLE001 - the parent process reads the exit code; a script ends by SystemExit
             os._exit(70)
     _send(control, {"pid": pid})
     for fd in fds:
@@ -144,7 +144,7 @@ def _wait_or_kill(control: socket.socket, pid: int) -> tuple[bool, bool]:
 
 def _become_child(
     null: int, fds: list[int], job: dict[str, Any], *, uid: int | None, readable: list[str] | None
-) -> None:
+) -> NoReturn:
     own_processes = readable is None
     channel, stdin, stdout = (os.dup2(fd, 100 + index) for index, fd in enumerate(fds))
     command = job["command"]
@@ -157,7 +157,6 @@ def _become_child(
     jail.confine(
         uid=uid,
         memory_bytes=job["memory_bytes"],
-        cpu_s=job["cpu_s"],
         own_processes=own_processes,
         read_only=not own_processes,
         executes=command is not None,

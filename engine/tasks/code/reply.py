@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,7 @@ MAX_CODE = 200_000
 
 _MOST_PARSED = 400_000  # characters that are parsed in the search for the entry point
 _MOST_FENCES = 64  # fences that are examined, starting with the last
+_MOST_DOCSTRINGS = 8  # ticks in docstrings that are left out
 _PYTHON = frozenset({"python", "python3", "py", "py3"})
 
 _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
@@ -29,7 +31,7 @@ _FIRST_LINE = re.compile(r"^(?:@|(?:async +def|def|class|import|from)\b)", re.MU
 _MOST_FIRST_LINES = 8  # lines at which a program without a fence may begin; a sentence may also begin with "from"
 _MARGIN = 40  # most characters of indentation, bullets and quote marks before a fence
 _LINE_START = re.compile(r"(?:\A|\n)[ \t>*-]*\Z")
-_TICKS = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^`~\n]*)")
+_TICKS = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^\w`~\n]*(?P<tag>\w*)[^`~\n]*)")
 
 
 class ReplyStatus(StrEnum):
@@ -126,17 +128,23 @@ def normalised(code: str) -> str | None:
 
 
 def defined_names(tree: ast.Module) -> set[str]:
-    """The names that a program binds at its top level."""
+    """The names that a program binds outside its functions and classes.
+
+    A name that it imports from elsewhere than the standard library, as a test of a solution does, is not among them.
+    """
     names: set[str] = set()
-    for node in tree.body:
+    nodes: list[ast.AST] = list(tree.body)
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
+            parts = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            if all(part.partition(".")[0] in sys.stdlib_module_names for part in parts):
+                names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        else:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            nodes.extend(ast.iter_child_nodes(node))
     return names
 
 
@@ -155,22 +163,27 @@ def _fences(text: str) -> tuple[list[_Fence], str]:
     """The fences of a text in order, and the text outside of them.
 
     A fence opens at the start of a line, or anywhere in a line if it is tagged as Python. It closes with at least as
-    many ticks at the end of a line. A fence tagged as Python at the start of a line also ends an open fence, which
-    then counts as unclosed.
+    many ticks at the start or the end of a line. A fence tagged as Python at the start of a line also ends an open
+    fence, which then counts as unclosed. Ticks in a docstring close none.
     """
     fences: list[_Fence] = []
     outside: list[str] = []
     start = at = 0  # where the open fence's body starts; where the text outside starts
     run = language = ""
+    docstrings = 0
     for ticks in _TICKS.finditer(text):
         info = ticks["info"].strip()
-        tag = info.split(maxsplit=1)[0].strip("{}.").lower() if info else ""
+        tag = ticks["tag"].lower()
         ends_line = ticks.end() == len(text) or text[ticks.end()] == "\n"
         starts_line = _LINE_START.search(text, max(0, ticks.start() - _MARGIN), ticks.start()) is not None
-        if run and ends_line and not info and ticks["run"].startswith(run):
+        opens_python = starts_line and ends_line and tag in _PYTHON
+        if run and ticks["run"].startswith(run) and (starts_line or (ends_line and not info)) and not opens_python:
+            if docstrings < _MOST_DOCSTRINGS and language in _PYTHON and _ends_in_string(text[start : ticks.start()]):
+                docstrings += 1
+                continue
             fences.append(_Fence(language, text[start : ticks.start()], is_closed=True))
-            run, at = "", ticks.end()
-        elif run and not (starts_line and ends_line and tag in _PYTHON):
+            run, at = "", ticks.start() + len(ticks["run"])
+        elif run and not opens_python:
             continue
         elif ends_line and (starts_line or tag in _PYTHON):
             if run:
@@ -180,13 +193,24 @@ def _fences(text: str) -> tuple[list[_Fence], str]:
             run, language, start = ticks["run"], tag, ticks.end() + 1
         elif tag in _PYTHON and text.startswith(ticks["run"], ticks.end()):  # ```python f = 1``` within a line
             outside.append(text[at : ticks.start()])
-            fences.append(_Fence(tag, info[len(tag) :].strip(), is_closed=True))
+            fences.append(_Fence(tag, text[ticks.end("tag") : ticks.end()].strip(), is_closed=True))
             at = ticks.end() + len(ticks["run"])
     if run:
         fences.append(_Fence(language, text[start:], is_closed=False))
     else:
         outside.append(text[at:])
     return fences, "\n".join(outside)
+
+
+def _ends_in_string(code: str) -> bool:
+    """Whether a string in triple quotes is open at the end of the code."""
+    if len(code) > MAX_CODE or not (code.count('"""') % 2 or code.count("'''") % 2):
+        return False
+    try:
+        parse(_dedented(code))
+    except ValueError as error:
+        return "unterminated triple-quoted" in str(error)
+    return False
 
 
 def _code(fences: list[_Fence], rest: str, entry_point: str | None) -> tuple[str | None, ReplyStatus]:

@@ -1,5 +1,7 @@
 """System calls that signal or slow other processes, and by which a program kills itself, are refused."""
 
+import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -107,6 +109,31 @@ def test_a_process_of_the_same_user_keeps_its_life_and_its_priority(tester):
             assert os.sched_getscheduler(victim.pid) == os.sched_getscheduler(0)
         finally:
             victim.kill()
+
+
+def test_a_queue_of_another_process_gets_no_message(tester):
+    libc = ctypes.CDLL(None, use_errno=True)
+    queue = libc.msgget(0, 0o1666)  # for all users
+    body = f"""
+        if libc.msgsnd({queue}, struct.pack("q", 5) + b"x", 1, 0o4000) < 0:
+            raise OSError(ctypes.get_errno(), "msgsnd")
+        return 42"""
+    try:
+        report = tester.run(program(body), [CallTest("f", expected=42)])
+        assert report.statuses == (Status.FORBIDDEN,), report
+        assert libc.msgrcv(queue, ctypes.create_string_buffer(16), 1, 0, 0o4000) == -1
+    finally:
+        libc.msgctl(queue, 0, None)
+
+
+def test_calls_that_are_newer_than_the_list_seem_not_to_exist(tester):
+    program = """
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        def f(number): return libc.syscall(number, -1, 0, 0, 0, 0, 0), ctypes.get_errno()
+    """
+    tests = [CallTest("f", (number,), expected=(-1, errno.ENOSYS)) for number in range(463, 480)]
+    assert tester.run(textwrap.dedent(program), tests).all_passed
 
 
 def test_a_lock_makes_nobody_wait(tester):

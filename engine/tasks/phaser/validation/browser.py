@@ -65,7 +65,7 @@ class _BrowserJail:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start_program(self, fds: list[int], memory_bytes: int, cpu_s: int, command: Sequence[str] | None = None) -> int:
+    def start_program(self, fds: list[int], memory_bytes: int, command: Sequence[str] | None = None) -> int:
         assert command is not None
         channel, stdin, stdout = fds
         jail = ["bwrap", "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL"]

@@ -10,6 +10,10 @@ OK, NONE, THINK, FENCE, SYNTAX = "ok", "no_code", "unclosed_think", "unclosed_fe
 F = "def f():\n    return 1"
 INDENTED = F.replace("\n", "\n   ")
 USE = "print(f())\nprint(f())\nprint(f())"
+QUOTES = '"' * 3
+DOCUMENTED = f"def f():\n    {QUOTES}One.\n\n    ```\n    f()\n    ```\n    {QUOTES}\n    return 1"
+BROKEN = f"def f():\n    {QUOTES}One."
+GUARDED = "try:\n    from math import tau\nexcept ImportError:\n    def f(): return 2\nelse:\n    def f(): return 1"
 METHOD = "class Solution:\n    def g(self): pass"
 
 
@@ -48,6 +52,19 @@ def fenced(code, tag="python"):
         (fenced(F).replace("\n", "\r\n"), "f", None, F, OK),
         (fenced(METHOD), "Solution", None, METHOD, OK),
         ("```python\nf = lambda: 1\n```", "f", None, "f = lambda: 1", OK),
+        (fenced(F, "python:f.py"), "f", None, F, OK),
+        (fenced(F, "python3.11"), "f", None, F, OK),
+        (fenced(F, "{python, eval=FALSE}"), "f", None, F, OK),
+        (f"{fenced(F)} That is all.", "f", None, F, OK),
+        (f"{fenced(F)}</answer>\n{fenced('f = 2', 'text')}", "f", None, F, OK),
+        (fenced(DOCUMENTED), "f", None, DOCUMENTED, OK),
+        (f"{fenced(BROKEN)}\n{fenced(F)}", "f", None, F, OK),
+        (fenced(f"Q = '{QUOTES}'\n{F}") + "\nDone", "f", None, f"Q = '{QUOTES}'\n{F}", OK),
+        (f"{fenced(F)}\n{fenced('from solution import f' + chr(10) + USE)}", "f", None, F, OK),
+        (f"{fenced(F)}\n{fenced('import f.tests')}", "f", None, F, OK),
+        (f"{fenced('from math import gcd')}\n{fenced('print(gcd(1, 2))')}", "gcd", None, "from math import gcd", OK),
+        (f"{fenced(GUARDED)}\n{fenced(USE)}", "f", None, GUARDED, OK),
+        (f"{fenced('f, g = abs, 1')}\n{fenced(USE)}", "f", None, "f, g = abs, 1", OK),
         # what is missing
         ("```python\ndef f():\n    return (1,", "f", None, None, FENCE),
         (f"```python\n{F}", "f", None, F, FENCE),
@@ -87,6 +104,8 @@ HOSTILE = {
     "10 MB of ticks": "`" * 10_000_000,
     "10 MB fence": "```python\n" + "a=1\n" * 2_500_000 + "```",
     "100k fences": "```python\nx=1\n```\n" * 100_000,
+    "100k open docstrings": "```python\n'''\n```\n" * 100_000,
+    "100k ticks in a docstring": "```python\n'''\n" + "```\n" * 100_000,
     "100k almost defining": "```python\nf=(\n```\n" * 100_000,
     "100k inline": "```python x``` " * 100_000,
     "100k openers": "```python\n" * 100_000,

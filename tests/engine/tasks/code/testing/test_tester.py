@@ -39,6 +39,7 @@ RIGHT = {
     "counter": ("from collections import *\ndef f(): return Counter('aab')", CallTest("f", expected={"a": 2, "b": 1})),
     "named_tuple": ("from collections import *\nP = namedtuple('P', 'x y')\ndef f(): return P(1, 2)", CallTest("f", expected=(1, 2))),
     "tuple_for_list": ("def f(): return ((1, 2), 3)", CallTest("f", expected=[[1, 2], 3], cmp="sequence")),
+    "repeated_in_any_order": ("def f(): return [1, 2] * 200", CallTest("f", expected=[2] * 200 + [1] * 300, cmp="set")),
     "any_order": ("def f(): return [[2, 1], [3]]", CallTest("f", expected=[[3], [2, 1]], cmp="set")),
     "method": ("class Solution:\n    def f(self, x): return x", CallTest("Solution.f", (3,), expected=3)),
     "deep": ("import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and 1 + f(n - 1)", CallTest("f", (50_000,), expected=50_000)),
@@ -60,6 +61,27 @@ RIGHT = {
     "stdin_bytes": ("import sys\nsys.stdout.buffer.write(sys.stdin.buffer.readline())", StdinTest("ab\ncd", "ab")),
     "stdin_by_descriptor": ("print(open(0).read())", StdinTest("x\ny\n", "x\ny")),
     "stdin_by_os": ("import os\nos.write(1, os.read(0, 100))", StdinTest("x", "x")),
+    "output_by_the_first_stdout": (
+        "import atexit, io, sys\ninput = iter(sys.stdin.read().splitlines()).__next__\nsys.stdout = io.StringIO()\n"
+        "@atexit.register\ndef write(): sys.__stdout__.write(sys.stdout.getvalue())\nprint(int(input()) + 1)",
+        StdinTest("1", "2"),
+    ),
+    "wrapped_again": (
+        "import io, sys\nsys.stdin = io.TextIOWrapper(sys.stdin.buffer, encoding='utf-8')\n"
+        "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint(input())",
+        StdinTest("é", "é"),
+    ),
+    "wrapped_again_in_a_function": (
+        "import io, sys\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\ndef f(x):\n    print(x)\n    return x",
+        CallTest("f", (1,), expected=1),
+    ),
+    "closes_its_output": ("import sys\nwith sys.stdout as out: out.write('1')", StdinTest("", "1")),
+    "output_in_a_second_file": ("import os\nout = os.fdopen(1, 'w')\nprint(1, file=out)", StdinTest("", "1")),
+    "output_replaced": ("import io, sys\nout = sys.stdout\nsys.stdout = io.StringIO()\nout.write('1')", StdinTest("", "1")),
+    "no_output_at_the_end": ("import sys\nprint(1, flush=True)\nsys.stdout = None", StdinTest("", "1")),
+    "finalizer": ("class A:\n    def __del__(self): print(1)\na = A()", StdinTest("", "1")),
+    "unfinished_generator": ("def g():\n    try: yield\n    finally: print(1)\na = g()\nnext(a)", StdinTest("", "1")),
+    "names_of_a_script": ("import os\nprint(__builtins__.len(__name__), os.path.dirname(__file__))", StdinTest("", "8 ")),
     "main_guard": ("if __name__ == '__main__':\n    print(1)", StdinTest("", "1")),
     "exits": ("import sys\nprint(1)\nsys.exit(0)", StdinTest("", "1")),
     "exits_by_builtin": ("print(1)\nexit()\n", StdinTest("", "1")),
@@ -100,6 +122,12 @@ RIGHT = {
     "close_decimal": ("from decimal import Decimal\ndef f(): return Decimal('0.3333333')", CallTest("f", expected=1 / 3, cmp="float")),
     "fraction": ("from fractions import Fraction\ndef f(): return Fraction(1, 2), Fraction(6, 3)", CallTest("f", expected=(0.5, 2))),
     "enum": ("from enum import IntEnum, StrEnum\nclass C(IntEnum):\n    A = 7\nclass D(StrEnum):\n    B = 'b'\ndef f(): return [C.A, D.B]", CallTest("f", expected=[7, "b"])),
+    "subclasses": (
+        "class L(list): pass\nclass D(dict):\n    def __missing__(self, key): return 0\nclass S(str):\n    def __str__(self): return 'b'\n"
+        "class I(int): pass\nclass T(tuple): pass\nclass E(set): pass\nclass B(bytes): pass\nclass F(float): pass\n"
+        "def f(): return L([D({1: I(2)}), S('a'), T((1,)), E({3}), B(b'x'), F(0.5)])",
+        CallTest("f", expected=[{1: 2}, "a", (1,), {3}, b"x", 0.5]),
+    ),
     "bytearray": ("def f(): return bytearray(b'ab')", CallTest("f", expected=b"ab")),
     "keys": ("def f(): return {1: 2, 3: 4}.keys()", CallTest("f", expected={1, 3})),
     "items": ("def f(): return {1: 2}.items()", CallTest("f", expected={(1, 2)})),
@@ -343,6 +371,59 @@ def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
         )
         os.kill(_child(tester, lambda pid: os.getpriority(os.PRIO_PROCESS, pid) == 19), signal.SIGSTOP)
         assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
+
+
+def test_time_in_which_this_process_is_late_to_read_answers_does_not_count(tester, monkeypatch):
+    class Late:
+        def __init__(self):
+            self._poll = poll()
+            self.register, self.unregister, self.modify = (
+                self._poll.register, self._poll.unregister, self._poll.modify
+            )  # fmt: skip
+
+        def poll(self, timeout):
+            events = self._poll.poll(timeout)
+            time.sleep(0.02)
+            return events
+
+    poll = program_process.select.poll
+    monkeypatch.setattr(program_process.select, "poll", Late)
+    test = AssertTest("for x in range(60):\n    assert f(x) == x")
+    report = tester.run("def f(x): return x", [test], limits=Limits(time_s=0.2, total_s=0.2))
+    assert report.all_passed, report
+
+
+def test_a_program_does_not_know_when_it_is_observed(tester, monkeypatch):
+    """It wants a processor where waits of 0.25 s would end, and sleeps in between."""
+    monkeypatch.setattr(program_process, "_LONGEST_HELD_UP_S", 5.0)
+    program = """
+        import os, time
+        def f():
+            while True:
+                os.write(1, b"x")
+                began = time.monotonic()
+                time.sleep(0.242)
+                while time.monotonic() - began < 0.256: pass
+    """
+    limits = Limits(time_s=0.5, total_s=0.5)
+    report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
+    assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
+
+
+def test_a_program_that_runs_at_each_tick_of_the_kernel_is_not_killed_by_it(tester):
+    """The kernel would count far more time than the program used, and its end would look like one by the machine."""
+    program = """
+        import ctypes, time
+        ctypes.CDLL(None).prctl(29, 1, 0, 0, 0)  # the least slack of timers
+        def f():
+            while True:
+                tick = time.clock_gettime(6)  # CLOCK_MONOTONIC_COARSE, which changes at each tick
+                time.sleep(max(0, tick + 0.004 - time.monotonic() - 0.00015))
+                while time.clock_gettime(6) == tick: pass
+    """
+    limits = Limits(time_s=5.0, total_s=0.7)
+    report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
+    assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
 
 
 def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatch):

@@ -5,6 +5,7 @@
   const { setPrototypeOf } = Object;
   const { apply, ownKeys } = Reflect;
   const { parse, stringify } = JSON;
+  const RealMap = Map;
   const { get: mapGet, set: mapSet, forEach: mapForEach } = Map.prototype;
   const { slice, charCodeAt } = String.prototype;
   const { isFinite } = Number;
@@ -20,6 +21,9 @@
   const SMALLEST = 4; // square pixels
   const SHORTEST = 8; // frames for which an object has to be seen
   const LASTING = 0.6; // of the pictures since its first
+  const MOVING = 1.5; // steps between the outermost places of an object, at least, for it to have a speed
+  const SHAKING = 12; // times that it goes to and fro between them, at most
+  const FALLING = 12; // frames that it falls, at least, to have an acceleration
   const MAX_SIGNAL_CHARS = 20000;
   const RUNNING = 5;
   const TEXTS = { __proto__: null, Text: true, BitmapText: true, DynamicBitmapText: true };
@@ -77,7 +81,7 @@
   let taken = 0;
   let wasSeen = false;
   const tracks = list();
-  const trackOf = new Map();
+  const trackOf = new RealMap();
 
   function track(object) {
     let found = apply(mapGet, trackOf, [object]);
@@ -127,8 +131,7 @@
     }
     const { local, object: shown } = entry;
     const sizes = local ? [sizeOf((local[2] - local[0]) / zoom, () => shown.displayWidth), sizeOf((local[3] - local[1]) / zoom, () => shown.displayHeight)] : [0, 0];
-    let text = '';
-    for (let i = 0; i < entry.words.length; i++) text += `${i ? ' ' : ''}${entry.words[i]}`;
+    const { text } = entry;
     found.last = {
       __proto__: null, x, y, zoom, text, half_x: (entry.box[2] - entry.box[0]) / zoom / 2, half_y: (entry.box[3] - entry.box[1]) / zoom / 2, angle: (entry.angle * 180) / PI,
       width: sizes[0], height: sizes[1],
@@ -170,14 +173,17 @@
     }
     return sorted.length ? sorted[(sorted.length - 1) >> 1] : 0;
   }
-  // Pixels per second: the median of the frames in which it moves.
+  // Pixels per second: the median of the frames in which it moves; 0 for what gets nowhere, such as a shake.
   function speed(values) {
     const steps = list();
+    let path = 0;
     for (let i = 1; i < values.length; i++) {
       const step = abs(values[i] - values[i - 1]);
       if (step > 0.02) steps[steps.length] = step;
+      path += step;
     }
-    return 60 * median(steps);
+    const step = median(steps);
+    return reach(values) < max(MOVING * step, path / SHAKING) ? 0 : 60 * step;
   }
   // Pixels per second squared: the median change of the speed from frame to frame, where it changes.
   function acceleration(values) {
@@ -186,7 +192,8 @@
       const change = values[i] - 2 * values[i - 1] + values[i - 2];
       if (abs(change) > 0.02) changes[changes.length] = change;
     }
-    return 3600 * median(changes);
+    const change = median(changes);
+    return reach(values) < (abs(change) * FALLING * FALLING) / 2 ? 0 : 3600 * change;
   }
   function reach(values) {
     let [low, high] = [Infinity, -Infinity];
@@ -260,7 +267,7 @@
   }
   const ended = () => {
     const found = list();
-    const known = new Map();
+    const known = new RealMap();
     allObjects((child) => read(() => {
       if (!lasts(child) || apply(mapGet, known, [child])) return;
       apply(mapSet, known, [child, true]);
@@ -342,6 +349,7 @@
     return `${hash >>> 0}`;
   }
 
+  let isPicture = null; // of the frame that is drawn; null for none
   let startSignals = 'null';
   let buttons = 0;
   const firstGame = () => lifecycle.games[0] && lifecycle.games[0].game;
@@ -359,12 +367,16 @@
     // Both halves of a frame return whether to go on.
     timers: () => lifecycle.timers(),
     animate() {
-      const isPicture = lifecycle.isCreated() && pictures[lifecycle.frames()] === true;
+      isPicture = lifecycle.isCreated() && pictures[lifecycle.frames()] === true;
       drawing.start(read(() => firstGame().canvas, null), isPicture);
-      const goesOn = lifecycle.animate();
+      return lifecycle.animate();
+    },
+    // A frame ends when the promises of its animation are settled.
+    look() {
+      if (isPicture === null) return;
       look(isPicture);
+      isPicture = null;
       if (lifecycle.frames() === 1) startSignals = signals();
-      return goesOn;
     },
     hasGame: () => lifecycle.games.length > 0,
     isCreated: () => lifecycle.isCreated(),

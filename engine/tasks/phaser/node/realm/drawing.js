@@ -149,7 +149,7 @@
     else for (let place = from; place < to; place++) own(owners, place, 0);
   }
 
-  function paintSpan(surface, row, from, to, color, alpha, entry, mode) {
+  function paintSpan(surface, row, from, to, color, alpha, entry, mode, mask) {
     if (row < 0 || row >= surface.rows) return;
     const first = max(0, from);
     const last = min(surface.columns - 1, to);
@@ -157,11 +157,13 @@
     painted += last - first + 1;
     if (painted > MAX_PAINTED) return;
     const start = row * surface.columns;
-    if (!entry && alpha >= 0.99 && !COMPOSITE[mode] && !BLENDS[mode]) {
+    if (!entry && alpha >= 0.99 && !mask && !COMPOSITE[mode] && !BLENDS[mode]) {
       fillSpan(surface, start + first, start + last + 1, color + 1);
       return;
     }
-    for (let column = first; column <= last; column++) paintCell(surface, start + column, color, alpha, entry, mode);
+    for (let column = first; column <= last; column++) {
+      if (!mask || mask[start + column]) paintCell(surface, start + column, color, alpha, entry, mode);
+    }
   }
 
   // The canvas of a game shows nothing that such an operation leaves outside. On other canvases it is a means to draw.
@@ -171,15 +173,21 @@
 
   const isPaintedOn = (canvas) => canvas !== main || painting;
 
-  // The area that the rings, lists of points in pixels, enclose by the nonzero rule.
+  // Paints the area that the rings enclose.
   function paintRings(context, rings, color, alpha, clip) {
     const { canvas, globalCompositeOperation: mode } = context;
     if (!canvas || !isPaintedOn(canvas)) return;
     const surface = surfaceOf(canvas);
     allocate(surface);
     eraseAround(context, surface);
-    const { step } = surface;
     const owner = canvas === main ? current : null;
+    eachSpan(surface, rings, clip, (row, first, last) => paintSpan(surface, row, first, last, color, alpha, owner, mode, clip && clip.mask));
+  }
+
+  // Calls visit(row, first, last) for the cells in the area that the rings, lists of points in pixels, enclose by the
+  // nonzero rule.
+  function eachSpan(surface, rings, clip, visit) {
+    const { step } = surface;
     let top = Infinity;
     let bottom = -Infinity;
     for (let i = 0; i < rings.length; i++) {
@@ -228,7 +236,7 @@
         let first = ceil(from / step - 0.5);
         let last = ceil(to / step - 0.5) - 1;
         if (last < first) first = last = floor((from + to) / 2 / step); // narrower than a cell
-        paintSpan(surface, row, first, last, color, alpha, owner, mode);
+        visit(row, first, last);
       }
     }
   }
@@ -388,6 +396,7 @@
     let box = boundsOf([ring]);
     if (state.clip) box = [max(box[0], state.clip[0]), max(box[1], state.clip[1]), min(box[2], state.clip[2]), min(box[3], state.clip[3])];
     const owner = canvas === main ? current : null;
+    const mask = state.clip && state.clip.mask;
     const determinant = m[0] * m[3] - m[1] * m[2];
     if (abs(determinant) < 1e-9) return;
     const firstRow = max(0, floor(box[1] / step));
@@ -411,6 +420,7 @@
           color = source.colors[place] - 1;
           if (!(color >= 0)) continue;
         }
+        if (mask && !mask[row * surface.columns + column]) continue;
         if (isNoted) color = tinted(color, current.object);
         if (isNoted) addColor(current, color, step * step);
         paintCell(surface, row * surface.columns + column, color, alpha, owner, context.globalCompositeOperation);
@@ -521,6 +531,27 @@
     for (let i = 0; i < parts.length; i++) paintRings(context, [parts[i]], found[0], alpha, state.clip);
   }
 
+  // A clip is a box. A path that fills its box only in part also has a mask of cells, on the canvas of the game.
+  function clipBy({ canvas }, state) {
+    const { rings, clip } = state;
+    let box = boundsOf(rings);
+    const whole = (box[2] - box[0]) * (box[3] - box[1]);
+    if (clip) box = [max(box[0], clip[0]), max(box[1], clip[1]), min(box[2], clip[2]), min(box[3], clip[3])];
+    if (clip && clip.mask) box.mask = clip.mask;
+    if (canvas === main && painting && areaOf(rings) < 0.95 * whole) {
+      const surface = surfaceOf(canvas);
+      const mask = new Shares(surface.columns * surface.rows);
+      eachSpan(surface, rings, box, (row, first, last) => {
+        for (let column = max(0, first); column <= min(surface.columns - 1, last); column++) {
+          const place = row * surface.columns + column;
+          mask[place] = box.mask ? box.mask[place] : 1;
+        }
+      });
+      box.mask = mask;
+    }
+    state.clip = box;
+  }
+
   const KEPT = [
     'globalAlpha', 'lineWidth', 'globalCompositeOperation', 'fillStyle', 'strokeStyle', 'font', 'textAlign', 'textBaseline',
     'lineCap', 'lineJoin', 'miterLimit', 'imageSmoothingEnabled', 'shadowBlur', 'shadowOffsetX', 'shadowOffsetY', 'filter',
@@ -592,11 +623,7 @@
       fillRings(context, state, state.rings, context.fillStyle);
     },
     stroke: (context, state) => strokeRings(context, state, context.strokeStyle),
-    clip(context, state) {
-      const box = boundsOf(state.rings);
-      const { clip } = state;
-      state.clip = clip ? [max(box[0], clip[0]), max(box[1], clip[1]), min(box[2], clip[2]), min(box[3], clip[3])] : box;
-    },
+    clip: (context, state) => clipBy(context, state),
     fillRect: (context, state, x, y, w, h) => fillRings(context, state, [corners(state.matrix, x, y, w, h)], context.fillStyle),
     strokeRect(context, state, x, y, w, h) {
       const { rings } = state;

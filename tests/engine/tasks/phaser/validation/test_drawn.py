@@ -99,6 +99,10 @@ CREATES = {
         this.game.events.on('postrender', () => this.game.context.putImageData(pixels, 0, 0));""",
     "covered_by_many_translucent_ones": """
         for (let n = 0; n < 12; n += 1) this.add.rectangle(400, 300, 800, 600, 0x202830, 0.4);""",
+    "masked_by_a_frame": """
+        const frame = this.make.graphics({}, false);
+        frame.fillRect(0, 0, 2, 600).fillRect(0, 0, 800, 2).fillRect(798, 0, 2, 600).fillRect(0, 598, 800, 2);
+        this.all.forEach((one) => one.setMask(frame.createGeometryMask()));""",
     "canvas_dark": "this.game.canvas.style.filter = 'brightness(0)';",
     "canvas_moved_away": "this.game.canvas.style.transform = 'translateX(5000px)';",
     "canvas_margin": "this.game.canvas.style.marginLeft = '-5000px';",
@@ -161,6 +165,12 @@ Object.defineProperty(label, 'text', { get: () => 'Score: 40' });
 }
 
 
+MASKS = {
+    "circle": "shape.fillCircle(400, 300, 390);",
+    "two_boxes": "shape.fillRect(150, 150, 600, 100).fillRect(50, 350, 700, 200);",
+}
+
+
 def results(validator, create, update, hints=HINTS):
     found = validator.validate(ValidationRequest(code=PROGRAM % (create, update), skip_eslint=True))
     seen = found.runtime.observed
@@ -183,6 +193,13 @@ def test_what_nobody_can_see_satisfies_nothing(validator, name):
         else set()
     )
     assert {hint for hint, value in held.items() if value} <= allowed, held
+
+
+@table("name", MASKS)
+def test_what_a_mask_leaves_is_seen(validator, name):
+    mask = f"const shape = this.make.graphics({{}}, false); {MASKS[name]} const mask = shape.createGeometryMask();"
+    held, _ = results(validator, f"{HONEST} {mask} this.all.forEach((one) => one.setMask(mask));", MOVES)
+    assert all(held.values()), held
 
 
 @table("name", UPDATES)
@@ -347,6 +364,24 @@ def test_a_program_cannot_change_what_is_read_of_its_drawing(validator, name):
     hints = tuple(hint for hint in HINTS if "40 " not in hint) if name == "the_measure_of_texts" else HINTS
     held, _ = results(validator, HONEST + CHANGES[name], MOVES, hints)
     assert all(held.values()), held
+
+
+def test_callbacks_count_if_the_game_calls_them(validator):
+    create = (
+        HONEST
+        + """
+const sooner = this.time.addEvent({ delay: 100, callback() {} });
+const later = this.time.addEvent({ delay: 60000, callback() {} });
+const [one, other] = this.boxes.map((box) => this.physics.add.existing(box));
+const collider = this.physics.add.collider(one, other, () => {});
+later.callback();
+collider.collideCallback(one, other);
+"""
+    )
+    program = PROGRAM.replace("scene: Main", "physics: { default: 'arcade' }, scene: Main")
+    code = program % (create, "")
+    seen = validator.validate(ValidationRequest(code=code, skip_eslint=True)).runtime.observed
+    assert (seen.timers_fired, seen.collisions) == (1, 0)
 
 
 OTHER_VALUES = {

@@ -67,7 +67,7 @@
     const step = max(1, ceil(sqrt((width * height) / MAX_CELLS)), canvas === main ? 3 : 1);
     const columns = ceil(width / step);
     const rows = ceil(height / step);
-    surface = record({ width, height, step, columns, rows, colors: null, ids: null, through: null, words: list(), wordColor: -1, solid: -1 });
+    surface = record({ width, height, step, columns, rows, colors: null, ids: null, inks: null, through: null, words: list(), wordColor: -1, solid: -1 });
     apply(weakSet, surfaces, [canvas, surface]);
     return surface;
   }
@@ -76,6 +76,7 @@
     if (surface.colors) return;
     surface.colors = new Colors(surface.columns * surface.rows); // 0: transparent, else 1 + colour
     surface.ids = new Ids(surface.columns * surface.rows);
+    surface.inks = new Colors(surface.columns * surface.rows); // colours that the owners have, without what is below
     surface.through = new Shares(surface.columns * surface.rows); // of the owner's light, by translucent objects on it; 0: all
   }
 
@@ -120,7 +121,7 @@
 
   // One cell. A translucent colour lets what is below be seen; a colour like that of the ground cannot be seen.
   function paintCell(surface, place, color, alpha, entry, mode) {
-    const { colors, ids: owners, through } = surface;
+    const { colors, ids: owners, through, inks } = surface;
     const before = colors[place];
     const action = COMPOSITE[mode] ? COMPOSITE[mode][before ? 1 : 0] : 'P';
     if (action === 'E') {
@@ -134,8 +135,10 @@
       const isOver = alpha < OPAQUE && owners[place] !== 0 && owners[place] !== entry.id;
       const left = isOver ? (1 - alpha) * (through[place] || 1) : 0;
       through[place] = left < COVERED_CELL ? 0 : left;
-      if (left < COVERED_CELL) own(owners, place, entry.id);
-      else entry.faint += 1;
+      if (left < COVERED_CELL) {
+        own(owners, place, entry.id);
+        inks[place] = color;
+      } else entry.faint += 1;
     } else if (alpha >= OPAQUE) {
       own(owners, place, 0);
     }
@@ -241,7 +244,7 @@
     }
   }
 
-  const addColor = (entry, color, weight) => apply(mapSet, entry.colors, [color, (apply(mapGet, entry.colors, [color]) || 0) + weight]);
+  const addColor = (colors, color, weight) => apply(mapSet, colors, [color, (apply(mapGet, colors, [color]) || 0) + weight]);
 
   // Where and how the current object was drawn: its box on the canvas, and its box along its own axes.
   function note(context, rings, matrix, color, area) {
@@ -259,7 +262,7 @@
         current.local = widened(current.local, [u, v, u, v]);
       }
     }
-    if (color >= 0) addColor(current, color, area + 1);
+    if (color >= 0) addColor(current.colors, color, area + 1);
   }
 
   const alphaOf = ({ globalAlpha, filter }) =>
@@ -422,7 +425,7 @@
         }
         if (mask && !mask[row * surface.columns + column]) continue;
         if (isNoted) color = tinted(color, current.object);
-        if (isNoted) addColor(current, color, step * step);
+        if (isNoted) addColor(current.colors, color, step * step);
         paintCell(surface, row * surface.columns + column, color, alpha, owner, context.globalCompositeOperation);
       }
     }
@@ -657,13 +660,22 @@
     defineProperty(prototype, 'renderCanvas', { __proto__: null, ...found, value: renderCanvas });
   }
 
+  // The matrix of a camera and what it scrolled, while it draws.
+  function viewOf(camera) {
+    const { matrix, scrollX, scrollY } = camera || {};
+    const numbers = (matrix && matrix.matrix) || IDENTITY;
+    const view = list();
+    for (let i = 0; i < 6; i++) view[i] = finite(numbers[i]);
+    return [view[0], view[1], view[2], view[3], view[4], view[5], finite(scrollX), finite(scrollY)];
+  }
+
   function entryOf(object, parent, camera) {
     const known = apply(mapGet, entries, [object]);
     if (known) return known;
     if (ids.length >= MAX_OBJECTS) return null;
     const entry = record({
-      id: ids.length + 1, object, parent, camera, cells: 0, faint: 0, shown: 0, box: null, local: null, angle: 0, draws: 0,
-      colors: new RealMap(), words: list(), text: '', area: 0,
+      id: ids.length + 1, object, parent, view: viewOf(camera), cells: 0, faint: 0, shown: 0, box: null, local: null, angle: 0, draws: 0,
+      colors: new RealMap(), seen: new RealMap(), words: list(), text: '', area: 0,
     });
     ids[ids.length] = entry;
     apply(mapSet, entries, [object, entry]);
@@ -740,6 +752,10 @@
     end() {
       const found = ids;
       const isPainted = painting && pictured;
+      if (isPainted) {
+        const { ids: owners, inks } = pictured;
+        for (let i = 0; i < owners.length; i++) if (owners[i] > 0 && owners[i] <= found.length) addColor(found[owners[i] - 1].seen, inks[i], 1);
+      }
       const area = isPainted ? pictured.step * pictured.step : 0;
       for (let i = 0; i < found.length; i++) {
         const { words, cells, faint } = found[i];

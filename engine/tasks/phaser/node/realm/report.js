@@ -61,12 +61,15 @@
   }
 
   // Calls visit(object, parent) for the objects of a display list, and for those in containers and layers on it. `parent`
-  // is the class of the container or layer; '' on the list itself.
+  // is the class of the container or layer; '' on the list itself. Each object counts once.
   function visitObjects(children, visit) {
     let left = MAX_OBJECTS;
+    const known = new RealMap();
     const walk = (all, depth, parent) => {
       for (let i = 0; all && i < all.length && left > 0; i++) {
         left -= 1;
+        if (apply(mapGet, known, [all[i]])) continue;
+        apply(mapSet, known, [all[i], true]);
         visit(all[i], parent);
         if (depth < 4 && all[i] && all[i].list && typeof all[i].list === 'object') walk(all[i].list, depth + 1, uses.className(all[i]));
       }
@@ -93,16 +96,13 @@
     return found;
   }
 
-  // Where the centre of a box of the canvas lies in the world that a camera shows, and by how much it magnifies.
-  function inWorld(box, camera) {
+  // Where the centre of a box of the canvas lies in the world that a camera showed, and by how much it magnified.
+  function inWorld(box, [a, b, c, d, e, f, scrollX, scrollY]) {
     const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
-    return read(() => {
-      const [a, b, c, d, e, f] = camera.matrix.matrix;
-      const determinant = a * d - b * c;
-      const left = (d * (x - e) - c * (y - f)) / determinant + camera.scrollX;
-      const top = (a * (y - f) - b * (x - e)) / determinant + camera.scrollY;
-      return isFinite(left) && isFinite(top) ? [left, top, hypot(a, b)] : [x, y, 1];
-    }, [x, y, 1]);
+    const determinant = a * d - b * c;
+    const left = (d * (x - e) - c * (y - f)) / determinant + scrollX;
+    const top = (a * (y - f) - b * (x - e)) / determinant + scrollY;
+    return isFinite(left) && isFinite(top) ? [left, top, hypot(a, b)] : [x, y, 1];
   }
 
   function mainColor(colors) {
@@ -114,9 +114,9 @@
     return color;
   }
 
-  // A star does not fill its box: the size that an object says it has counts if what was drawn is nearly as large.
-  function sizeOf(drawn, say) {
-    const said = abs(number(read(say, 0)));
+  // A star does not fill its box: the size that it says it has counts if what was drawn is nearly as large.
+  function sizeOf(object, drawn, say) {
+    const said = uses.className(object) === 'Star' ? abs(number(read(say, 0))) : drawn;
     return drawn >= 0.8 * said && drawn <= said + 1 ? said : drawn;
   }
 
@@ -124,13 +124,13 @@
     if (!entry.box) return;
     const found = track(entry.object);
     if (!found) return;
-    const [x, y, zoom] = inWorld(entry.box, entry.camera);
+    const [x, y, zoom] = inWorld(entry.box, entry.view);
     if (found.xs.length < MAX_TRACKED) {
       found.xs[found.xs.length] = x;
       found.ys[found.ys.length] = y;
     }
     const { local, object: shown } = entry;
-    const sizes = local ? [sizeOf((local[2] - local[0]) / zoom, () => shown.displayWidth), sizeOf((local[3] - local[1]) / zoom, () => shown.displayHeight)] : [0, 0];
+    const sizes = local ? [sizeOf(shown, (local[2] - local[0]) / zoom, () => shown.displayWidth), sizeOf(shown, (local[3] - local[1]) / zoom, () => shown.displayHeight)] : [0, 0];
     const { text } = entry;
     found.last = {
       __proto__: null, x, y, zoom, text, half_x: (entry.box[2] - entry.box[0]) / zoom / 2, half_y: (entry.box[3] - entry.box[1]) / zoom / 2, angle: (entry.angle * 180) / PI,
@@ -139,7 +139,7 @@
     found.first = found.first || found.last;
     found.inside = entry.parent ? uses.className(entry.parent.object) : '';
     if (!isPicture) return;
-    const color = mainColor(entry.colors);
+    const color = mainColor(entry.cells > 0 ? entry.seen : entry.colors);
     const { colors } = found;
     if (color >= 0 && colors[colors.length - 1] !== color && colors.length < MAX_COLORS) colors[colors.length] = color;
     if (entry.draws === 0 || entry.area < SMALLEST || entry.shown < max(SMALLEST, SEEN_SHARE * entry.area)) return;
@@ -161,7 +161,7 @@
   }
 
   // A game with WebGL draws nothing that can be followed: what its objects say of themselves has to do.
-  const isFollowed = () => read(() => !firstGame().renderer.gl, true);
+  const isFollowed = () => !dom.drawsItself || read(() => !firstGame().renderer.gl, true);
   const isShown = (object, camera) => (isFollowed() ? lasts(object) : isSeen(object, camera));
 
   function median(values) {

@@ -151,12 +151,30 @@ const fake = (kind, more) => {
 for (let n = 0; n < 3; n += 1) this.boxes.push(fake('Rectangle', {}));
 fake('Text', { text: 'Score: 40' });
 """,
+    "listed_again_and_again": """
+this.boxes = [this.add.rectangle(200, 200, 60, 40, 0xffffff)];
+this.children.list.push(this.boxes[0], this.boxes[0]);
+""",
+    "another_camera": """
+this.boxes = [0, 1, 2].map((n) => this.add.rectangle(200 + n * 90, 200, 30, 20, 0xffffff));
+const { matrix } = this.cameras.main.matrix;
+this.game.events.on('postrender', () => { matrix[0] = matrix[3] = 0.5; });
+""",
+    "another_renderer": """
+this.boxes = [0, 1, 2].map((n) => this.add.rectangle(200 + n * 90, 200, 60, 40, 0xe53935).setAlpha(0.03));
+this.add.rectangle(700, 500, 60, 60, 0xffffff);
+this.add.text(100, 400, 'Score: 40').setAlpha(0.03);
+this.time.delayedCall(900, () => { this.game.renderer.gl = {}; });
+""",
     "getters": """
 this.boxes = [];
 for (let n = 0; n < 3; n += 1) {
   const box = this.add.rectangle(200 + n * 20, 200, 4, 4, 0xffffff);
   Object.defineProperty(box, 'displayWidth', { get: () => 60 });
   Object.defineProperty(box, 'displayHeight', { get: () => 40 });
+  const near = this.add.rectangle(200 + n * 90, 300, 51, 34, 0xffffff);
+  Object.defineProperty(near, 'displayWidth', { get: () => 60 });
+  Object.defineProperty(near, 'displayHeight', { get: () => 40 });
   this.boxes.push(box);
 }
 const label = this.add.text(100, 400, '0');
@@ -318,6 +336,9 @@ const pixels = context.createImageData(50, 50);
 for (let i = 0; i < pixels.data.length; i += 4) pixels.data.set([142, 36, 170, 255], i);
 context.putImageData(pixels, 0, 0);
 this.add.image(600, 99, 'pixels');
+const painted = this.add.graphics({ x: 99, y: 500 });
+for (let n = 0; n < 5; n += 1) painted.fillStyle(0xf06292).fillRect(0, 0, 50, 50);
+painted.fillStyle(0x9e9e9e).fillRect(2, 2, 46, 46);
 this.shapes = this.add.rectangle(99, 400, 60, 40, 0xffffff);
 this.cameras.main.setBackgroundColor(0x795548);
 this.add.rectangle(400, 300, 797, 597, 0x000000).setDepth(-1);
@@ -325,10 +346,10 @@ this.add.rectangle(400, 300, 797, 597, 0x000000).setDepth(-1);
     update = "this.shapes.fillColor = [0xe53935, 0x1e88e5, 0x43a047, 0x8e24aa, 0xfdd835][(this.count >> 3) % 5];"
     shown = (
         *("drawn.Image_red == 1", "drawn.Sprite_blue == 1", "drawn.ParticleEmitter_green == 1"),
-        "drawn.Image_purple_50x50 == 1",
+        *("drawn.Image_purple_50x50 == 1", "drawn.Graphics_grey == 1"),
     )
     colours = [f"drawn.Rectangle_{name} == 1" for name in ("red", "blue", "green", "purple", "yellow")]
-    hidden = ("drawn.Image_white == 1", "ground.brown", *colours)
+    hidden = ("drawn.Image_white == 1", "drawn.Graphics_pink == 1", "ground.brown", *colours)
     held, _ = results(validator, create, update, (*shown, *hidden))
     assert held == {**dict.fromkeys(shown, True), **dict.fromkeys(hidden, False)}
 

@@ -5,7 +5,8 @@ The key is a list of properties, separated by ``_``; the count is of the objects
 ``Rectangle``, ``inContainer``
     its class; the class of what draws it.
 ``red``, ``white``
-    a colour that most of it had in some picture, see :func:`engine.tasks.phaser.colors.is_color`.
+    a colour that most of it had in some picture, see :func:`engine.tasks.phaser.colors.is_color`. Of an object that
+    changes its colour often, a third of its colours have that name.
 ``100x40``, ``w100``, ``h40``
     size in pixels, without rotation and zoom, up to a pixel or 3 %.
 ``grown``
@@ -44,6 +45,7 @@ _VALUE = re.compile(r"([a-z]+)(\d{1,6})(?:to(\d{1,6}))?", re.ASCII)
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
 _CLASS = re.compile(r"(in)?([A-Z][A-Za-z0-9]*)", re.ASCII)
 _OTHER_NUMBERS = 1
+_COLOR_SHARE = 1 / 3
 
 _DIRECTIONS: Mapping[str, Callable[[Drawn], bool]] = MappingProxyType(
     {
@@ -99,7 +101,7 @@ def _color_names(one: Drawn) -> Iterator[str]:
 def _test(part: str) -> Callable[[Drawn], bool] | None:
     """The test of one property; None for what is none."""
     if part in COLOR_NAMES:
-        return lambda one: any(is_color(color, part) for color in one.colors)
+        return lambda one: _has_color(one, part)
     if part in _DIRECTIONS:
         return _DIRECTIONS[part]
     if size := _SIZE.fullmatch(part):
@@ -118,6 +120,11 @@ def _test(part: str) -> Callable[[Drawn], bool] | None:
 
 def _near_size(found: float, wanted: int) -> bool:
     return abs(found - wanted) <= max(1.0, 0.03 * wanted)
+
+
+def _has_color(one: Drawn, name: str) -> bool:
+    named = sum(is_color(color, name) for color in one.colors)
+    return 0 < named >= _COLOR_SHARE * len(one.colors)
 
 
 def _numbers(one: Drawn) -> list[float]:

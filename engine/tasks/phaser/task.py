@@ -43,6 +43,7 @@ _FAILED_GATES = {
 _MAX_REMARK_CHARS = 300
 _MOST_REMARKS = 12
 _MAX_PICTURE_BYTES = 4 << 20
+_LEAST_FOCUS = 0.25  # of a right game: at most twice as much besides what was asked for as is free
 _LEAK_WORDS, _LEAK_CHARACTERS = 6, 12  # of the task's text, in a row
 _WORD = re.compile(r"[\u4e00-\u9fff]|\w+")
 
@@ -277,7 +278,9 @@ def _is_correct(validation: Validation, facts: GameFacts) -> bool | None:
     hints = v1.hint_results(validation, facts).values()
     if False in gates or validation.unsafe or not all(hints):
         return False
-    return None if validation.gates["runtime"].ok is None else True
+    if validation.gates["runtime"].ok is None:
+        return None
+    return v1.focus(validation, facts) >= _LEAST_FOCUS
 
 
 def _remarks(validation: Validation, facts: GameFacts) -> list[str]:

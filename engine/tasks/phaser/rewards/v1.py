@@ -172,14 +172,17 @@ def _cap(validation: Validation, reply: GameReply, code: Part, facts: GameFacts)
         caps.append((UNASKED_CAP + (1 - UNASKED_CAP) * mean(asked), "not_what_was_asked"))
     if features := feature_results(validation, facts):
         must_use = code.components["must_use"]
-        whole = mean(list(features.values())) * (1.0 if must_use is None else must_use) * _focus(validation, facts)
-        caps.append((PARTS_CAP * mean(asked) + (1 - PARTS_CAP) * whole, "not_what_was_asked"))
+        whole = mean(list(features.values())) * (1.0 if must_use is None else must_use)
+        most = PARTS_CAP * mean(asked) + (1 - PARTS_CAP) * whole
+        caps.append((most * focus(validation, facts), "not_what_was_asked"))
     cap, reason = min(caps, key=lambda one: one[0])
     return cap, reason if cap < 1 else ""
 
 
-def _focus(validation: Validation, facts: GameFacts) -> float:
-    """1 unless the game shows far more than what was asked for."""
+def focus(validation: Validation, facts: GameFacts) -> float:
+    """1 unless the features of the prompt are known and the game shows far more than what they ask for."""
+    if not facts.features:
+        return 1.0
     seen = validation.runtime.observed
     if seen is None:
         return 0.0

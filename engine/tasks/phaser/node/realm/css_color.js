@@ -4,6 +4,7 @@
   const { setPrototypeOf } = Object;
   const { apply } = Reflect;
   const { abs, max, min, round } = Math;
+  const { parseInt } = Number;
   const { exec } = RegExp.prototype;
   const { toLowerCase, slice } = String.prototype;
   const record = (fields) => setPrototypeOf(fields, null);

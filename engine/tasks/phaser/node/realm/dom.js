@@ -12,6 +12,9 @@
   const MAX_CANVAS_SIDE = 8192;
   const MAX_READ_PIXELS = 1 << 22;
   const MAX_LOG_LINES = 50;
+  const SMALLEST = 16; // pixels, of a canvas that can be seen
+  const { toLowerCase } = String.prototype;
+  const { parseFloat } = Number;
   const logs = list();
   const requests = list();
   const listenersOf = new WeakMap();
@@ -99,17 +102,23 @@
   };
 
   class Node extends EventTarget {
+    #children = [];
+    #parent = null;
     constructor() {
       super();
-      this.childNodes = [];
-      this.parentNode = null;
       this.ownerDocument = global.document;
     }
+    get childNodes() {
+      return this.#children;
+    }
+    get parentNode() {
+      return this.#parent;
+    }
     get children() {
-      return this.childNodes;
+      return this.#children;
     }
     get parentElement() {
-      return this.parentNode;
+      return this.#parent;
     }
     get firstChild() {
       return this.childNodes[0] || null;
@@ -118,9 +127,9 @@
       return this.childNodes[this.childNodes.length - 1] || null;
     }
     appendChild(child) {
-      if (child.parentNode) child.parentNode.removeChild(child);
-      child.parentNode = this;
-      this.childNodes.push(child);
+      if (child.#parent) child.#parent.removeChild(child);
+      child.#parent = this;
+      this.#children.push(child);
       return child;
     }
     append(...children) {
@@ -133,12 +142,13 @@
       return this.appendChild(child);
     }
     removeChild(child) {
-      this.childNodes = this.childNodes.filter((other) => other !== child);
-      child.parentNode = null;
+      this.#children = this.#children.filter((other) => other !== child);
+      child.#parent = null;
       return child;
     }
     replaceChildren(...children) {
-      this.childNodes = [];
+      for (const child of this.#children) child.#parent = null;
+      this.#children = [];
       this.append(...children);
     }
     remove() {
@@ -154,10 +164,12 @@
   }
 
   class HTMLElement extends Node {
+    #text = '';
+    #style;
     constructor(tag = 'div') {
       super();
       this.tagName = this.nodeName = String(tag).toUpperCase();
-      this.id = this.className = this.innerHTML = this.innerText = this.textContent = this.value = '';
+      this.id = this.className = this.value = '';
       this.dataset = {};
       this.attributes = {};
       this.scrollTop = this.scrollLeft = 0;
@@ -168,7 +180,7 @@
         toggle: (name) => (classes.has(name) ? !classes.delete(name) : Boolean(classes.add(name))),
         contains: (name) => classes.has(name),
       };
-      this.style = {
+      this.#style = {
         setProperty(name, value) {
           this[name] = value;
         },
@@ -179,6 +191,31 @@
           delete this[name];
         },
       };
+    }
+    get style() {
+      return this.#style;
+    }
+    set style(text) {
+      this.#style.cssText = `${text}`;
+    }
+    get textContent() {
+      return this.#text;
+    }
+    set textContent(text) {
+      this.replaceChildren();
+      this.#text = `${text}`;
+    }
+    get innerHTML() {
+      return this.#text;
+    }
+    set innerHTML(text) {
+      this.textContent = text;
+    }
+    get innerText() {
+      return this.#text;
+    }
+    set innerText(text) {
+      this.textContent = text;
     }
     get clientWidth() {
       return this.getBoundingClientRect().width;
@@ -284,8 +321,9 @@
     setTransform() {}
   }
   class CanvasRenderingContext2D {
+    #canvas;
     constructor(canvas) {
-      this.canvas = canvas;
+      this.#canvas = canvas;
       this.globalAlpha = this.lineWidth = 1;
       this.globalCompositeOperation = 'source-over';
       this.fillStyle = this.strokeStyle = this.shadowColor = '#000000';
@@ -298,6 +336,10 @@
       this.imageSmoothingEnabled = true;
       this.shadowBlur = this.shadowOffsetX = this.shadowOffsetY = this.lineDashOffset = 0;
       this.filter = 'none';
+      for (const name of ownKeys(this)) defineProperty(this, name, { __proto__: null, configurable: false });
+    }
+    get canvas() {
+      return this.#canvas;
     }
     measureText(text) {
       const size = parseFloat((/([\d.]+)px/.exec(this.font) || [0, 10])[1]);
@@ -650,36 +692,66 @@
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete global[name];
 
   // Whether an element is in the page, and nothing hides it: its styles, those of its parents, style sheets, a cover.
-  const HIDING = /display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0\d*)?\s*(?:[;}"]|$)|(?:left|top)\s*:\s*-\d{3,}|scale\(\s*0|clip-path/;
-  const { test } = RegExp.prototype;
-  function hides(element) {
-    const { style } = element;
-    const written = `${element.attributes.style || ''};${style.cssText || ''};transform:${style.transform || ''};left:${style.left || ''};top:${style.top || ''}`;
-    if (apply(test, HIDING, [written]) || element.hidden || 'hidden' in element.attributes) return true;
-    if (style.display === 'none' || style.visibility === 'hidden' || style.visibility === 'collapse' || style.clipPath) return true;
-    if (style.opacity !== undefined && style.opacity !== '' && +style.opacity < 0.1) return true;
-    return parseFloat(style.width) === 0 || parseFloat(style.height) === 0 || /opacity\(\s*0/.test(`${style.filter || ''}`);
+  const HIDING = new RegExp(
+    '[;{]\\s*(?:-webkit-)?(?:' + [
+      'display\\s*:\\s*none', '(?:content-)?visibility\\s*:\\s*(?:hidden|collapse)', 'opacity\\s*:\\s*(?:0+|0*\\.0\\d*|0*\\d(?:\\.\\d*)?%)\\s*(?:[;}!]|$)',
+      '(?:left|top|right|bottom)\\s*:\\s*-\\d{3,}', '(?:left|top|right|bottom|inset|margin[a-z-]*|translate|transform|object-position)\\s*:[^;}]*\\d{4,}',
+      '(?:scale|zoom)\\s*:\\s*0', 'transform\\s*:[^;}]*scale\\w*\\(\\s*0', '(?:mask|mask-image|clip|clip-path|object-view-box)\\s*:\\s*(?!none|auto)\\S',
+      '(?:max-)?(?:width|height)\\s*:\\s*\\d(?:\\.\\d*)?(?:px)?\\s*(?:[;}!]|$)', 'mix-blend-mode\\s*:\\s*(?!normal)\\S',
+      'filter\\s*:[^;}]*(?:opacity|brightness|contrast)\\(\\s*(?:0*(?:\\.0\\d*)?|0*\\d(?:\\.\\d*)?%)\\s*\\)',
+    ].join('|') + ')',
+  );
+  const { test, exec, [Symbol.replace]: replaceIn } = RegExp.prototype;
+  const { getBoundingClientRect } = HTMLElement.prototype;
+  // The styles of an element as the text of a style sheet has them.
+  function cssOf({ style, attributes }) {
+    let text = `;${attributes.style || ''}`;
+    const names = ownKeys(style);
+    for (let i = 0; i < names.length; i++) {
+      const [name, value] = [`${names[i]}`, style[names[i]]];
+      if (typeof value !== 'function') text += name === 'cssText' ? `;${value}` : `;${apply(replaceIn, /[A-Z]/g, [name, '-$&'])}:${value}`;
+    }
+    return apply(toLowerCase, text, []);
   }
+  const hides = (element) => apply(test, HIDING, [cssOf(element)]) || Boolean(element.hidden) || 'hidden' in element.attributes;
+  // Whether the last part of a selector, such as `#game > canvas.big:hover`, fits an element.
+  function selects(selector, element) {
+    const parts = apply(exec, /([\w#.*-]+)(?:::?[\w-]+)?\s*$/, [selector]);
+    if (!parts) return false;
+    const each = /\*|[#.]?[\w-]+/g;
+    for (let part = apply(exec, each, [parts[1]]); part; part = apply(exec, each, [parts[1]])) if (part[0] !== '*' && !matches(element, part[0])) return false;
+    return true;
+  }
+  function isHiddenBySheet(sheet, element) {
+    let text = apply(toLowerCase, sheet.textContent, []);
+    for (let i = 0; i < sheet.childNodes.length; i++) text += apply(toLowerCase, `${sheet.childNodes[i].textContent}`, []);
+    const rules = /([^{}]+)(\{[^}]*)/g;
+    for (let rule = apply(exec, rules, [text]); rule; rule = apply(exec, rules, [text])) {
+      if (!apply(test, HIDING, [rule[2]])) continue;
+      const selectors = /[^,]+/g;
+      for (let one = apply(exec, selectors, [rule[1]]); one; one = apply(exec, selectors, [rule[1]])) if (selects(one[0], element)) return true;
+    }
+    return false;
+  }
+  // A box without a size of its own is as large as what is in it.
   function covers(element, box) {
-    const { style } = element;
-    const text = `${element.attributes.style || ''};${style.cssText || ''};position:${style.position || ''};background:${style.background || style.backgroundColor || ''};`;
-    if (!/position\s*:\s*(?:absolute|fixed)/.test(text) || !/background(?:-color)?\s*:\s*[^;\s]/.test(text) || /background\s*:\s*(?:transparent|none)/.test(text)) return false;
-    const { width, height } = element.getBoundingClientRect();
-    return width * height >= 0.5 * box.width * box.height;
+    const text = cssOf(element);
+    if (!/[;]\s*position\s*:\s*(?:absolute|fixed)/.test(text) || hides(element)) return false;
+    const isPainted = /^(?:CANVAS|IMG|VIDEO)$/.test(element.tagName) || /[;]\s*(?:background(?:-color|-image)?|border)\s*:\s*(?!transparent|none|0\b|[^;]*rgba\([^)]*,\s*0?\.\d+\s*\))[^;\s]/.test(text);
+    const isSized = /[;]\s*(?:inset|width|height)\s*:/.test(text) || !(element.textContent || element.childNodes.length);
+    const { width, height } = apply(getBoundingClientRect, element, []);
+    return isPainted && isSized && width * height >= 0.5 * box.width * box.height;
   }
   function isShown(element) {
-    let node = element;
-    for (; node && node !== global.document; node = node.parentNode) {
-      if (hides(node)) return false;
-      if (node === global.document.body || node === global.document.documentElement) break;
+    const sheets = find(document, (node) => node.tagName === 'STYLE', []);
+    for (let node = element; node !== document; node = node.parentNode) {
+      if (!node || hides(node)) return false;
+      for (let i = 0; i < sheets.length; i++) if (isHiddenBySheet(sheets[i], node)) return false;
     }
-    if (!node) return false;
-    const sheets = global.document.querySelectorAll('style');
-    for (let i = 0; i < sheets.length; i++) if (apply(test, HIDING, [`${sheets[i].textContent}${sheets[i].innerHTML}`])) return false;
-    const box = element.getBoundingClientRect();
-    const all = find(global.document, (other) => other !== element && !other.contains(element), []);
+    const box = apply(getBoundingClientRect, element, []);
+    const all = find(document, (other) => other !== element && !other.contains(element), []);
     for (let i = 0; i < all.length; i++) if (covers(all[i], box)) return false;
-    return box.width >= 1 && box.height >= 1;
+    return box.width >= SMALLEST && box.height >= SMALLEST;
   }
 
   return {

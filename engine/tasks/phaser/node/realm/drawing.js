@@ -13,8 +13,10 @@
   const { isFinite } = Number;
   const { fill: fillArray } = getPrototypeOf(Uint32Array.prototype);
   const { slice } = String.prototype;
+  const { exec } = RegExp.prototype;
   const Colors = Uint32Array;
   const Ids = Uint16Array;
+  const Shares = Float32Array;
   const RealMap = Map;
   const list = () => setPrototypeOf([], null);
   const record = (fields) => setPrototypeOf(fields, null);
@@ -22,12 +24,30 @@
   const MAX_PAINTED = 60e6; // cells of one run
   const MAX_OBJECTS = 2000;
   const MAX_POINTS = 4000;
-  const MAX_WORDS = 20;
+  const MAX_WORDS = 60;
+  const SMALLEST_LETTER = 5; // pixels
+  const COVERED = 0.8; // of the box of a word
+  const GROUND_SHARE = 0.1;
   const OPAQUE = 0.5;
   const FAINT = 0.08;
+  const COVERED_CELL = 0.2;
   const IDENTITY = [1, 0, 0, 1, 0, 0];
+  const FADES = /(?:opacity|brightness|contrast)\(\s*(?:0*(?:\.0\d*)?|0*\d(?:\.\d*)?%)\s*\)/; // a filter
+  // What globalCompositeOperation does in a cell that is empty, and in one that is not: nothing, P(aint) or E(rase).
+  const COMPOSITE = {
+    __proto__: null, 'source-atop': ' P', 'source-in': ' P', 'destination-over': 'P ', 'destination-in': '  ',
+    'destination-atop': 'P ', 'destination-out': ' E', 'source-out': 'PE', xor: 'PE',
+  };
+  // Those that also erase all that is outside of what they paint.
+  const ERASING = { __proto__: null, 'source-in': true, 'source-out': true, 'destination-in': true, 'destination-atop': true, copy: true };
+  const BLENDS = {
+    __proto__: null, multiply: (below, above) => (below * above) / 255, darken: min, lighten: max,
+    screen: (below, above) => 255 - ((255 - below) * (255 - above)) / 255, lighter: (below, above) => min(255, below + above),
+    difference: (below, above) => abs(below - above),
+  };
   const surfaces = new WeakMap(); // canvas -> surface
   const states = new WeakMap(); // context -> state
+  let measure = null; // the method of contexts that measures texts
   let main = null; // the canvas of the game
   let recording = false; // whether drawing on it is noted
   let painting = false; // and whether it is painted, too
@@ -47,7 +67,7 @@
     const step = max(1, ceil(sqrt((width * height) / MAX_CELLS)), canvas === main ? 3 : 1);
     const columns = ceil(width / step);
     const rows = ceil(height / step);
-    surface = record({ width, height, step, columns, rows, colors: null, ids: null, words: list(), wordColor: -1, solid: -1 });
+    surface = record({ width, height, step, columns, rows, colors: null, ids: null, inks: null, through: null, words: list(), wordColor: -1, solid: -1 });
     apply(weakSet, surfaces, [canvas, surface]);
     return surface;
   }
@@ -56,6 +76,8 @@
     if (surface.colors) return;
     surface.colors = new Colors(surface.columns * surface.rows); // 0: transparent, else 1 + colour
     surface.ids = new Ids(surface.columns * surface.rows);
+    surface.inks = new Colors(surface.columns * surface.rows); // colours that the owners have, without what is below
+    surface.through = new Shares(surface.columns * surface.rows); // of the owner's light, by translucent objects on it; 0: all
   }
 
   function stateOf(context) {
@@ -77,8 +99,12 @@
     return parseText(style);
   }
 
-  const mix = (below, above, alpha) => {
-    const part = (shift) => round(((below >> shift) & 255) * (1 - alpha) + ((above >> shift) & 255) * alpha) << shift;
+  const mix = (below, above, alpha, mode) => {
+    const blend = BLENDS[mode];
+    const part = (shift) => {
+      const [one, other] = [(below >> shift) & 255, (above >> shift) & 255];
+      return round(one * (1 - alpha) + (blend ? blend(one, other) : other) * alpha) << shift;
+    };
     return part(16) | part(8) | part(0);
   };
   const differ = (one, other) =>
@@ -94,14 +120,25 @@
   }
 
   // One cell. A translucent colour lets what is below be seen; a colour like that of the ground cannot be seen.
-  function paintCell(surface, place, color, alpha, entry) {
-    const { colors, ids: owners } = surface;
+  function paintCell(surface, place, color, alpha, entry, mode) {
+    const { colors, ids: owners, through, inks } = surface;
     const before = colors[place];
-    const next = alpha >= 0.99 ? color : before ? mix(before - 1, color, alpha) : color;
+    const action = COMPOSITE[mode] ? COMPOSITE[mode][before ? 1 : 0] : 'P';
+    if (action === 'E') {
+      own(owners, place, 0);
+      colors[place] = 0;
+    }
+    if (action !== 'P') return;
+    const next = before && (alpha < 0.99 || BLENDS[mode]) ? mix(before - 1, color, alpha, mode) : color;
     if (entry) {
       if (before && owners[place] === 0 && !differ(next, before - 1)) return;
-      if (alpha >= OPAQUE || owners[place] === 0) own(owners, place, entry.id);
-      else entry.faint += 1;
+      const isOver = alpha < OPAQUE && owners[place] !== 0 && owners[place] !== entry.id;
+      const left = isOver ? (1 - alpha) * (through[place] || 1) : 0;
+      through[place] = left < COVERED_CELL ? 0 : left;
+      if (left < COVERED_CELL) {
+        own(owners, place, entry.id);
+        inks[place] = color;
+      } else entry.faint += 1;
     } else if (alpha >= OPAQUE) {
       own(owners, place, 0);
     }
@@ -115,7 +152,7 @@
     else for (let place = from; place < to; place++) own(owners, place, 0);
   }
 
-  function paintSpan(surface, row, from, to, color, alpha, entry) {
+  function paintSpan(surface, row, from, to, color, alpha, entry, mode, mask) {
     if (row < 0 || row >= surface.rows) return;
     const first = max(0, from);
     const last = min(surface.columns - 1, to);
@@ -123,23 +160,37 @@
     painted += last - first + 1;
     if (painted > MAX_PAINTED) return;
     const start = row * surface.columns;
-    if (!entry && alpha >= 0.99) {
+    if (!entry && alpha >= 0.99 && !mask && !COMPOSITE[mode] && !BLENDS[mode]) {
       fillSpan(surface, start + first, start + last + 1, color + 1);
       return;
     }
-    for (let column = first; column <= last; column++) paintCell(surface, start + column, color, alpha, entry);
+    for (let column = first; column <= last; column++) {
+      if (!mask || mask[start + column]) paintCell(surface, start + column, color, alpha, entry, mode);
+    }
+  }
+
+  // The canvas of a game shows nothing that such an operation leaves outside. On other canvases it is a means to draw.
+  function eraseAround({ canvas, globalCompositeOperation: mode }, surface) {
+    if (canvas === main && ERASING[mode]) fillSpan(surface, 0, surface.colors.length, 0);
   }
 
   const isPaintedOn = (canvas) => canvas !== main || painting;
 
-  // The area that the rings, lists of points in pixels, enclose by the nonzero rule.
+  // Paints the area that the rings enclose.
   function paintRings(context, rings, color, alpha, clip) {
-    const { canvas } = context;
+    const { canvas, globalCompositeOperation: mode } = context;
     if (!canvas || !isPaintedOn(canvas)) return;
     const surface = surfaceOf(canvas);
     allocate(surface);
-    const { step } = surface;
+    eraseAround(context, surface);
     const owner = canvas === main ? current : null;
+    eachSpan(surface, rings, clip, (row, first, last) => paintSpan(surface, row, first, last, color, alpha, owner, mode, clip && clip.mask));
+  }
+
+  // Calls visit(row, first, last) for the cells in the area that the rings, lists of points in pixels, enclose by the
+  // nonzero rule.
+  function eachSpan(surface, rings, clip, visit) {
+    const { step } = surface;
     let top = Infinity;
     let bottom = -Infinity;
     for (let i = 0; i < rings.length; i++) {
@@ -188,12 +239,12 @@
         let first = ceil(from / step - 0.5);
         let last = ceil(to / step - 0.5) - 1;
         if (last < first) first = last = floor((from + to) / 2 / step); // narrower than a cell
-        paintSpan(surface, row, first, last, color, alpha, owner);
+        visit(row, first, last);
       }
     }
   }
 
-  const addColor = (entry, color, weight) => apply(mapSet, entry.colors, [color, (apply(mapGet, entry.colors, [color]) || 0) + weight]);
+  const addColor = (colors, color, weight) => apply(mapSet, colors, [color, (apply(mapGet, colors, [color]) || 0) + weight]);
 
   // Where and how the current object was drawn: its box on the canvas, and its box along its own axes.
   function note(context, rings, matrix, color, area) {
@@ -211,17 +262,18 @@
         current.local = widened(current.local, [u, v, u, v]);
       }
     }
-    if (color >= 0) addColor(current, color, area + 1);
+    if (color >= 0) addColor(current.colors, color, area + 1);
   }
 
-  const alphaOf = (context) => max(0, min(1, finite(context.globalAlpha)));
+  const alphaOf = ({ globalAlpha, filter }) =>
+    (typeof filter === 'string' && filter !== 'none' && apply(exec, FADES, [filter]) ? 0 : max(0, min(1, finite(globalAlpha))));
 
   function fillRings(context, state, rings, style) {
     const found = parseColor(style);
     if (!found || rings.length === 0) return;
     const alpha = alphaOf(context) * found[1];
     if (alpha < FAINT) return;
-    if (context.globalCompositeOperation === 'destination-out') return;
+    if (alpha >= OPAQUE && context.canvas && context.canvas !== main) dropWords(surfaceOf(context.canvas), boundsOf(rings));
     note(context, rings, state.matrix, found[0], areaOf(rings));
     paintRings(context, rings, found[0], alpha, state.clip);
   }
@@ -230,15 +282,63 @@
     const { canvas } = context;
     if (!canvas || !isPaintedOn(canvas)) return;
     const surface = surfaceOf(canvas);
-    surface.words = list();
-    if (!surface.colors) return;
     const box = boundsOf([corners(state.matrix, x, y, w, h)]);
+    dropWords(surface, box);
+    if (!surface.colors) return;
     const [left, top, right, bottom] = box;
     for (let row = max(0, round(top / surface.step)); row < min(surface.rows, round(bottom / surface.step)); row++) {
       const start = row * surface.columns;
       const from = start + max(0, round(left / surface.step));
       const to = start + min(surface.columns, round(right / surface.step));
       if (from < to) fillSpan(surface, from, to, 0);
+    }
+  }
+
+  // Words are kept with their boxes and the size of their letters, to know which of them can be read.
+  const middle = ([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2];
+  const isInside = ([x, y], [left, top, right, bottom]) => x >= left && x <= right && y >= top && y <= bottom;
+
+  // A text that is stroked and filled is there once. Letters that are drawn one by one are one word.
+  function addWord(words, text, box, size) {
+    if (!(size >= SMALLEST_LETTER)) return;
+    for (let i = 0; i < words.length; i++) if (words[i].text === text && words[i].box[0] === box[0] && words[i].box[1] === box[1]) return;
+    const last = words[words.length - 1];
+    if (text.length === 1 && last && last.box[1] === box[1] && box[0] >= last.tail && box[0] - last.box[2] < 0.7 * (box[2] - box[0])) {
+      if (box[0] > last.tail) [last.text, last.box] = [last.text + text, widened(last.box, box)];
+      last.tail = box[0];
+    } else if (words.length < MAX_WORDS) {
+      words[words.length] = record({ text, box, size, tail: text.length === 1 ? box[0] : Infinity });
+    }
+  }
+
+  function dropWords(surface, box) {
+    const kept = list();
+    const { words } = surface;
+    for (let i = 0; i < words.length; i++) if (!isInside(middle(words[i].box), box)) kept[kept.length] = words[i];
+    surface.words = kept;
+  }
+
+  // The words of a line of text.
+  function addLine(words, text, matrix, x, y, width, height) {
+    const letter = width / text.length;
+    const size = min(height * hypot(matrix[2], matrix[3]), 2 * letter * hypot(matrix[0], matrix[1]));
+    for (let start = 0, end = 0; start < text.length; start = end + 1) {
+      for (end = start; end < text.length && text[end] !== ' '; ) end += 1;
+      const box = boundsOf([corners(matrix, x + letter * start, y, letter * (end - start), height)]);
+      if (end > start) addWord(words, apply(slice, text, [start, end]), box, size);
+    }
+  }
+
+  // The words of a part of a canvas that is drawn on another one, in the matrix of the latter.
+  function copyWords(from, words, matrix, [sx, sy, sw, sh], [dx, dy, dw, dh], isShown) {
+    const [across, down] = [dw / sw, dh / sh];
+    const scale = min(hypot(matrix[0], matrix[1]) * abs(across), hypot(matrix[2], matrix[3]) * abs(down));
+    for (let i = 0; i < from.length; i++) {
+      const { text, box: [left, top, right, bottom], size } = from[i];
+      if (!isInside(middle(from[i].box), [sx, sy, sx + sw, sy + sh])) continue;
+      const ring = corners(matrix, dx + (left - sx) * across, dy + (top - sy) * down, (right - left) * across, (bottom - top) * down);
+      const box = boundsOf([ring]);
+      if (isShown(middle(box))) addWord(words, text, box, size * scale);
     }
   }
 
@@ -262,6 +362,13 @@
     return [best, (all * stride) / surface.colors.length];
   }
 
+  // The colour of an image with the tint of its object, which WebGL shows and a 2D canvas does not.
+  function tinted(color, object) {
+    const { tintTopLeft = object.particleTint, tintFill } = object;
+    if (typeof tintTopLeft !== 'number' || tintTopLeft === 0xffffff) return color;
+    return tintFill ? tintTopLeft & 0xffffff : mix(color, tintTopLeft & 0xffffff, 1, 'multiply');
+  }
+
   function drawImage(context, state, image, numbers) {
     const { canvas } = context;
     if (!image || !canvas) return;
@@ -281,16 +388,18 @@
     const isNoted = current !== null && recording && canvas === main;
     note(context, [ring], m, -1, areaOf([ring]));
     if (isCanvas && source) {
-      const words = isNoted ? current.words : surfaceOf(canvas).words;
-      for (let i = 0; i < source.words.length && words.length < MAX_WORDS; i++) words[words.length] = source.words[i];
+      const isShown = (at) => !isNoted || (isInside(at, [0, 0, canvas.width, canvas.height]) && (!state.clip || isInside(at, state.clip)));
+      copyWords(source.words, isNoted ? current.words : surfaceOf(canvas).words, m, [sx, sy, sw, sh], [dx, dy, dw, dh], isShown);
     }
     if (!isPaintedOn(canvas)) return;
     const surface = surfaceOf(canvas);
     allocate(surface);
+    eraseAround(context, surface);
     const { step } = surface;
     let box = boundsOf([ring]);
     if (state.clip) box = [max(box[0], state.clip[0]), max(box[1], state.clip[1]), min(box[2], state.clip[2]), min(box[3], state.clip[3])];
     const owner = canvas === main ? current : null;
+    const mask = state.clip && state.clip.mask;
     const determinant = m[0] * m[3] - m[1] * m[2];
     if (abs(determinant) < 1e-9) return;
     const firstRow = max(0, floor(box[1] / step));
@@ -314,8 +423,45 @@
           color = source.colors[place] - 1;
           if (!(color >= 0)) continue;
         }
-        if (isNoted) addColor(current, color, step * step);
-        paintCell(surface, row * surface.columns + column, color, alpha, owner);
+        if (mask && !mask[row * surface.columns + column]) continue;
+        if (isNoted) color = tinted(color, current.object);
+        if (isNoted) addColor(current.colors, color, step * step);
+        paintCell(surface, row * surface.columns + column, color, alpha, owner, context.globalCompositeOperation);
+      }
+    }
+  }
+
+  function readPixels(canvas, { data, width, height }, x, y) {
+    const surface = apply(weakGet, surfaces, [canvas]);
+    if (!surface || !surface.colors) return;
+    const { step, columns, rows, colors } = surface;
+    for (let down = 0; down < height; down++) {
+      const row = floor((y + down) / step);
+      for (let across = 0; across < width; across++) {
+        const column = floor((x + across) / step);
+        const value = row >= 0 && row < rows && column >= 0 && column < columns ? colors[row * columns + column] : 0;
+        const at = 4 * (down * width + across);
+        if (value) [data[at], data[at + 1], data[at + 2], data[at + 3]] = [(value - 1) >> 16, ((value - 1) >> 8) & 255, (value - 1) & 255, 255];
+      }
+    }
+  }
+
+  function putPixels(canvas, image, x, y) {
+    if (!canvas || !image || !isPaintedOn(canvas)) return;
+    const surface = surfaceOf(canvas);
+    allocate(surface);
+    const { data, width, height } = image;
+    dropWords(surface, [x, y, x + width, y + height]);
+    const { step, columns, rows } = surface;
+    for (let row = max(0, floor(y / step)); row < min(rows, (y + height) / step); row++) {
+      for (let column = max(0, floor(x / step)); column < min(columns, (x + width) / step); column++) {
+        const [across, down] = [max(0, floor((column + 0.5) * step - x)), max(0, floor((row + 0.5) * step - y))];
+        const at = 4 * (min(height - 1, down) * width + min(width - 1, across));
+        const place = row * columns + column;
+        const value = data[at + 3] < 255 * OPAQUE ? 0 : 1 + finite(data[at] * 65536 + data[at + 1] * 256 + data[at + 2]);
+        if (surface.colors[place] === value) continue;
+        own(surface.ids, place, 0);
+        surface.colors[place] = value;
       }
     }
   }
@@ -330,22 +476,33 @@
     const found = parseColor(style);
     if (!canvas || !found || alphaOf(context) * found[1] < FAINT || words.length === 0) return;
     const surface = surfaceOf(canvas);
-    const noted = current !== null && recording && canvas === main ? current.words : surface.words;
-    if (noted.length < MAX_WORDS) noted[noted.length] = apply(slice, words, [0, 200]);
-    const { width, actualBoundingBoxAscent: above, actualBoundingBoxDescent: below } = context.measureText(words);
-    const left = context.textAlign === 'center' ? x - width / 2 : context.textAlign === 'right' || context.textAlign === 'end' ? x - width : x;
+    const isNoted = current !== null && recording && canvas === main;
+    const { width, actualBoundingBoxAscent: above, actualBoundingBoxDescent: below } = apply(measure, context, [words]);
+    const { textAlign: align, direction } = context;
+    const endsAt = align === 'right' || align === (direction === 'rtl' ? 'start' : 'end');
+    const left = align === 'center' ? x - width / 2 : endsAt ? x - width : x;
     const top = context.textBaseline === 'top' ? y : y - above;
     const ring = corners(state.matrix, left, top, width, above + below);
+    const box = boundsOf([ring]);
     note(context, [ring], state.matrix, found[0], areaOf([ring]) / 2);
-    if (!isPaintedOn(canvas)) return;
+    const addWords = () => addLine(isNoted ? current.words : surface.words, apply(slice, words, [0, 200]), state.matrix, left, top, width, above + below);
+    if (!isPaintedOn(canvas)) {
+      addWords();
+      return;
+    }
     allocate(surface);
     const alpha = alphaOf(context) * found[1];
-    const [x1, y1, x2, y2] = boundsOf([ring]);
+    const [x1, y1, x2, y2] = box;
+    let isReadable = false; // whether it has another colour than what is below it
     for (let row = max(0, floor(y1 / surface.step)); row <= min(surface.rows - 1, floor(y2 / surface.step)); row++) {
       for (let column = max(0, floor(x1 / surface.step)); column <= min(surface.columns - 1, floor(x2 / surface.step)); column++) {
-        if (isInk(column * surface.step, row * surface.step)) paintCell(surface, row * surface.columns + column, found[0], alpha, canvas === main ? current : null);
+        if (!isInk(column * surface.step, row * surface.step)) continue;
+        const place = row * surface.columns + column;
+        isReadable ||= !surface.colors[place] || differ(surface.colors[place] - 1, found[0]);
+        paintCell(surface, place, found[0], alpha, canvas === main ? current : null, context.globalCompositeOperation);
       }
     }
+    if (isReadable) addWords();
     painted += (y2 - y1) * (x2 - x1) / surface.step;
   }
 
@@ -375,6 +532,27 @@
     if (parts.length === 0) return;
     note(context, state.rings, state.matrix, found[0], areaOf(parts));
     for (let i = 0; i < parts.length; i++) paintRings(context, [parts[i]], found[0], alpha, state.clip);
+  }
+
+  // A clip is a box. A path that fills its box only in part also has a mask of cells, on the canvas of the game.
+  function clipBy({ canvas }, state) {
+    const { rings, clip } = state;
+    let box = boundsOf(rings);
+    const whole = (box[2] - box[0]) * (box[3] - box[1]);
+    if (clip) box = [max(box[0], clip[0]), max(box[1], clip[1]), min(box[2], clip[2]), min(box[3], clip[3])];
+    if (clip && clip.mask) box.mask = clip.mask;
+    if (canvas === main && painting && areaOf(rings) < 0.95 * whole) {
+      const surface = surfaceOf(canvas);
+      const mask = new Shares(surface.columns * surface.rows);
+      eachSpan(surface, rings, box, (row, first, last) => {
+        for (let column = max(0, first); column <= min(surface.columns - 1, last); column++) {
+          const place = row * surface.columns + column;
+          mask[place] = box.mask ? box.mask[place] : 1;
+        }
+      });
+      box.mask = mask;
+    }
+    state.clip = box;
   }
 
   const KEPT = [
@@ -448,11 +626,7 @@
       fillRings(context, state, state.rings, context.fillStyle);
     },
     stroke: (context, state) => strokeRings(context, state, context.strokeStyle),
-    clip(context, state) {
-      const box = boundsOf(state.rings);
-      const { clip } = state;
-      state.clip = clip ? [max(box[0], clip[0]), max(box[1], clip[1]), min(box[2], clip[2]), min(box[3], clip[3])] : box;
-    },
+    clip: (context, state) => clipBy(context, state),
     fillRect: (context, state, x, y, w, h) => fillRings(context, state, [corners(state.matrix, x, y, w, h)], context.fillStyle),
     strokeRect(context, state, x, y, w, h) {
       const { rings } = state;
@@ -465,6 +639,7 @@
     fillText: (context, state, text, x, y) => drawText(context, state, text, x, y, context.fillStyle),
     strokeText: (context, state, text, x, y) => drawText(context, state, text, x, y, context.strokeStyle),
     drawImage: (context, state, image, ...numbers) => drawImage(context, state, image, numbers),
+    putImageData: (context, state, image, x, y) => putPixels(context.canvas, image, finite(x), finite(y)),
   };
 
   // Objects of the display list are drawn by their method renderCanvas; those in a container within that of the container.
@@ -485,23 +660,48 @@
     defineProperty(prototype, 'renderCanvas', { __proto__: null, ...found, value: renderCanvas });
   }
 
+  // The matrix of a camera and what it scrolled, while it draws.
+  function viewOf(camera) {
+    const { matrix, scrollX, scrollY } = camera || {};
+    const numbers = (matrix && matrix.matrix) || IDENTITY;
+    const view = list();
+    for (let i = 0; i < 6; i++) view[i] = finite(numbers[i]);
+    return [view[0], view[1], view[2], view[3], view[4], view[5], finite(scrollX), finite(scrollY)];
+  }
+
   function entryOf(object, parent, camera) {
     const known = apply(mapGet, entries, [object]);
     if (known) return known;
     if (ids.length >= MAX_OBJECTS) return null;
     const entry = record({
-      id: ids.length + 1, object, parent, camera, cells: 0, faint: 0, shown: 0, box: null, local: null, angle: 0, draws: 0,
-      colors: new RealMap(), words: list(), area: 0,
+      id: ids.length + 1, object, parent, view: viewOf(camera), cells: 0, faint: 0, shown: 0, box: null, local: null, angle: 0, draws: 0,
+      colors: new RealMap(), seen: new RealMap(), words: list(), text: '', area: 0,
     });
     ids[ids.length] = entry;
     apply(mapSet, entries, [object, entry]);
     return entry;
   }
 
+  // Whether objects that were drawn later than one lie on a box.
+  function isCovered([left, top, right, bottom], id) {
+    const { step, columns, rows, ids: owners } = pictured;
+    let [all, others] = [0, 0];
+    for (let row = max(0, floor(top / step)); row < min(rows, bottom / step); row++) {
+      for (let column = max(0, floor(left / step)); column < min(columns, right / step); column++) {
+        all += 1;
+        if (owners[row * columns + column] > id) others += 1;
+      }
+    }
+    return others > COVERED * all;
+  }
+
   return {
     __proto__: null,
     // Follow the drawing calls of all contexts, and the objects of these classes. The contexts of a browser draw, too.
     watch({ Context: { prototype }, drawsItself, onResize }, prototypes) {
+      // A context that says that another canvas is its own is not followed.
+      const { get: canvasOf } = getOwnPropertyDescriptor(prototype, 'canvas');
+      measure = prototype.measureText;
       for (const name in ACTIONS) {
         const action = ACTIONS[name];
         const original = drawsItself ? prototype[name] : null;
@@ -509,12 +709,21 @@
           __proto__: null, writable: true, configurable: true,
           value: {
             [name](...numbers) {
+              const canvas = apply(canvasOf, this, []);
               const result = original ? apply(original, this, numbers) : undefined;
-              if (numbers.length <= 12) action(this, stateOf(this), ...numbers);
+              if (numbers.length <= 12 && canvas === this.canvas) action(this, stateOf(this), ...numbers);
               return result;
             },
           }[name],
         });
+      }
+      const { getImageData } = prototype;
+      if (!drawsItself) {
+        prototype.getImageData = function (...numbers) {
+          const image = apply(getImageData, this, numbers);
+          readPixels(apply(canvasOf, this, []), image, finite(numbers[0]), finite(numbers[1]));
+          return image;
+        };
       }
       for (let i = 0; i < prototypes.length; i++) watchObjects(prototypes[i]);
       onResize((canvas) => apply(weakSet, surfaces, [canvas, undefined])); // it is empty then
@@ -533,14 +742,27 @@
       allocate(pictured);
       apply(fillArray, pictured.ids, [0, 0, pictured.ids.length]);
     },
-    // The colour of most of the ground of the last picture.
-    ground: () => ink(pictured, true)[0],
-    // What was drawn since `start`: entries with the area of them that can be seen, in square pixels, if it was painted.
+    // The colour of most of the ground of the last picture, if enough of it can be seen.
+    ground() {
+      const [color, share] = ink(pictured, true);
+      return share < GROUND_SHARE ? -1 : color;
+    },
+    // What was drawn since `start`: entries with their texts, and with the area of them that can be seen, in square pixels,
+    // if it was painted.
     end() {
       const found = ids;
-      if (painting && pictured) {
-        const area = pictured.step * pictured.step;
-        for (let i = 0; i < found.length; i++) found[i].shown = (found[i].cells + found[i].faint) * area;
+      const isPainted = painting && pictured;
+      if (isPainted) {
+        const { ids: owners, inks } = pictured;
+        for (let i = 0; i < owners.length; i++) if (owners[i] > 0 && owners[i] <= found.length) addColor(found[owners[i] - 1].seen, inks[i], 1);
+      }
+      const area = isPainted ? pictured.step * pictured.step : 0;
+      for (let i = 0; i < found.length; i++) {
+        const { words, cells, faint } = found[i];
+        found[i].shown = (cells + faint) * area;
+        for (let j = 0; j < words.length; j++) {
+          if (!isPainted || !isCovered(words[j].box, found[i].id)) found[i].text += `${found[i].text && ' '}${words[j].text}`;
+        }
       }
       recording = painting = false;
       current = null;

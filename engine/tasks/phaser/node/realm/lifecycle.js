@@ -187,6 +187,13 @@
 
   for (let i = 0; i < KEPT.length; i++) keep(KEPT[i]);
 
+  // Destructuring and RegExp.prototype.test call these: a program that replaced one for a while could change what is read.
+  const USED = [[Array.prototype, Symbol.iterator], [getPrototypeOf([][Symbol.iterator]()), 'next'], [RegExp.prototype, 'exec']];
+  for (let i = 0; i < USED.length; i++) {
+    const [target, name] = USED[i];
+    defineProperty(target, name, { __proto__: null, value: target[name], writable: false, configurable: false });
+  }
+
   // The names of methods that an object has of its own, in place of those of its class.
   function shadowed(object, constructor) {
     const names = ownKeys(constructor.prototype);

@@ -5,6 +5,7 @@
   const { setPrototypeOf } = Object;
   const { apply, ownKeys } = Reflect;
   const { parse, stringify } = JSON;
+  const RealMap = Map;
   const { get: mapGet, set: mapSet, forEach: mapForEach } = Map.prototype;
   const { slice, charCodeAt } = String.prototype;
   const { isFinite } = Number;
@@ -20,6 +21,9 @@
   const SMALLEST = 4; // square pixels
   const SHORTEST = 8; // frames for which an object has to be seen
   const LASTING = 0.6; // of the pictures since its first
+  const MOVING = 1.5; // steps between the outermost places of an object, at least, for it to have a speed
+  const SHAKING = 12; // times that it goes to and fro between them, at most
+  const FALLING = 12; // frames that it falls, at least, to have an acceleration
   const MAX_SIGNAL_CHARS = 20000;
   const RUNNING = 5;
   const TEXTS = { __proto__: null, Text: true, BitmapText: true, DynamicBitmapText: true };
@@ -57,12 +61,15 @@
   }
 
   // Calls visit(object, parent) for the objects of a display list, and for those in containers and layers on it. `parent`
-  // is the class of the container or layer; '' on the list itself.
+  // is the class of the container or layer; '' on the list itself. Each object counts once.
   function visitObjects(children, visit) {
     let left = MAX_OBJECTS;
+    const known = new RealMap();
     const walk = (all, depth, parent) => {
       for (let i = 0; all && i < all.length && left > 0; i++) {
         left -= 1;
+        if (apply(mapGet, known, [all[i]])) continue;
+        apply(mapSet, known, [all[i], true]);
         visit(all[i], parent);
         if (depth < 4 && all[i] && all[i].list && typeof all[i].list === 'object') walk(all[i].list, depth + 1, uses.className(all[i]));
       }
@@ -77,7 +84,7 @@
   let taken = 0;
   let wasSeen = false;
   const tracks = list();
-  const trackOf = new Map();
+  const trackOf = new RealMap();
 
   function track(object) {
     let found = apply(mapGet, trackOf, [object]);
@@ -89,16 +96,13 @@
     return found;
   }
 
-  // Where the centre of a box of the canvas lies in the world that a camera shows, and by how much it magnifies.
-  function inWorld(box, camera) {
+  // Where the centre of a box of the canvas lies in the world that a camera showed, and by how much it magnified.
+  function inWorld(box, [a, b, c, d, e, f, scrollX, scrollY]) {
     const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
-    return read(() => {
-      const [a, b, c, d, e, f] = camera.matrix.matrix;
-      const determinant = a * d - b * c;
-      const left = (d * (x - e) - c * (y - f)) / determinant + camera.scrollX;
-      const top = (a * (y - f) - b * (x - e)) / determinant + camera.scrollY;
-      return isFinite(left) && isFinite(top) ? [left, top, hypot(a, b)] : [x, y, 1];
-    }, [x, y, 1]);
+    const determinant = a * d - b * c;
+    const left = (d * (x - e) - c * (y - f)) / determinant + scrollX;
+    const top = (a * (y - f) - b * (x - e)) / determinant + scrollY;
+    return isFinite(left) && isFinite(top) ? [left, top, hypot(a, b)] : [x, y, 1];
   }
 
   function mainColor(colors) {
@@ -110,9 +114,9 @@
     return color;
   }
 
-  // A star does not fill its box: the size that an object says it has counts if what was drawn is nearly as large.
-  function sizeOf(drawn, say) {
-    const said = abs(number(read(say, 0)));
+  // A star does not fill its box: the size that it says it has counts if what was drawn is nearly as large.
+  function sizeOf(object, drawn, say) {
+    const said = uses.className(object) === 'Star' ? abs(number(read(say, 0))) : drawn;
     return drawn >= 0.8 * said && drawn <= said + 1 ? said : drawn;
   }
 
@@ -120,15 +124,14 @@
     if (!entry.box) return;
     const found = track(entry.object);
     if (!found) return;
-    const [x, y, zoom] = inWorld(entry.box, entry.camera);
+    const [x, y, zoom] = inWorld(entry.box, entry.view);
     if (found.xs.length < MAX_TRACKED) {
       found.xs[found.xs.length] = x;
       found.ys[found.ys.length] = y;
     }
     const { local, object: shown } = entry;
-    const sizes = local ? [sizeOf((local[2] - local[0]) / zoom, () => shown.displayWidth), sizeOf((local[3] - local[1]) / zoom, () => shown.displayHeight)] : [0, 0];
-    let text = '';
-    for (let i = 0; i < entry.words.length; i++) text += `${i ? ' ' : ''}${entry.words[i]}`;
+    const sizes = local ? [sizeOf(shown, (local[2] - local[0]) / zoom, () => shown.displayWidth), sizeOf(shown, (local[3] - local[1]) / zoom, () => shown.displayHeight)] : [0, 0];
+    const { text } = entry;
     found.last = {
       __proto__: null, x, y, zoom, text, half_x: (entry.box[2] - entry.box[0]) / zoom / 2, half_y: (entry.box[3] - entry.box[1]) / zoom / 2, angle: (entry.angle * 180) / PI,
       width: sizes[0], height: sizes[1],
@@ -136,7 +139,7 @@
     found.first = found.first || found.last;
     found.inside = entry.parent ? uses.className(entry.parent.object) : '';
     if (!isPicture) return;
-    const color = mainColor(entry.colors);
+    const color = mainColor(entry.cells > 0 ? entry.seen : entry.colors);
     const { colors } = found;
     if (color >= 0 && colors[colors.length - 1] !== color && colors.length < MAX_COLORS) colors[colors.length] = color;
     if (entry.draws === 0 || entry.area < SMALLEST || entry.shown < max(SMALLEST, SEEN_SHARE * entry.area)) return;
@@ -158,7 +161,7 @@
   }
 
   // A game with WebGL draws nothing that can be followed: what its objects say of themselves has to do.
-  const isFollowed = () => read(() => !firstGame().renderer.gl, true);
+  const isFollowed = () => !dom.drawsItself || read(() => !firstGame().renderer.gl, true);
   const isShown = (object, camera) => (isFollowed() ? lasts(object) : isSeen(object, camera));
 
   function median(values) {
@@ -170,14 +173,17 @@
     }
     return sorted.length ? sorted[(sorted.length - 1) >> 1] : 0;
   }
-  // Pixels per second: the median of the frames in which it moves.
+  // Pixels per second: the median of the frames in which it moves; 0 for what gets nowhere, such as a shake.
   function speed(values) {
     const steps = list();
+    let path = 0;
     for (let i = 1; i < values.length; i++) {
       const step = abs(values[i] - values[i - 1]);
       if (step > 0.02) steps[steps.length] = step;
+      path += step;
     }
-    return 60 * median(steps);
+    const step = median(steps);
+    return reach(values) < max(MOVING * step, path / SHAKING) ? 0 : 60 * step;
   }
   // Pixels per second squared: the median change of the speed from frame to frame, where it changes.
   function acceleration(values) {
@@ -186,7 +192,8 @@
       const change = values[i] - 2 * values[i - 1] + values[i - 2];
       if (abs(change) > 0.02) changes[changes.length] = change;
     }
-    return 3600 * median(changes);
+    const change = median(changes);
+    return reach(values) < (abs(change) * FALLING * FALLING) / 2 ? 0 : 3600 * change;
   }
   function reach(values) {
     let [low, high] = [Infinity, -Infinity];
@@ -260,7 +267,7 @@
   }
   const ended = () => {
     const found = list();
-    const known = new Map();
+    const known = new RealMap();
     allObjects((child) => read(() => {
       if (!lasts(child) || apply(mapGet, known, [child])) return;
       apply(mapSet, known, [child, true]);
@@ -342,6 +349,7 @@
     return `${hash >>> 0}`;
   }
 
+  let isPicture = null; // of the frame that is drawn; null for none
   let startSignals = 'null';
   let buttons = 0;
   const firstGame = () => lifecycle.games[0] && lifecycle.games[0].game;
@@ -359,12 +367,16 @@
     // Both halves of a frame return whether to go on.
     timers: () => lifecycle.timers(),
     animate() {
-      const isPicture = lifecycle.isCreated() && pictures[lifecycle.frames()] === true;
+      isPicture = lifecycle.isCreated() && pictures[lifecycle.frames()] === true;
       drawing.start(read(() => firstGame().canvas, null), isPicture);
-      const goesOn = lifecycle.animate();
+      return lifecycle.animate();
+    },
+    // A frame ends when the promises of its animation are settled.
+    look() {
+      if (isPicture === null) return;
       look(isPicture);
+      isPicture = null;
       if (lifecycle.frames() === 1) startSignals = signals();
-      return goesOn;
     },
     hasGame: () => lifecycle.games.length > 0,
     isCreated: () => lifecycle.isCreated(),

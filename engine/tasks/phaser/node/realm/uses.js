@@ -262,13 +262,15 @@
     }
   }
 
+  // Counts the calls of a callback by Phaser; the program could call it, too.
   function wrapCallback(object, name, count) {
     const callback = object && object[name];
     if (typeof callback !== 'function') return;
-    object[name] = function (...args) {
-      counts[count] += 1;
+    const wrapper = function (...args) {
+      if (counts[count] >= MAX_CHECKS || !calledByProgram(wrapper)) counts[count] += 1;
       return apply(callback, this, args);
     };
+    object[name] = wrapper;
   }
 
   function replaceMethod(constructor, name, make) {

@@ -72,7 +72,11 @@ async function runProgram(browser, job) {
     }
   };
   let frames = 0;
-  const frame = async () => (await drive('timers')) && drive('animate');
+  const frame = async () => {
+    const goesOn = (await drive('timers')) && (await drive('animate'));
+    await drive('look');
+    return goesOn;
+  };
   try {
     await drive('prepare', JSON.stringify({ seed: job.seed, mustUse: job.must_use, pictures: job.pictures }));
     await call(page.addScriptTag({ content: `${job.code}\n//# sourceURL=game.js` }));

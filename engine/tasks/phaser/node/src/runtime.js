@@ -40,6 +40,7 @@ function facts(realm, job) {
     realm.drain();
     goesOn = goesOn && driver.animate();
     realm.drain();
+    driver.look();
     return goesOn;
   };
   let goesOn = driver.hasGame();

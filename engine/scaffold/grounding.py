@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.mathematics.binding import BoundRule
-from engine.mathematics.parsing.tree import Name, Number
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.conventions import COMMON, is_conventional, is_distinctive
@@ -211,7 +211,7 @@ class _Numbers:
             written = [leaf for side in sides for leaf in leaves(side)]
             often = Counter(leaf.name for leaf in written if isinstance(leaf, Name) and leaf.name in rule.reads)
             self.reads += sum(1 + max(0, times - _MOST_TIMES) for times in often.values())
-            values = [leaf.value for leaf in written if isinstance(leaf, Number)]
+            values = list(_written_values(sides))
             self.literals.update(values)
             given = {value for value in values if value not in COMMON and problem.gives(value)}
             self.given |= given
@@ -223,6 +223,20 @@ class _Numbers:
                 else:
                     strange.add(value)
         self.foreign += strange
+
+
+def _written_values(sides: Iterable[Node]) -> Iterator[Value]:
+    """The numbers in a rule; a term that occurs again, such as ``(a + b + c) / 2`` in Heron's formula, counts once."""
+    stack, seen = list(sides), set[Node]()
+    while stack:
+        match node := stack.pop():
+            case Number():
+                yield node.value
+            case Apply() if node not in seen:
+                stack += node.arguments
+            case Series() if node not in seen:
+                stack += (node.body, node.first, node.last)
+        seen.add(node)
 
 
 @dataclass(frozen=True)

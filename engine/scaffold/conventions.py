@@ -17,6 +17,9 @@ _INTEGERS: Mapping[str, tuple[int, ...]] = {
 CONVENTIONAL_INTEGERS = frozenset(value for values in _INTEGERS.values() for value in values)
 """Integers of formulas; a fraction of two of them (1/2, 4/3, 0.5) is conventional too."""
 
+COMMON = frozenset((0, 1, 2))
+"""Integers that are conventional in a rule also where the problem has them."""
+
 PHYSICAL_CONSTANTS: Mapping[str, float] = {
     "free fall, rounded": 9.8,
     "free fall": 9.81,

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.mathematics.binding import BoundRule
-from engine.mathematics.parsing.tree import Name, Number
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
-from engine.scaffold.conventions import is_conventional, is_distinctive
+from engine.scaffold.conventions import COMMON, is_conventional, is_distinctive
 from engine.scaffold.execution import Execution, Program, run
 from engine.scaffold.given_values import Known, read_known
 from engine.scaffold.joint_moves import JointMoves, Occurrence, origins_of
 from engine.scaffold.made_constants import made_constants
 from engine.scaffold.problem_numbers import ProblemNumbers, leaves, problem_numbers
 
-STRUCTURE_VERSION = 4
+STRUCTURE_VERSION = 5
 """Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
 
 _FREE_CONVENTIONS = 4
@@ -34,14 +34,13 @@ _READS_PER_NUMBER = 3
 _WITH_FOREIGN = 0.5
 _MOST_TIMES = 6  # how often a rule reads one variable: five times in Heron's formula
 _OWN_NUMBERS = 2
-_COMMON = (0, 1, 2)  # in a rule they are conventional, also where the problem has them
 _MOST_SHOWN = 8
 _MOST_KNOWNS = 500  # no problem has more; comparing units takes time
-_TRIALS: tuple[tuple[Value, Value], ...] = (  # first value and step, for the variables in order of their names
-    (3, 2),
-    (1_000_003, -1_009),
-    (Fraction(7, 2), Fraction(2, 3)),
-    (Fraction(-9, 5), Fraction(-4, 7)),
+_TRIALS: tuple[tuple[Value, Value, int], ...] = (  # a, b and c of a + b (3 n - c)^2 for the n-th variable by name
+    (12, 18, 0),
+    (1_000_003, -1_009, 0),
+    (Fraction(7, 2), Fraction(2, 3), 2),
+    (Fraction(-9, 5), Fraction(-4, 7), 0),
 )
 
 
@@ -73,8 +72,8 @@ def ground(
 
     Knowns that the target does not need, and rules that are words, are not considered. A number of the problem counts
     if the target's value changes when all its occurrences change together (``joint_moves``). Conventional constants
-    (``engine.scaffold.conventions``) are free, up to three for each use of a number of the problem and four more: a
-    long row of them would spell any number. If the text has no numbers, they take the place of the problem's. For the
+    (``engine.scaffold.conventions``) are free, up to three for each such number and four more: a long row of them would
+    spell any number. If the text has no numbers, they take the place of the problem's. For the
     same reason the rules read variables at most three times for each number of the problem and four times more: sums
     and differences of the given numbers lead to 1, and doublings of it to any number. Each further one counts as a
     number that the problem does not give, and so does each constant that rules make out of conventional ones
@@ -104,21 +103,25 @@ def ground(
     numbers.read(needed.rules.values(), problem)
     order = {effect: place for place, effect in enumerate(execution.order)}
     in_order = sorted(needed.rules.values(), key=lambda rule: order.get(rule.effect, len(order)))
-    made = made_constants(in_order, scaffold.target_variable, others, problem.gives)
-    strange_values = list(dict.fromkeys([*numbers.foreign, *made.values]))
-    foreign = tuple(shown for value in strange_values[:_MOST_SHOWN] if (shown := format_value(value)))
-    if any(agree(value, answer) for value in (*strange_values, *made.around_target) for answer in answers):
-        return Grounding(0.0, share, foreign, "answer_given")
-    excess = max(0, numbers.conventional - _FREE_CONVENTIONS - _CONVENTIONS_PER_NUMBER * numbers.uses)
-    excess += max(0, numbers.reads - _FREE_READS - _READS_PER_NUMBER * len(numbers.given.difference(dead)))
-    strange = max(len(numbers.foreign) + excess, len(made.values))
     occurrences = _occurrences(numbers, knowns, execution.program.knowns, problem)
     moves = JointMoves(execution, needed.rules, occurrences)
+    made = made_constants(in_order, scaffold.target_variable, others, problem.gives, moves.surroundings())
+    strange_values = list(dict.fromkeys([*numbers.foreign, *made.values]))
+    foreign = tuple(shown for value in strange_values[:_MOST_SHOWN] if (shown := format_value(value)))
+    signed = [sign * answer for answer in answers for sign in (1, -1)]
+    if any(agree(value, answer) for value in (*strange_values, *made.around_target) for answer in signed):
+        return Grounding(0.0, share, foreign, "answer_given")
     own = [one for one in occurrences if (one.name if one.name is not None else one.value) in numbers.given - set(dead)]
-    live = _live(own, moves, problem.distinctive, needs_all=bool(strange) or not problem.distinctive)
-    if not live:
+    has_many = numbers.conventional > _FREE_CONVENTIONS + _CONVENTIONS_PER_NUMBER
+    needs_all = bool(strange_values) or has_many or not problem.distinctive
+    live = _live(own, moves, problem.distinctive, needs_all)
+    if not live or made.is_all:
         return Grounding(0.0, share, foreign, "no_number")
-    particular = _particular(_sources(live), problem, not set(others.values()) <= set(_COMMON))
+    uses = len({min(one.sources) for one in live if one.name is not None or not is_conventional(one.value)})
+    excess = max(0, numbers.conventional - _FREE_CONVENTIONS - _CONVENTIONS_PER_NUMBER * uses)
+    excess += max(0, numbers.reads - _FREE_READS - _READS_PER_NUMBER * len(numbers.given.difference(dead)))
+    strange = max(len(numbers.foreign) + excess, len(made.values))
+    particular = _particular(_sources(live), problem, not COMMON.issuperset(others.values()))
     score = len(live) / (len(live) + strange)
     return Grounding(score * _WITH_FOREIGN if strange else score, share, foreign, particular=particular)
 
@@ -126,16 +129,13 @@ def ground(
 def _live(
     own: Sequence[Occurrence], moves: JointMoves, distinctive: frozenset[float], needs_all: bool
 ) -> list[Occurrence]:
-    """The numbers of the problem that the target depends on; where not all are needed, as few as decide the score.
-
-    A known that is the only use of its number has been changed already, by ``intervene``.
-    """
+    """The numbers of the problem that the target depends on; where not all are needed, as few as decide the score."""
     found: list[Occurrence] = []
     enough = min(_OWN_NUMBERS, len(distinctive))
     for one in sorted(own, key=lambda one: (one.name is None, not one.sources & distinctive)):
         if not needs_all and found and len(distinctive & _sources(found)) >= enough:
             break
-        if (one.name is not None and moves.is_alone(one)) or moves.changes_target(one):
+        if moves.changes_target(one):
             found.append(one)
     return found
 
@@ -155,7 +155,7 @@ def _particular(sources: frozenset[float], problem: ProblemNumbers, has_others: 
     if problem.distinctive:
         enough = min(_OWN_NUMBERS, len(problem.distinctive))
         return min(1.0, len(sources & problem.distinctive) / enough)
-    usual = {float(number) for number in problem.stated if not _may_be_ordinal(number, problem)}.difference(_COMMON)
+    usual = {float(number) for number in problem.stated if not _may_be_ordinal(number, problem)}.difference(COMMON)
     if not usual:
         return float(any(map(is_distinctive, sources)))
     return float(len(usual) >= _OWN_NUMBERS and usual <= sources and not has_others)
@@ -193,7 +193,6 @@ class _Numbers:
     Attributes:
         foreign: the values that are neither the problem's nor conventional, each once.
         conventional: how many conventional constants the knowns and the rules have.
-        uses: how often rules use a number of the problem.
         reads: how often rules use a variable.
     """
 
@@ -201,24 +200,21 @@ class _Numbers:
         self.given: set[object] = set(given)
         self.foreign = [value for value in others.values() if not is_conventional(value)]
         self.conventional = len(others) - len(self.foreign)
-        self.uses = self.reads = 0
+        self.reads = 0
         self.literals: set[Value] = set()
 
     def read(self, rules: Iterable[BoundRule], problem: ProblemNumbers) -> None:
         """Add the numbers that rules write."""
         strange: set[Value] = set()
-        knowns = frozenset(self.given)
         for rule in rules:
-            self.uses += len(rule.reads & knowns)
             sides = (rule.right,) if rule.left is None else (rule.left, rule.right)
             written = [leaf for side in sides for leaf in leaves(side)]
             often = Counter(leaf.name for leaf in written if isinstance(leaf, Name) and leaf.name in rule.reads)
             self.reads += sum(1 + max(0, times - _MOST_TIMES) for times in often.values())
-            values = [leaf.value for leaf in written if isinstance(leaf, Number)]
+            values = list(_written_values(sides))
             self.literals.update(values)
-            given = {value for value in values if value not in _COMMON and problem.gives(value)}
+            given = {value for value in values if value not in COMMON and problem.gives(value)}
             self.given |= given
-            self.uses += len(given)
             for value in values:
                 if value in given:
                     continue
@@ -227,6 +223,20 @@ class _Numbers:
                 else:
                     strange.add(value)
         self.foreign += strange
+
+
+def _written_values(sides: Iterable[Node]) -> Iterator[Value]:
+    """The numbers in a rule; a term that occurs again, such as ``(a + b + c) / 2`` in Heron's formula, counts once."""
+    stack, seen = list(sides), set[Node]()
+    while stack:
+        match node := stack.pop():
+            case Number():
+                yield node.value
+            case Apply() if node not in seen:
+                stack += node.arguments
+            case Series() if node not in seen:
+                stack += (node.body, node.first, node.last)
+        seen.add(node)
 
 
 @dataclass(frozen=True)
@@ -280,8 +290,9 @@ def _passes_on(program: Program, place: int, rule: BoundRule, fixed: Mapping[str
     if not same:
         return True
     found: list[Value] = []
-    for first, step in _TRIALS:
-        values = {name: first + number * step for number, name in enumerate(sorted(rule.reads))} | dict(fixed)
+    for first, step, shift in _TRIALS:
+        names = enumerate(sorted(rule.reads))
+        values = {name: first + step * (3 * number - shift) ** 2 for number, name in names} | dict(fixed)
         alone = Program(program.scaffold, ((place, rule),), (), values, {})
         value = run(alone, None, None, budget).values.get(rule.effect)
         if value is None:

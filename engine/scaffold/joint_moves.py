@@ -8,17 +8,19 @@ units, as a share and as the rest of it. Where the target does not change when a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
 from engine.mathematics.binding import BoundRule
+from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.tree import Apply, Node, Number, Series, apply, series
 from engine.mathematics.quantities.unit_text import Powers
 from engine.mathematics.solver import Equation, EquationError, solve_in_worker
-from engine.mathematics.values import Value, WorkBudget, agree, canonical
+from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, canonical
+from engine.scaffold.conventions import COMMON, is_conventional_fraction
 from engine.scaffold.execution import Execution, Program, run
 from engine.scaffold.problem_numbers import ProblemNumbers
 
@@ -31,6 +33,8 @@ _MOST_SOLVER_CALLS = 4
 _MOST_MOVES = 60
 # A changed run that fails so shows nothing about the rules.
 _UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
+_STEPS = ((0.001, 0.002, 0.003), (0.22, 0.17, 0.28), (-0.24, -0.16, -0.2), (0.19, -0.21, 0.26, -0.15))
+"""Shares by which the numbers of a problem change together, in turn."""
 _WHOLES = {"rest of 1": 1, "rest of 100": 100}
 
 
@@ -78,30 +82,43 @@ def origins_of(problem: ProblemNumbers, value: Value, unit: Powers = ()) -> froz
     return frozenset(found) or frozenset({(key, "scaled")})
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a formula reads: values by variable, and what takes the place of the numbers that it writes."""
+
+    values: Mapping[str, Value]
+    numbers: Mapping[Value, Value]
+
+    def value(self, node: Node, budget: WorkBudget) -> Value | None:
+        """The value of a formula; None where it has none."""
+        try:
+            return evaluate(_with_numbers(node, self.numbers), self.values, budget)
+        except (FormulaValueError, OverflowError):
+            return None
+
+
 class JointMoves:
     """Changes numbers of a problem in one execution, each in all its occurrences.
 
     Args:
         execution: the execution without changes.
-        rules: the places of the rules that the target needs.
+        rules: the rules that the target needs, by place.
         occurrences: all occurrences of numbers of the problem in these rules and in knowns.
     """
 
-    def __init__(self, execution: Execution, rules: Iterable[int], occurrences: Sequence[Occurrence]) -> None:
+    def __init__(self, execution: Execution, rules: Mapping[int, BoundRule], occurrences: Sequence[Occurrence]) -> None:
         self._program = execution.program
         self._target = execution.program.scaffold.target_variable
         self._before = execution.values.get(self._target) if execution.executed else None
-        self._failed = {failure.effect for failure in execution.failures if failure.kind in _UNMEASURED}
-        self._rules = frozenset(rules)
+        self._base = execution.values
+        failed = {failure.effect for failure in execution.failures if failure.kind in _UNMEASURED}
+        self._measured = {rule.effect for rule in rules.values()} - failed
+        self._rules = rules
         self._occurrences = occurrences
         self._uses = Counter(source for occurrence in occurrences for source in occurrence.sources)
         self._known_alive: dict[float, bool] = {}
         self._budget = WorkBudget(units=_UNITS)
         self._solver_calls = self._moves = 0
-
-    def is_alone(self, occurrence: Occurrence) -> bool:
-        """Whether no other occurrence follows from the same number of the text."""
-        return all(self._uses[source] == 1 for source in occurrence.sources)
 
     def changes_target(self, occurrence: Occurrence) -> bool:
         """Whether a number of the text, changed in all its occurrences, changes the target's value.
@@ -119,22 +136,53 @@ class JointMoves:
         self._moves += 1
         if self._moves > _MOST_MOVES:
             return True
-        values: dict[str, Value] = {}
-        literals: dict[Value, Value] = {}
-        for occurrence in self._occurrences:
-            for number, relation in occurrence.origins:
-                if number == source:
-                    moved = _moved(occurrence.value, relation, factor)
-                    if occurrence.name is None:
-                        literals[occurrence.value] = moved
-                    else:
-                        values[occurrence.name] = moved
-                    break
+        values, literals = self._moved({source: factor})
         again = run(self._with(literals), values, self._solver, self._budget)
-        if any(failure.kind in _UNMEASURED and failure.effect not in self._failed for failure in again.failures):
+        if any(failure.kind in _UNMEASURED and failure.effect in self._measured for failure in again.failures):
             return True
         after = again.values.get(self._target)
         return after is not None and self._before is not None and not agree(self._before, after)
+
+    def surroundings(self) -> list[Surroundings]:
+        """The values as they are, and after changes of all numbers at once, each by another factor."""
+        found = [Surroundings(self._base, {})]
+        if self._before is None:
+            return found
+        sources = sorted(self._uses)
+        for steps in _STEPS:
+            factors = {source: _stepped(source, steps[place % len(steps)]) for place, source in enumerate(sources)}
+            values, literals = self._moved(factors)
+            literals = {value: moved for value, moved in literals.items() if self._is_own(value)}
+            again = run(self._with(literals), values, None, WorkBudget(units=_UNITS))
+            found.append(Surroundings(again.values, literals))
+        return found
+
+    def _is_own(self, value: Value) -> bool:
+        """Whether a number in rules is the problem's rather than conventional."""
+        if not is_conventional_fraction(value):
+            return True
+        named = {source for one in self._occurrences if one.name is not None for source in one.sources}
+        return value not in COMMON and any(
+            named & one.sources for one in self._occurrences if one.name is None and one.value == value
+        )
+
+    def _moved(self, factors: Mapping[float, Fraction]) -> tuple[dict[str, Value], dict[Value, Value]]:
+        """The knowns, and the numbers in rules, after a change of numbers of the text."""
+        values: dict[str, Value] = {}
+        literals: dict[Value, Value] = {}
+        for occurrence in self._occurrences:
+            origins = [origin for origin in occurrence.origins if origin[0] in factors]
+            if not origins:
+                continue
+            source, relation = max(
+                origins, key=lambda origin: (origin == (abs(occurrence.value), "scaled"), self._uses[origin[0]], origin)
+            )
+            moved = _moved(occurrence.value, relation, factors[source])
+            if occurrence.name is None:
+                literals[occurrence.value] = moved
+            else:
+                values[occurrence.name] = moved
+        return values, literals
 
     def _with(self, literals: dict[Value, Value]) -> Program:
         """The program with other numbers in its rules."""
@@ -158,8 +206,16 @@ def _factors(source: float) -> tuple[Fraction, ...]:
         return ()
     if source.is_integer():
         exact = Fraction(source)
-        return ((exact + 1) / exact, Fraction(2), Fraction(3), (exact + 5) / exact)
+        return ((exact + 1) / exact, Fraction(2), Fraction(3), (exact + 5) / exact, (exact - 1) / exact)
     return Fraction(3, 2), Fraction(1, 2), Fraction(4, 5)
+
+
+def _stepped(source: float, share: float) -> Fraction:
+    """What a number is multiplied by to change by a share of it; an integer stays one, and positive."""
+    if not source or not source.is_integer():
+        return 1 + Fraction(share)
+    step = round(source * share) or (1 if share > 0 else -1)
+    return (Fraction(source) + (step if source + step > 0 else -step)) / Fraction(source)
 
 
 def _moved(value: Value, relation: Relation, factor: Fraction) -> Value:
@@ -177,7 +233,9 @@ def _rewritten(rule: BoundRule, literals: dict[Value, Value]) -> BoundRule:
     return replace(rule, left=left, right=_with_numbers(rule.right, literals))
 
 
-def _with_numbers(node: Node, literals: dict[Value, Value]) -> Node:
+def _with_numbers(node: Node, literals: Mapping[Value, Value]) -> Node:
+    if not literals:
+        return node
     match node:
         case Number():
             moved = literals.get(node.value)

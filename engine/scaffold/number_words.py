@@ -43,7 +43,7 @@ def spoken_numbers(text: str) -> Iterator[Fraction]:
 
 def _table() -> dict[str, tuple[Fraction, ...]]:
     """Words with a number, each with its plural. The reason stands beside each group."""
-    groups: tuple[tuple[str, tuple[int, ...]], ...] = (
+    groups: tuple[tuple[str, tuple[int | Fraction, ...]], ...] = (
         # sides of a figure, and the sum of its angles in degrees
         ("triangle triangular", (3, 180)),
         ("square rectangle rectangular quadrilateral parallelogram rhombus trapezoid trapezium kite", (4, 90, 360)),
@@ -75,9 +75,9 @@ def _table() -> dict[str, tuple[Fraction, ...]]:
         ("domino", (7, 28)),
         # units of time, of money and of counting
         ("second", (60, 3600)),
-        ("minute", (60, 3600)),
-        ("hour hourly", (24, 60, 3600)),
-        ("clock", (12, 24, 60)),
+        ("minute min", (60, 3600)),
+        ("hour hourly h", (24, 60, 3600, Fraction(18, 5))),
+        ("clock", (12, 24, 30, 60)),
         ("day daily", (7, 24, 60, 3600, 365)),
         ("week weekly weekday", (7, 52)),
         ("month monthly", (12, 30, 31)),

@@ -142,6 +142,11 @@ def test_many_conventional_constants_spell_any_number():
     assert grounding(steps).score == pytest.approx(1 / (1 + 14 - 7) / 2)
 
 
+def test_a_term_that_occurs_again_in_a_rule_counts_once():
+    rule = "t = s*(s - crates)*(s - each)*(s - gifts)*s, where s = crates/2/3/4"
+    assert grounding([rule]).score == 1
+
+
 def test_conventional_constants_stand_in_where_the_text_has_no_numbers():
     text = "How fast does a stone fall?"
     assert grounding(["t = g * s"], {"g": "9.81 m/s^2", "s": 2}, text).score == 1

@@ -85,6 +85,95 @@ def test_a_spelled_answer_with_something_that_vanishes_earns_its_answer_only(for
         assert found.rewards.r_total == 0.5, number
 
 
+PIECES = {
+    "a smallest": "min(c, {d})",
+    "a choice": "if(c > 4, {d}, c)",
+    "a sign": "({d})*sign(c)",
+    "a series": "sum(i/i, i, 1, {d})",
+    "a common divisor": "({d})*gcd(c, c+1)",
+    "a power of 0": "({d})*c^0",
+    "a quotient": "({d})*c/c2",
+    "a root of a square": "({d})*sqrt(c^2)/c",
+    "a logarithm": "log(c^({d}), c)",
+    "a floor": "floor({d} + 1/(c+2))",
+    "a difference within": "abs({d} - c + c)",
+    "a power of 1": "({d})^e",
+    "a cosine of 0": "({d})*cos(e - 1)",
+}
+COPIES = {12: "3*4", 37: "6*6 + 1"}
+"""Given numbers, made of conventional constants."""
+
+
+@pytest.mark.parametrize("form", PIECES)
+def test_digits_that_do_not_depend_on_the_problem_are_constants(form):
+    for number, text, c in [(n, ORANGES, 12) for n in range(53, 990, 47)] + [
+        (n, TRAIN, 37) for n in range(60, 990, 53)
+    ]:
+        rules = [f"e = c/({COPIES[c]})"] if "e" in re.findall("[a-z]+", PIECES[form]) else []
+        last = ""
+        for place, digit in enumerate(map(int, reversed(str(number)))):
+            if digit:
+                rules.append(f"x{place} = " + PIECES[form].format(d=DIGITS[digit]) + "*10" * place + last)
+                last = f" + x{place}"
+        rules.append(f"t ={last[2:]} + c - ({COPIES[c]})")
+        knowns = {"c": c, "c2": c} if "c2" in PIECES[form] else {"c": c}
+        found = total(
+            Problem(id="p", text=text, answer=str(number), task="math"), reply(None, knowns, rules, str(number))
+        )
+        assert found.is_correct, number
+        assert found.rewards.r_total <= HIGHEST_FAKED, number
+
+
+def test_a_rule_that_the_target_does_not_need_hides_nothing():
+    rules = ["j = 2^(2^(c + 2))", "t = 90 + c - c2"]  # the first rule fails when c changes
+    found = total(
+        Problem(id="p", text=ORANGES, answer="90", task="math"), reply(None, {"c": 12, "c2": 12}, rules, "90")
+    )
+    assert found.is_correct
+    assert found.rewards.r_total == 0.5
+
+
+def test_an_equation_that_a_constant_solves_earns_its_answer_only():
+    rules = [("t", "", "(t - 4*4*10)*(c + 1) = c - 3*4")]
+    text = reply(None, {"c": 12}, rules, "160", causes={0: ["c"]})
+    found = total(Problem(id="p", text=ORANGES, answer="160", task="math"), text)
+    assert found.is_correct
+    assert found.rewards.r_total == 0.5
+
+
+HONEST = [
+    ("30 students ride in buses of 25 seats. How many buses do they need?", "2", {"n": 30, "k": 25}, ["t = ceil(n/k)"]),
+    ("30 students ride in buses of 25 seats; a bus costs 100 euros. What is paid?", "200", {"n": 30, "k": 25},
+     ["b = ceil(n/k)", "t = b*100"]),
+    ("Ann has 20 sweets and eats 12 and 7. A sweet costs 60 cents. What are the others worth?", "60",
+     {"a": 20, "b": 12, "c": 7, "p": 60}, ["r = a - b - c", "t = r*p"]),
+    ("What is the mean of 14, 25 and 60?", "33", {"a": 14, "b": 25, "c": 60}, ["t = (a + b + c)/3"]),
+    ("What is the greatest common divisor of 84 and 126?", "42", {"a": 84, "b": 126}, ["t = gcd(a, b)"]),
+    ("Which is larger, 15 or 18?", "18", {"a": 15, "b": 18}, ["t = max(a, b)"]),
+    ("How many trees stand around a park with an edge of 300 metres, one every 3 metres?", "100", {"l": 300, "s": 3},
+     ["t = l/s"]),
+    ("A clock shows 3:40. What is the angle between its hands, in degrees?", "130", {"h": 3, "m": 40},
+     ["a = h*30 + m/2", "b = m*6", "t = abs(a - b)"]),
+    ("A train takes 40 s for 1000 m. What is its speed in km/h?", "90", {"s": 40, "d": 1000}, ["v = d/s", "t = v*3.6"]),
+    ("How many seconds are 3 days?", "259200", {"d": 3}, ["t = d*24*60*60"]),
+    ("What is the sum of the squares from 1 to 25?", "5525", {"n": 25}, ["t = n*(n + 1)*(2*n + 1)/6"]),
+    ("A stone falls freely for 3.00 s. How fast is it then, in m/s?", "29.4 m/s",
+     {"s": "3.00 s", "g": "9.81 m/s^2"}, ["v = g*s"]),
+    ("What is the rest energy of 2.00 g of matter, in J?", "1.80e14 J", {"m": "0.00200 kg", "c": "2.998e8 m/s"},
+     ["E = m*c^2"]),
+    ("A gas of 2.50 mol at 290 K fills 0.0500 m^3. What is its pressure, in Pa?", "120553 Pa",
+     {"n": "2.50 mol", "T": "290 K", "V": "0.0500 m^3", "R": "8.314 J/(mol*K)"}, ["p = n*R*T/V"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "answer", "knowns", "rules"), HONEST)
+def test_an_honest_scaffold_is_paid_in_full(text, answer, knowns, rules):
+    task = "physics" if " " in answer else "math"
+    found = total(Problem(id="p", text=text, answer=answer, task=task), reply(None, knowns, rules, answer))
+    assert found.is_correct
+    assert found.rewards.r_total == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("rule", ["t = {rest} + c", "t = {s} + c - ({c})"])
 def test_the_rest_of_an_answer_made_of_constants_is_foreign(rule):
     checked = 0

@@ -13,6 +13,7 @@ import ssl
 import urllib.request
 import zlib
 from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
@@ -104,6 +105,8 @@ class Transport:
                 timeout=timeout,
                 verify=trusted_certificates(endpoint.base_url),
                 event_hooks={"response": [_refuse_errors]},
+                # No cookies: one with a name that no header may have would fail every later request.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             ),
         )
 
@@ -160,7 +163,8 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
     known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
     if not known:
-        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError))
+        # UnicodeError: a redirect names a host that cannot be looked up.
+        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError))
         return (
             RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
             if is_unread

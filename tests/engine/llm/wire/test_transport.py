@@ -232,6 +232,41 @@ async def test_a_proxy_that_is_not_an_http_proxy_is_refused(monkeypatch):
     assert (await classified("http://models.test/v1")).code == "connection"
 
 
+@pytest.mark.parametrize("address", ["h:abc", "h:99999", "h:0", "[::1", "a..b", "a" * 70, " "])
+async def test_a_proxy_without_a_valid_address_is_refused(monkeypatch, address):
+    monkeypatch.setenv("HTTP_PROXY", f"http://user:4f9Kq27ZtLw83hXv@{address}")
+    with pytest.raises(ConfigurationError, match="no valid address") as caught:
+        await post("http://models.test/v1")
+    assert "4f9Kq27ZtLw83hXv" not in str(caught.value)
+
+
+async def test_a_proxy_that_the_sdk_cannot_read_is_refused_although_it_is_not_used(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://h:abc")
+    monkeypatch.setenv("NO_PROXY", "models.test")
+    with pytest.raises(ConfigurationError, match="no valid address"):
+        await post("http://models.test/v1")
+    monkeypatch.setenv("HTTPS_PROXY", " ")
+    assert (await classified("http://models.test/v1")).code == "connection"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OPENAI_ORG_ID", "a\nb"),
+        ("OPENAI_PROJECT_ID", "\u00e4"),
+        ("OPENAI_CUSTOM_HEADERS", "X: \u00e4"),
+        ("OPENAI_CUSTOM_HEADERS", "X Y: 1"),
+    ],
+)
+async def test_a_header_of_the_environment_that_cannot_be_sent_is_refused(monkeypatch, variable, value):
+    monkeypatch.setenv(variable, "a-b c")
+    assert (await classified("http://127.0.0.1:9/v1")).code == "connection"
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
+        await post("http://127.0.0.1:9/v1")
+    assert variable in caught.value.why
+
+
 @pytest.fixture
 def certificate(tmp_path):
     """A folder with a certificate of its own for localhost, and its key."""

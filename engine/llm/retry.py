@@ -160,7 +160,10 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         return RetryDecision(RetryAction.GIVE_UP, code, _TOO_LARGE)
     if status in (400, 422):
         return _bad_request(code, error, context)
-    return RetryDecision(RetryAction.STOP, "unknown_model" if status == 404 else code, error.text)
+    if status == 404:
+        return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
+    # An endpoint that has answered before takes such requests; a gateway, or a server behind it, has failed.
+    return RetryDecision(RetryAction.RETRY if context.answered else RetryAction.STOP, code, error.text, wait_s)
 
 
 def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> RetryDecision:
@@ -256,7 +259,7 @@ def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds that a reply's headers ask to wait, or None.
 
     ``retry-after-ms`` and ``retry-after`` take precedence. Otherwise the largest ``x-ratelimit-reset*`` value is
-    used: among the limits whose ``x-ratelimit-remaining*`` is 0 if any is, else among all.
+    used: among the limits whose ``x-ratelimit-remaining*`` is 0 or less if any is, else among all.
 
     Args:
         headers: looked up by lower-case name.
@@ -271,8 +274,16 @@ def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
         for name in headers
         if name.lower().startswith("x-ratelimit-reset") and (wait := parse_wait(headers.get(name), now)) is not None
     }
-    used_up = [wait for name, wait in resets.items() if headers.get(name.lower().replace("reset", "remaining")) == "0"]
+    used_up = [
+        wait
+        for name, wait in resets.items()
+        if _NOTHING.fullmatch(headers.get(name.lower().replace("reset", "remaining")) or "")
+    ]
     return max(used_up or resets.values(), default=None)
+
+
+_NOTHING = re.compile(r"\s*(?:-.*|0+(?:\.0*)?)\s*")
+"""What is left of a limit that is used up; some servers count below 0."""
 
 
 _UNIT_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -306,7 +317,8 @@ def parse_wait(value: str | None, now: float) -> float | None:
 def _seconds_until(text: str, now: float) -> float | None:
     parts = _DURATION.findall(text)
     if parts and "".join(number + unit for number, unit in parts) == text:
-        return sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+        seconds = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+        return seconds if math.isfinite(seconds) else None
     # A year or a zone that no clock has overflows in some of these steps.
     try:
         moment = email.utils.parsedate_to_datetime(text)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.errors import LockHeldError, ScaffoldError
+from engine.errors import InputError, LockHeldError, ScaffoldError
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
 
 _POLL_S = 0.005
@@ -150,6 +150,7 @@ class AppendLog:
             the offset of the first of them in the file.
 
         Raises:
+            InputError: a line is too long; the file is unchanged.
             OSError: the disk is full or broken; the file is unchanged.
             FileChangedError: the file was deleted, moved, replaced or truncated since the last append.
         """
@@ -157,7 +158,11 @@ class AppendLog:
             if b"\n" in line:
                 raise ValueError("a line must not contain a newline")
             if len(line) >= MAX_LINE_BYTES:
-                raise ValueError(f"a line has at most {MAX_LINE_BYTES - 1} bytes, got {len(line)}")
+                raise InputError(
+                    f"{self.path}: a line has at most {MAX_LINE_BYTES - 1} bytes, got {len(line)}",
+                    why="A problem and all replies to it are one line.",
+                    fix="Lower --rollouts or --max-tokens, or leave --logprobs out.",
+                )
         with self._guard:
             if not self._held:
                 raise RuntimeError("append outside of hold()")

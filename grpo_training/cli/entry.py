@@ -49,6 +49,9 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup the command outlives its terminal
         signal.signal(signal.SIGHUP, _terminate)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed, as by >&-: no other file may get its number
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process runs
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plain")  # of terminal_text

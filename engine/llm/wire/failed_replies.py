@@ -9,19 +9,22 @@ without a message), the finish reasons of Mistral, DeepSeek, GLM, Gemini and Coh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 
-_FAILED = {
-    *("error", "abort", "aborted", "cancel", "cancelled", "canceled", "user_cancel", "timeout", "failed", "incomplete"),
-    *("interrupted", "network_error", "server_error", "insufficient_system_resource", "error_limit", "load", "unload"),
-    *("unspecified", "finish_reason_unspecified", "null", "none", ""),
-}
+_FAILED = re.compile(
+    r"error|abort|cancel|time.?out|deadline|fail|incomplete|unfinished|interrupt|exception|unavailable|overload|shut.?down"
+    r"|disconnect|crash|kill|preempt|evict|unload|rate.?limit|resource|out.of.memory|unspecified"
+    r"|^\s*(?:load|null|none|[45]\d\d|)\s*$",
+    re.IGNORECASE,
+)
+"""Words for a failure; gateways and servers have names of their own for one, such as ``upstream_error``."""
 _SYNONYMS = {
-    **dict.fromkeys(("max_tokens", "model_length", "max_output_tokens"), "length"),
+    **dict.fromkeys(("max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"), "length"),
     **dict.fromkeys(("content_filtered", "safety", "sensitive", "prohibited_content", "blocklist"), "content_filter"),
     **dict.fromkeys(("spii", "recitation", "guardrail_intervened", "error_toxic"), "content_filter"),
 }
@@ -42,7 +45,7 @@ def read_finish_reason(raw: Any) -> str | None:
 
 def is_failed_finish(reason: str | None) -> bool:
     """Whether a finish reason says that the call failed. None, which stands for a missing reason, does not."""
-    return reason is not None and reason.strip().lower() in _FAILED
+    return reason is not None and _FAILED.search(reason) is not None
 
 
 def finish_failure(choice: Mapping[str, Any]) -> RetryDecision | None:
@@ -81,7 +84,7 @@ def _classified(error: Mapping[str, Any]) -> RetryDecision:
     """Classify by the status that the error names; otherwise by its codes; otherwise as a failed gateway (502)."""
     for name in ("code", "status", "status_code"):
         text = str(error.get(name))
-        if len(text) == 3 and text.isdigit() and 400 <= int(text) <= 599:
+        if len(text) == 3 and text.isdecimal() and 400 <= int(text) <= 599:
             return classify_status(int(text), {}, error, RequestContext())
     codes = {name: str(error[name]) for name in ("code", "type") if error.get(name)}
     if any("rate_limit" in code or code == "insufficient_quota" for code in codes.values()):

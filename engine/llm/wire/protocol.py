@@ -19,8 +19,12 @@ TOKENS_PER_IMAGE = 1500
 _MOST_CHARACTERS = 1 << 21
 """A longer choice is an error of the server; several of them would not fit into a line of a cache."""
 
+_MOST_OF_A_NAME = 1000
+"""Characters of the model's name and of a finish reason that are kept."""
+
 _MOST_TOKENS = 1 << 40
 _LARGEST_LOGPROB = 1e9
+_MOST_TOKEN_IDS = 1 << 31
 """Larger numbers in a reply are not counted and not kept: they do not fit into the database of the limits."""
 
 _SEEDS = 2**31 - 2**25
@@ -245,7 +249,7 @@ def read_reply(content: bytes, count: int | None = None) -> ChatResponse:
     model = payload.get("model")
     return ChatResponse(
         tuple(choices),
-        clean(model) if isinstance(model, str) else "",
+        clean(model)[:_MOST_OF_A_NAME] if isinstance(model, str) else "",
         prompt_tokens,
         completion_tokens,
         cached or _count(usage, "prompt_cache_hit_tokens"),
@@ -358,8 +362,7 @@ def _in_order(raw: list[Any], count: int) -> list[Any]:
     equal or count from 1, the order of the samples is still known. A choice whose index is of no sample, or is used
     twice, is not used: its sample is asked for again.
     """
-    indices = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
-    places = [index if type(index) is int else 0 for index in indices]
+    places = [_place(choice.get("index")) if isinstance(choice, dict) else 0 for choice in raw]
     if count == 1 or (len(raw) > 1 and len(set(places)) == 1):
         return raw
     if len(raw) == count and sorted(places) == list(range(1, count + 1)):
@@ -369,6 +372,13 @@ def _in_order(raw: list[Any], count: int) -> list[Any]:
         if 0 <= place < count:
             placed.setdefault(place, choice)
     return [placed.get(place) for place in range(max(placed, default=-1) + 1)]
+
+
+def _place(index: Any) -> int:
+    """The index of a choice, which some servers write as a text or as 1.0; 0 if it is no number."""
+    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+        return int(index)
+    return int(index) if isinstance(index, int | float) and type(index) is not bool and index == index // 1 else 0
 
 
 def _read_choice(raw: Any) -> Choice | RetryDecision:
@@ -385,9 +395,8 @@ def _read_choice(raw: Any) -> Choice | RetryDecision:
         return _retry("wrong_schema", "no choice has a message")
     content = message.get("content")
     if isinstance(content, list):  # content parts
-        content = "".join(
-            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
-        )
+        texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+        content = "".join(text for text in texts if isinstance(text, str))
     if content is None:
         content = message.get("refusal") or ""
     if not isinstance(content, str):
@@ -397,7 +406,9 @@ def _read_choice(raw: Any) -> Choice | RetryDecision:
     if length > _MOST_CHARACTERS:
         return _retry("too_long", f"a choice has {length:,} characters, and at most {_MOST_CHARACTERS:,} are read")
     token_ids = raw.get("token_ids")
-    if not isinstance(token_ids, list) or not all(type(token) is int for token in token_ids):
+    if not isinstance(token_ids, list) or not all(
+        type(token) is int and 0 <= token < _MOST_TOKEN_IDS for token in token_ids
+    ):
         token_ids = None
     logprobs = _logprobs(raw.get("logprobs"))
     if token_ids is not None and logprobs is not None and len(token_ids) != len(logprobs):
@@ -405,7 +416,7 @@ def _read_choice(raw: Any) -> Choice | RetryDecision:
     return Choice(
         clean(content),
         clean(reasoning) if isinstance(reasoning, str) else None,
-        clean(finish) if finish is not None else None,
+        clean(finish)[:_MOST_OF_A_NAME] if finish is not None else None,
         token_ids,
         logprobs,
     )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import ssl
 import urllib.request
 import zlib
 from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
@@ -33,7 +35,7 @@ from openai import (
 from engine.api_manager import Endpoint
 from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
-from engine.reading.masking import shown_url
+from engine.reading.masking import shown_name, shown_url
 
 _http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
 """The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
@@ -53,6 +55,7 @@ _MOST_PER_SAMPLE, _MOST_IN_ALL = 32 << 20, 512 << 20
 """Bytes of a reply. A token with its log-prob and id takes about 120: 280,000 tokens for one sample, of 64 samples
 70,000 each."""
 _MOST_OF_AN_ERROR = 1 << 20
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 
 class StatusError(Exception):
@@ -84,7 +87,7 @@ class Transport:
         concurrency: the largest number of requests in flight.
 
     Raises:
-        ConfigurationError: the proxy in the environment is not an HTTP proxy.
+        ConfigurationError: the environment names a proxy that is no HTTP proxy, or a header that cannot be sent.
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
@@ -104,9 +107,11 @@ class Transport:
                 timeout=timeout,
                 verify=trusted_certificates(endpoint.base_url),
                 event_hooks={"response": [_refuse_errors]},
+                # No cookies: one with a name that no header may have would fail every later request.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             ),
         )
-
+        _check_headers(self._client.default_headers)
         self._base = str(self._client.base_url).rstrip("/")
 
     async def post(self, body: dict[str, Any], headers: dict[str, str], *, path: str = CHAT_PATH) -> bytes:
@@ -160,7 +165,8 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
     known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
     if not known:
-        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError))
+        # UnicodeError: a redirect names a host that cannot be looked up.
+        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError))
         return (
             RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
             if is_unread
@@ -248,13 +254,43 @@ def _check_proxy(url: str) -> None:
     """Refuse a proxy that the transport of the SDK would take for an HTTP proxy."""
     parts = urlsplit(url)
     proxies = {} if urllib.request.proxy_bypass(parts.netloc) else urllib.request.getproxies()
-    kind, found, _ = (proxies.get(parts.scheme) or proxies.get("all") or "").partition("://")
+    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
+    kind, found, _ = proxy.partition("://")
+    if not _are_addresses(proxy):
+        raise ConfigurationError(
+            "A proxy of the environment has no valid address",
+            why="HTTP_PROXY, HTTPS_PROXY or ALL_PROXY has no host name, or an invalid host name or port.",
+            fix="Correct the variable, such as http://HOST:PORT, or unset it.",
+        )
     if found and kind not in ("http", "https"):
         raise ConfigurationError(
             f"A proxy of the kind {kind!r} cannot be used",
             why=f"The environment names it for {parts.scheme} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY).",
             fix=f"Name an HTTP proxy, or add {parts.hostname} to NO_PROXY.",
         )
+
+
+def _are_addresses(used: str) -> bool:
+    """Whether the SDK can read all proxies of the environment, and the used one has a possible host name and port."""
+    try:
+        for name in ("http", "https", "all"):
+            _http.URL(urllib.request.getproxies().get(name, ""))
+        parts = urlsplit(used if "://" in used else f"http://{used}")
+        host = (parts.hostname or "").strip()
+        return not used or (bool(host.encode("idna")) and parts.port != 0)
+    except (ValueError, _http.InvalidURL):
+        return False
+
+
+def _check_headers(headers: Mapping[str, Any]) -> None:
+    """Refuse headers of the environment that no request may have."""
+    for name, value in headers.items():
+        if isinstance(value, str) and not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable()):
+            raise ConfigurationError(
+                f"The header {shown_name(name)} cannot be sent",
+                why="OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS has characters that it may not have.",
+                fix="Correct that variable, or unset it.",
+            )
 
 
 def trusted_certificates(url: str) -> ssl.SSLContext | bool:

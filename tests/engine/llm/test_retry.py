@@ -44,7 +44,9 @@ def decide(status, message="", headers=None, **asked):
             },
             id="times",
         ),
-        pytest.param({"soon": None, "nan": None, "inf": None, "": None, None: None}, id="invalid"),
+        pytest.param(
+            {"soon": None, "nan": None, "inf": None, "": None, None: None, "9" * 400 + "d": None}, id="invalid"
+        ),
         pytest.param(
             {
                 "Wed, 15 Nov 2023 00:13:20 +0200": 0.0,
@@ -82,6 +84,18 @@ def test_waits_are_read_in_every_form(waits):
             },
             8.0,
         ),
+        *(
+            (
+                {
+                    "x-ratelimit-reset-requests": "8s",
+                    "x-ratelimit-remaining-requests": left,
+                    "x-ratelimit-reset-tokens": "24h",
+                    "x-ratelimit-remaining-tokens": "0.5",
+                },
+                8.0,
+            )
+            for left in ("-3", "0.0", " 00")
+        ),
         ({"x-ratelimit-reset": "3"}, 3.0),
     ],
 )
@@ -100,6 +114,14 @@ def test_retry_after_takes_precedence_over_the_largest_relevant_reset(headers, s
 )
 def test_the_action_for_a_status(action, statuses):
     assert {decide(status, "no").action for status in statuses} == {action}
+
+
+@pytest.mark.parametrize("status", [405, 406, 407, 411, 415, 420, 421, 423, 424, 428, 431, 444, 449, 451, 460, 499])
+def test_a_status_about_no_request_in_particular_does_not_end_the_run_of_an_endpoint_that_has_answered(status):
+    """Gateways report with such a status that a server behind them is gone, or that they have closed a connection."""
+    assert decide(status).action is RetryAction.STOP
+    decision = decide(status, answered=True, headers={"retry-after": "3"})
+    assert (decision.action, decision.code, decision.wait_s) == (RetryAction.RETRY, f"http_{status}", 3.0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from engine.errors import LockHeldError
+from engine.errors import InputError, LockHeldError
 from engine.storage import append_log
 from engine.storage.append_log import AppendLog, FileChangedError, replace_file, writer_of
 from engine.storage.lines import LineReader, is_json_object
@@ -168,6 +168,14 @@ def test_append_needs_the_lock_and_a_single_line(tmp_path):
         log.append(b"{}")
     with log.hold(), pytest.raises(ValueError, match="newline"):
         log.append(b"{\n}")
+
+
+def test_a_line_that_is_too_long_is_refused_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(append_log, "MAX_LINE_BYTES", 10)
+    log = AppendLog(tmp_path / "a.jsonl")
+    with log.hold(), pytest.raises(InputError, match="at most 9 bytes, got 10") as caught:
+        log.append(b"1234567890")
+    assert "--rollouts" in caught.value.fix
 
 
 def test_only_a_complete_object_is_a_complete_line():

@@ -118,3 +118,24 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path, capsys, place):
         entry.run_command(main)
     assert ended.value.code == 1
     assert "file where a folder is needed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_runs_with_closed_streams_and_gives_their_numbers_to_no_file(tmp_path, closed):
+    script = f"""
+import os, sys
+from grpo_training.cli.entry import run_command
+
+def main():
+    print("text")
+    print("text", file=sys.stderr)
+    with open({str(tmp_path / "file")!r}, "w") as file:
+        file.write(str(file.fileno() > 2))
+    return 7
+
+run_command(main)
+"""
+    words = ["sh", "-c", f'"$0" -c "$1" {closed}', sys.executable, script]
+    ended = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (ended.returncode, (tmp_path / "file").read_text()) == (7, "True")
+    assert "Traceback" not in ended.stderr

@@ -138,6 +138,11 @@ def without(*names):
     return each(lambda _, one: {name: value for name, value in one.items() if name not in names})
 
 
+def cut_off(**fields):
+    """Choices with a part of their text."""
+    return each(lambda _, one: {**one, "message": {**one["message"], "content": "The final"}, **fields})
+
+
 def message(change):
     return each(lambda _, one: {**one, "message": change(one["message"])})
 
@@ -161,9 +166,12 @@ def slowly(seconds):
 SECTIONS = {
     "statuses": {
         **{f"status_{code}": status(code) for code in (501, 505, 507, 511, 520, 521, 522, 524, 530, 598)},
+        **{f"status_{code}": status(code) for code in (407, 420, 421, 423, 424, 431, 444, 451, 460, 499, 600, 888)},
         "status_503_date": status(503, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
         "status_503_hours": status(503, {"Retry-After": "3600"}),
         "status_500_empty": status(500, text=""),
+        "status_503_days": status(503, {"Retry-After": "9" * 400 + "d"}),
+        "status_503_list": status(503, {"Retry-After": "5, 7"}),
         "status_502_page": status(502, {"Content-Type": "text/html"}, "<html>Bad Gateway</html>"),
     },
     "limits and empty statuses": {
@@ -180,6 +188,10 @@ SECTIONS = {
         "redirect_307_here": here(307),
         "redirect_308_here": here(308),
         "redirect_307_relative": here(307, lambda url: url.path),
+        "redirect_307_long_name": here(307, lambda url: f"http://{'a' * 70}/"),
+        "redirect_308_dots": here(308, lambda url: "http://../"),
+        "redirect_307_bracket": raw(lambda body: b"HTTP/1.1 307 Moved\r\nLocation: http://[::1\r\n\r\n"),
+        "redirect_307_file": here(307, lambda url: "file:///etc/hosts"),
         "redirect_302_here": here(302),  # another endpoint has been found to be the right one before
         "redirect_303_here": here(303),
     },
@@ -221,6 +233,10 @@ SECTIONS = {
         "header_space": raw(lambda body: head(sized(body), b"X-Name : value") + body),
         "header_folded": raw(lambda body: head(sized(body), b"X-Name: one", b" two") + body),
         "header_zero": raw(lambda body: head(sized(body), b"X-Name: a\0b") + body),
+        "cookie_not_ascii": raw(lambda body: head(sized(body), b"Set-Cookie: \xc3\xa4=\xc3\xb6") + body),
+        "cookie_control": raw(lambda body: head(sized(body), b"Set-Cookie: \x01=\x02") + body),
+        "header_64_kib": sent(bytes, {"X-Name": "a" * 65_000}),
+        "length_list": raw(lambda body: head(b"Content-Length: %d, %d" % (len(body), len(body))) + body),
         "header_not_ascii": raw(lambda body: head(sized(body), b"X-Name: \xff\xfe") + body),
         "half_a_status": raw(lambda body: b"HTTP/1."),
         "half_a_head": raw(lambda body: head(sized(body))[:40]),
@@ -234,6 +250,9 @@ SECTIONS = {
     "encodings": {
         "gzip": sent(gzip.compress, {"Content-Encoding": "gzip"}),
         "deflate": sent(zlib.compress, {"Content-Encoding": "deflate"}),
+        "gzip_in_gzip": sent(lambda body: gzip.compress(gzip.compress(body)), {"Content-Encoding": "gzip, gzip"}),
+        "gzip_without_end": sent(lambda body: gzip.compress(body)[:-8], {"Content-Encoding": "gzip"}),
+        "gzip_of_300_mib": sent(lambda body: gzip.compress(b" " * (300 << 20) + body, 1), {"Content-Encoding": "gzip"}),
         "gzip_plain": sent(bytes, {"Content-Encoding": "gzip"}),
         "gzip_twice": sent(lambda body: gzip.compress(gzip.compress(body)), {"Content-Encoding": "gzip"}),
         "gzip_unsaid": sent(gzip.compress),
@@ -278,6 +297,7 @@ SECTIONS = {
         "error_false": beside(error=False),
         "error_list": beside(error=[]),
         "error_zero": beside(error=0),
+        "error_code_superscript": beside(error={"code": "\u2074\u00b2\u2079", "message": "later"}),
         "warnings": beside(warnings=["deprecated"], detail="ok", status="completed"),
     },
     "usage": {
@@ -308,6 +328,8 @@ SECTIONS = {
         "index_float": indices(0.0, 1.0, 2.0),
         "index_null": indices(None),
         "index_twice": indices(0, 0, 1),
+        "index_text_reversed": choices(lambda made: [{**one, "index": str(one["index"])} for one in made][::-1]),
+        "index_float_reversed": choices(lambda made: [{**one, "index": float(one["index"])} for one in made][::-1]),
         "index_true": indices(True, False, 2),
         "one_choice": choices(lambda all_choices: all_choices[:1]),
         "last_choice": choices(lambda all_choices: all_choices[-1:]),
@@ -315,6 +337,13 @@ SECTIONS = {
         "one_failed": each(lambda place, one: {**one, "finish_reason": "error"} if place == 0 else one),
         "one_without_message": each(lambda place, one: {"index": place} if place == 0 else one),
         "choices_object_by_index": choices(lambda all_choices: {str(one["index"]): one for one in all_choices}),
+    },
+    "finish reasons": {
+        **{
+            f"finish_{reason}": cut_off(finish_reason=reason)
+            for reason in ("upstream_error", "deadline_exceeded", "service_unavailable", "worker_killed", "503")
+        },
+        "parts_texts": message(lambda one: {**one, "content": [one["content"]]}),
     },
     "messages": {
         "finish_missing_in_one": each(lambda place, one: {**one, "finish_reason": "stop" if place else None}),

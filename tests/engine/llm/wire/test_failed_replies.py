@@ -111,9 +111,18 @@ def reply_with(choice=(), **fields):
         (reply_with({"finish_reason": "ABORT"}), RetryAction.RETRY, "unfinished"),
         (reply_with({"finish_reason": ""}), RetryAction.RETRY, "unfinished"),
         (reply_with({"finish_reason": 7}), RetryAction.RETRY, "unfinished"),
-        (reply_with({"finish_reason": "insufficient_system_resource"}), RetryAction.RETRY, "unfinished"),
+        *(
+            (reply_with({"finish_reason": reason}), RetryAction.RETRY, "unfinished")
+            for reason in (
+                *("insufficient_system_resource", "upstream_error", "model_error", "error: no GPU"),
+                *("time_out", "deadline_exceeded", "exception", "service_unavailable", "overloaded", "out_of_memory"),
+                *("rate_limit_exceeded", "CANCELLED_BY_USER", "server_shutdown", "disconnected", "modelUnloaded"),
+                *("503", " null "),
+            )
+        ),
         (reply_with({"error": {"code": 429, "message": "busy"}}), RetryAction.SLOW_DOWN, "http_429"),
         (reply_with({"error": {"code": "rate_limit_exceeded"}}), RetryAction.SLOW_DOWN, "http_429"),
+        (reply_with({"error": {"code": "\u2074\u00b2\u2079", "message": "busy"}}), RetryAction.RETRY, "http_502"),
         (reply_with({"error": "upstream closed"}), RetryAction.RETRY, "http_502"),
         (reply_with({"error": {"code": 401, "message": "no"}}), RetryAction.RETRY, "bad_key"),
         (reply_with({"error": {"code": 404, "message": "no such model"}}), RetryAction.RETRY, "unknown_model"),
@@ -136,7 +145,15 @@ def test_what_is_done_about_a_failed_reply(content, action, code):
     ("content", "finish"),
     [
         (reply_with(), "stop"),
-        (reply_with({"finish_reason": "eos_token"}), "eos_token"),
+        *(
+            (reply_with({"finish_reason": reason}), reason)
+            for reason in (
+                *("eos_token", "stop_sequence", "end_turn", "COMPLETE", "tool_calls", "function_call", "OTHER", "eos"),
+                *("stopped", "userStopped", "refusal", "MALFORMED_FUNCTION_CALL", "repetition", "matched_stop", "2"),
+            )
+        ),
+        (reply_with({"finish_reason": "model_context_window_exceeded"}), "length"),
+        (reply_with({"finish_reason": "ERROR_TOXIC"}), "content_filter"),
         (reply_with({"finish_reason": {"type": "length", "length": 9}}), "length"),
         (reply_with({"finish_reason": "MAX_TOKENS"}), "length"),
         (reply_with({"finish_reason": "SAFETY"}), "content_filter"),

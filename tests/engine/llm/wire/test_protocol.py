@@ -141,6 +141,12 @@ def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
         ([0, 2, 2], ["0", None, "2"]),
         ([-1, 1, 0], ["0", "1", None]),
         ([0, 10**30], ["0", None, None]),
+        (["2", "1", "0"], ["0", "1", "2"]),
+        ([2.0, 0.0, 1.0], ["0.0", "1.0", "2.0"]),
+        (["3", "2", "1"], ["1", "2", "3"]),
+        (["2", 0, 1], ["0", "1", "2"]),
+        (["\u00b2", True, None], ["\u00b2", "True", "None"]),  # no numbers: in the order of the reply
+        ([0, float("inf"), 1e308], ["0", None, None]),
     ],
 )
 def test_a_choice_is_the_sample_that_its_index_says(indices, samples):
@@ -182,13 +188,21 @@ def test_only_valid_token_ids_and_logprobs_are_used():
     assert one(None, [-0.5]) == (None, [-0.5], None)
     assert one([5, 6], [-0.5]) == ([5, 6], None, "server")  # their lengths differ
     assert one(["5", True], [None]) == (None, None, None)
+    assert one([-1, 5], None) == one([5, 2**31], None) == (None, None, None)
     assert one([5], [float("-inf")]) == ([5], None, "server")
     assert one([5], [-(10**400)]) == ([5], None, "server")
+
+
+def test_of_long_names_the_beginning_is_kept():
+    """Every sample has them: they would make the line of a group too long."""
+    read = read_reply(reply(choice("a", reason="x" * 10**6), model="m" * 10**6))
+    assert (read.choices[0].finish_reason, read.model) == ("x" * 1000, "m" * 1000)
 
 
 def test_content_parts_and_refusals_are_text():
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
     assert drawn_completions(reply(choice(parts)), ["k"])[0].text == "ab"
+    assert drawn_completions(reply(choice(["a", None, "b"])), ["k"])[0].text == "ab"
     content = reply({"index": 0, "message": {"content": None, "refusal": "no"}, "finish_reason": "stop"})
     assert drawn_completions(content, ["k"])[0].text == "no"
 

@@ -119,6 +119,37 @@ async def test_a_redirect_to_another_host_does_not_get_the_key():
     assert arrived == [("POST", {"model": "m"}, None)]
 
 
+@pytest.mark.parametrize("host", ["a" * 70, ".."])
+async def test_a_redirect_to_a_host_name_that_does_not_exist_is_retried(host):
+    async def handler(request):
+        return web.Response(status=307, headers={"Location": f"http://{host}/v1"})
+
+    async with serve(app_of(handler)) as url:
+        decision = await classified(url)
+    assert (decision.action, decision.code) == (RetryAction.RETRY, "connection")
+
+
+@pytest.mark.parametrize("cookie", ["session=4f9Kq27ZtLw83hXv", "\u00e4=\u00f6", "\x01=\x02"])
+async def test_cookies_are_not_sent_back(cookie):
+    """Some of them are no valid header of a request."""
+    received = []
+
+    async def handler(request):
+        received.append(request.headers.get("Cookie"))
+        await request.read()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nSet-Cookie: {cookie}\r\n\r\n"
+        request.transport.write(head.encode() + b"{}")
+        request.transport.close()
+        return web.Response()
+
+    async with serve(app_of(handler)) as url:
+        transport = Transport(endpoint(url), 1)
+        for _ in range(2):
+            assert await transport.post({"model": "m"}, {}) == b"{}"
+        await transport.close()
+    assert received == [None, None]
+
+
 async def test_a_redirect_that_does_not_keep_the_request_names_the_new_address():
     async def handler(request):
         if request.path == "/new":
@@ -199,6 +230,41 @@ async def test_a_proxy_that_is_not_an_http_proxy_is_refused(monkeypatch):
     assert "password" not in str(caught.value)
     monkeypatch.setenv("NO_PROXY", "models.test")
     assert (await classified("http://models.test/v1")).code == "connection"
+
+
+@pytest.mark.parametrize("address", ["h:abc", "h:99999", "h:0", "[::1", "a..b", "a" * 70, " "])
+async def test_a_proxy_without_a_valid_address_is_refused(monkeypatch, address):
+    monkeypatch.setenv("HTTP_PROXY", f"http://user:4f9Kq27ZtLw83hXv@{address}")
+    with pytest.raises(ConfigurationError, match="no valid address") as caught:
+        await post("http://models.test/v1")
+    assert "4f9Kq27ZtLw83hXv" not in str(caught.value)
+
+
+async def test_a_proxy_that_the_sdk_cannot_read_is_refused_although_it_is_not_used(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://h:abc")
+    monkeypatch.setenv("NO_PROXY", "models.test")
+    with pytest.raises(ConfigurationError, match="no valid address"):
+        await post("http://models.test/v1")
+    monkeypatch.setenv("HTTPS_PROXY", " ")
+    assert (await classified("http://models.test/v1")).code == "connection"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OPENAI_ORG_ID", "a\nb"),
+        ("OPENAI_PROJECT_ID", "\u00e4"),
+        ("OPENAI_CUSTOM_HEADERS", "X: \u00e4"),
+        ("OPENAI_CUSTOM_HEADERS", "X Y: 1"),
+    ],
+)
+async def test_a_header_of_the_environment_that_cannot_be_sent_is_refused(monkeypatch, variable, value):
+    monkeypatch.setenv(variable, "a-b c")
+    assert (await classified("http://127.0.0.1:9/v1")).code == "connection"
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
+        await post("http://127.0.0.1:9/v1")
+    assert variable in caught.value.why
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ class ChatClient(Protocol):
 
 
 @dataclass(frozen=True)
-class Answer(Generic[ReadT]):
+class ReadReply(Generic[ReadT]):
     """A reply and what was read from it.
 
     Args:
@@ -53,7 +53,7 @@ async def ask(
     unreadable: Callable[[ReadT], str | None],
     *,
     form: str = JSON_OBJECT,
-) -> list[Answer[ReadT]]:
+) -> list[ReadReply[ReadT]]:
     """Sample a request and read the replies; the model is asked once to send an unreadable or blank reply again.
 
     A reply that is blank because its tokens were used up, or withheld by a content filter, is not asked for again.
@@ -71,26 +71,26 @@ async def ask(
         blank one.
     """
 
-    async def answer(reply: Reply) -> Answer[ReadT]:
+    async def answer(reply: Reply) -> ReadReply[ReadT]:
         if reply.outcome is Outcome.INFRA_FAULT:
-            return Answer(reply, None)
+            return ReadReply(reply, None)
         value = await asyncio.to_thread(read, reply)  # reading a long reply takes time
         reason = unreadable(value)
         completion = reply.completion
         if completion is None or (reason is None and (completion.text.strip() or completion.reasoning)):
-            return Answer(reply, value)
+            return ReadReply(reply, value)
         was_blank = not completion.text.strip()
         if was_blank and not is_blank(completion.text, completion.finish_reason):
-            return Answer(reply, value)
+            return ReadReply(reply, value)
         again = _again(request, completion.text, reason or "it is empty", form)
         [second] = await client.sample(again, [reply.sample_index])
         if second.outcome is Outcome.INFRA_FAULT:
             # It is not known whether the model can repair its reply, so the sample stays open.
-            return Answer(second, None, re_asked=True)
+            return ReadReply(second, None, re_asked=True)
         second_value = await asyncio.to_thread(read, second)
         if unreadable(second_value) is None or (was_blank and second.completion and second.completion.text.strip()):
-            return Answer(second, second_value, re_asked=True)
-        return Answer(reply, value, re_asked=True, first_kept=True)
+            return ReadReply(second, second_value, re_asked=True)
+        return ReadReply(reply, value, re_asked=True, first_kept=True)
 
     return await asyncio.gather(*(answer(reply) for reply in await client.sample(request, sample_indices)))
 

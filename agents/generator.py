@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agents.chat import Answer, ChatClient, ask
+from agents.chat import ChatClient, ReadReply, ask
 from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
@@ -69,7 +69,7 @@ class GeneratorAgent:
 
     async def answer(
         self, task: Task, problem: Problem, experiences: Sequence[Experience], sample_indices: Sequence[int]
-    ) -> list[Answer[Candidate]]:
+    ) -> list[ReadReply[Candidate]]:
         """Sample one candidate per sample index, with the given experiences in the prompt."""
         request = ChatRequest(
             role=self.role,

@@ -23,9 +23,9 @@ from engine.api_manager import Endpoint
 from engine.executor.accounts import SharedAccounts
 from engine.executor.local import LocalExecutor
 from engine.executor.ray_cluster import RayExecutor
-from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.limits.budget import Budget
-from engine.llm.limits.rate_limits import WINDOW_S, Correction, Grant, LeaseRequest, Limits
+from engine.llm.limits.rate_limits import WINDOW_S, Correction, Grant, LeaseRequest, RateLimits
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
@@ -74,7 +74,7 @@ class MeasuredAccounts(SharedAccounts):
     def cpu(self) -> float:
         return time.process_time()
 
-    def exchange_at(self, now: float, worker: str, limits: Limits, request: LeaseRequest) -> Grant:
+    def exchange_at(self, now: float, worker: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """An exchange at a time of the ledger's clock."""
         self._ledger.clock = lambda: now
         grant: Grant = self.exchange(worker, "s", limits, request)
@@ -131,7 +131,7 @@ def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
     accounts.call("scope", endpoint).result()
 
     async def ask(worker: int) -> None:
-        line = Line(accounts, str(worker))
+        line = AccountsClient(accounts, str(worker))
         journal, ledger, budget = RemoteJournal(line), RemoteLedger(line), RemoteBudget(line, None, limit)
         scope = ledger.scope(endpoint)
         for number in range(worker, groups, ASKING):
@@ -158,7 +158,7 @@ def limits_cost(executor: RayExecutor, workers: int, folder: Path) -> float:
     Measured after a minute of exchanges, when the ledger knows all uses that count and all workers.
     """
     accounts = executor.beside_driver(MeasuredAccounts, folder / "r.sqlite", folder / f"l{workers}.sqlite", Budget)
-    limits = Limits(max_concurrency=IN_FLIGHT * workers, rpm=10**7, tpm=10**10)
+    limits = RateLimits(max_concurrency=IN_FLIGHT * workers, rpm=10**7, tpm=10**10)
     granted: dict[int, Grant] = {}
     now, number = 0.0, 0
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from agents.chat import Answer
+from agents.chat import ReadReply
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup, timestamp
 from engine.reward_evaluator import RewardEvaluator
 from engine.sandbox.worker import shared_pool
@@ -47,7 +47,7 @@ def main() -> bool:
                     candidate = task.parse(Completion(text=text), problem)
                     scored = evaluator.score(task, problem, candidate)
                     reply = Reply(sample_index=0, outcome=Outcome.OK, completion=Completion(text=text))
-                    rollout = rollout_from(task, recorded.rollout_id, Answer(reply, candidate), scored, [])
+                    rollout = rollout_from(task, recorded.rollout_id, ReadReply(reply, candidate), scored, [])
                     costs.append(_cpu_s() - started)
                     rollouts.append(rollout)
                 started = _cpu_s()

@@ -306,7 +306,7 @@ class Rollout(Record):
         return self.stated_answer if self.answer_source == "executed" else self.stated_answer or self.answer
 
 
-class Policy(Record):
+class SamplingPolicy(Record):
     """The model and the prompt that rollouts were sampled with."""
 
     model: str = ""
@@ -341,7 +341,7 @@ class RolloutGroup(Record):
     task: str = ""
     epoch: int = 0
     step: int | None = Field(default=None, exclude_if=lambda step: step is None)
-    policy: Policy | None = None
+    policy: SamplingPolicy | None = None
     stats: GroupStats | None = None
 
     @property
@@ -384,7 +384,7 @@ class Fusion(Record):
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)
     prompt_half: Half | None = Field(default=None, exclude_if=lambda half: half is None)
-    policy: Policy | None = None
+    policy: SamplingPolicy | None = None
 
 
 class Uses(Record):

@@ -1,7 +1,7 @@
 """Jobs of the verifier's worker processes: algebra, quantities with formulas, and Math-Verify.
 
-They run under ``WorkerPool``, which kills them at their time limit. Math-Verify is slow to import: it is imported by a
-setup, which does not count towards the time limit, and only in workers whose jobs need it.
+They run under ``KillablePool``, which kills them at their time limit. Math-Verify is slow to import: it is imported by
+a setup, which does not count towards the time limit, and only in workers whose jobs need it.
 """
 
 from __future__ import annotations

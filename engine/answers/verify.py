@@ -32,7 +32,7 @@ from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.quantities.numerals import numeral_prefix
 from engine.mathematics.quantities.units import read_quantity, without_side_remarks
 from engine.records import Outcome
-from engine.sandbox.worker import WorkerPool, shared_pool
+from engine.sandbox.worker import KillablePool, shared_pool
 
 VERIFIER_VERSION = 9
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
@@ -69,7 +69,7 @@ def verify_answer(
     ground_truth: str,
     *,
     comparison: Comparison = "exact",
-    pool: WorkerPool | None = None,
+    pool: KillablePool | None = None,
     timeout_s: float = 3.0,
     rel_tol: float | None = None,
 ) -> Verdict:
@@ -172,7 +172,7 @@ def _ask_worker(
     truth: str,
     shape: Shape,
     comparison: Comparison,
-    pool: WorkerPool,
+    pool: KillablePool,
     timeout_s: float,
     rel_tol: float | None,
 ) -> Verdict:

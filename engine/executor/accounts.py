@@ -16,7 +16,7 @@ from engine.errors import IncompleteRunError, ScaffoldError
 from engine.llm.interfaces import Entry
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget, Hold
-from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, RateLedger
+from engine.llm.limits.rate_limits import Grant, LeaseRequest, RateLedger, RateLimits
 from engine.records import Completion
 
 _Arguments = ParamSpec("_Arguments")
@@ -79,7 +79,7 @@ class SharedAccounts:
         self._budget = open_budget()
         self._manager: ApiManager | None = None
         self._holds: dict[str, dict[int, Hold]] = {}
-        self._leases: dict[str, dict[tuple[str, str], Limits]] = {}
+        self._leases: dict[str, dict[tuple[str, str], RateLimits]] = {}
         self._lost: set[str] = set()
         self._scopes: set[str] = set()
         self._next_hold = 0
@@ -137,7 +137,7 @@ class SharedAccounts:
         return self._ledger.clock()
 
     @_returns_errors
-    def exchange(self, worker: str, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
+    def exchange(self, worker: str, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """As :meth:`RateLedger.exchange`, for a worker."""
         self._check(worker)
         held = self._leases.setdefault(worker, {})

@@ -1,7 +1,7 @@
 """The journal, the rate ledger and the budget in a worker: they call the shared accounts of the run.
 
-They share a :class:`Line`. A call costs more than what it asks for, so what is asked for at the same time travels in
-one call.
+They share an :class:`AccountsClient`. A call costs more than what it asks for, so what is asked for at the same time
+travels in one call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.errors import ScaffoldError
 from engine.executor.accounts import Found, Settlement
 from engine.llm.interfaces import Entry
 from engine.llm.limits.budget import Hold
-from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits, machine_clock
+from engine.llm.limits.rate_limits import Grant, LeaseRequest, RateLimits, machine_clock
 from engine.records import Completion
 
 _PAUSES_FOR_S = 0.25
@@ -46,7 +46,7 @@ async def _value_of(call: Future[Any]) -> Any:
 
 
 @dataclass
-class Line:
+class AccountsClient:
     """The calls of one worker, or of the process that started the run, to the shared accounts.
 
     Args:
@@ -138,81 +138,81 @@ class RemoteJournal:
     """The journal in a worker. For one event loop.
 
     Args:
-        line: to the shared accounts.
+        client: to the shared accounts.
     """
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, client: AccountsClient) -> None:
+        self._client = client
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """As in the protocol. Blocks for one call to the other process."""
-        return self._line.stored(keys)
+        return self._client.stored(keys)
 
     def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
         """As in the protocol. The completions of one reply travel in one call, with what the reply cost."""
-        return self._line.store(Entry(key, completion, role, purpose))
+        return self._client.store(Entry(key, completion, role, purpose))
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """As in the protocol."""
-        facts: dict[str, Any] = self._line.ask("capabilities", base_url, model, max_age_s)
+        facts: dict[str, Any] = self._client.ask("capabilities", base_url, model, max_age_s)
         return facts
 
     def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
         """As in the base; does not wait."""
-        self._line.accounts.call("remember_capabilities", base_url, model, facts)
+        self._client.accounts.call("remember_capabilities", base_url, model, facts)
 
 
 class RemoteLedger:
     """The rate ledger in a worker. Its clock is that of the other machine, to within the time of one call.
 
     Args:
-        line: to the shared accounts.
+        client: to the shared accounts.
     """
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    def __init__(self, client: AccountsClient) -> None:
+        self._client = client
         before = machine_clock()
-        there = float(line.ask("clock"))
+        there = float(client.ask("clock"))
         ahead = there - (before + machine_clock()) / 2
         self.clock = lambda: machine_clock() + ahead
 
     def scope(self, endpoint: Endpoint) -> str:
         """As in the protocol."""
-        return str(self._line.ask("scope", endpoint))
+        return str(self._client.ask("scope", endpoint))
 
-    def exchange(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
+    def exchange(self, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """As in the protocol."""
-        grant: Grant = self._line.ask("exchange", self._line.worker, scope, limits, request)
+        grant: Grant = self._client.ask("exchange", self._client.worker, scope, limits, request)
         return grant
 
     def pause(self, scope: str, seconds: float) -> None:
         """As in the protocol."""
-        self._line.ask("pause", scope, seconds)
+        self._client.ask("pause", scope, seconds)
 
     def pause_left_s(self, scope: str) -> float:
         """As in the base; at most a moment old."""
         now = time.monotonic()
-        if now - self._line.heard_at < _PAUSES_FOR_S:
-            return max(0.0, self._line.pauses.get(scope, 0.0) - now)
-        return float(self._line.ask("pause_left_s", scope))
+        if now - self._client.heard_at < _PAUSES_FOR_S:
+            return max(0.0, self._client.pauses.get(scope, 0.0) - now)
+        return float(self._client.ask("pause_left_s", scope))
 
     def add_spent(self, scope: str, tokens: int, usd: float) -> None:
         """As in the protocol."""
-        self._line.ask("add_spent", scope, tokens, usd)
+        self._client.ask("add_spent", scope, tokens, usd)
 
 
 class RemoteBudget:
     """The budget in a worker, or in the process that started the run. For one event loop.
 
     Args:
-        line: to the shared accounts.
+        client: to the shared accounts.
         usd: the limit in USD; only whether there is one matters here.
         tokens: the limit on tokens, likewise.
     """
 
-    def __init__(self, line: Line, usd: float | None, tokens: int | None) -> None:
+    def __init__(self, client: AccountsClient, usd: float | None, tokens: int | None) -> None:
         self.limited = usd is not None or tokens is not None
-        self._line = line
+        self._client = client
         self._wanted: list[tuple[int, float | None, asyncio.Future[Hold]]] = []
         self._asking: asyncio.Task[None] | None = None
 
@@ -222,7 +222,7 @@ class RemoteBudget:
         self._wanted.append((tokens, usd, future))
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._ask())
-            self._line.keep(self._asking)
+            self._client.keep(self._asking)
         try:
             return await future
         except asyncio.CancelledError:
@@ -232,7 +232,7 @@ class RemoteBudget:
 
     def settle(self, hold: Hold, tokens: int, usd: float | None) -> None:
         """As in the base; does not wait."""
-        self._line.settle(Settlement(hold.row, tokens, usd))
+        self._client.settle(Settlement(hold.row, tokens, usd))
 
     async def _ask(self) -> None:
         """Reserve what is wanted. What is reserved after its caller was cancelled is given back."""
@@ -241,7 +241,7 @@ class RemoteBudget:
             asked = [one for one in self._wanted if not one[2].cancelled()]
             try:
                 amounts = [(tokens, usd) for tokens, usd, _ in asked]
-                numbers = await self._line.reply("hold", self._line.worker, amounts) if asked else []
+                numbers = await self._client.reply("hold", self._client.worker, amounts) if asked else []
             except Exception as error:  # noqa: BLE001 - of the first; the others are asked for again
                 if not asked[0][2].done():
                     asked[0][2].set_exception(error)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.experience.events import Refusal
-from engine.experience.growing import Growing
+from engine.experience.incremental_value import IncrementalValue
 from engine.experience.review import (
     DuplicateIndex,
     LeakCheck,
@@ -38,7 +38,7 @@ size of the library is the reason, and is not asked to put text that speaks to t
 _BY_ANALYST = ("add", "modify", "delete")
 _BY_PERSON = ("pin", "unpin", "forbid", "allow")
 _MATCHER = KeptMatcher()
-_DUPLICATES = Growing(DuplicateIndex, DuplicateIndex.add)
+_DUPLICATES = IncrementalValue(DuplicateIndex, DuplicateIndex.add)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from engine.experience.events import (
     RollbackEvent,
     StepEvent,
 )
-from engine.experience.growing import Growing
+from engine.experience.incremental_value import IncrementalValue
 from engine.experience.review import Reason, prompt_risk
 from engine.experience.trial import Trials, trial_of
 from engine.records import Evidence, Experience, Operation, Uses
@@ -141,8 +141,8 @@ def _quarantine(reasons: dict[str, Reason], one: Experience) -> None:
         reasons[one.id] = reason
 
 
-_VERSION = Growing(_Version, _Version.add)
-_QUARANTINED: Growing[dict[str, Reason]] = Growing(dict, _quarantine)
+_VERSION = IncrementalValue(_Version, _Version.add)
+_QUARANTINED: IncrementalValue[dict[str, Reason]] = IncrementalValue(dict, _quarantine)
 
 EMPTY = LibraryState((), {}, 1)
 

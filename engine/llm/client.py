@@ -18,7 +18,7 @@ from engine.llm.interfaces import Journal, Ledger, Purse
 from engine.llm.journal import request_keys
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.limits.rate_limits import Limits, scope_id
+from engine.llm.limits.rate_limits import RateLimits, scope_id
 from engine.llm.pending_call import Sample, reply_of
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender
@@ -249,7 +249,7 @@ class LLMClient:
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""
         scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
-        name = (scope, Limits.of(endpoint), endpoint.timeout_s, endpoint.queues_requests, endpoint.never_send)
+        name = (scope, RateLimits.of(endpoint), endpoint.timeout_s, endpoint.queues_requests, endpoint.never_send)
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 

@@ -12,7 +12,7 @@ from engine.api_manager import Endpoint
 from engine.llm.interfaces import Journal, Ledger
 from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.limits.rate_lease import Permit, RateLease
-from engine.llm.limits.rate_limits import Limits
+from engine.llm.limits.rate_limits import RateLimits
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.server_health import ServerHealth
 from engine.llm.server_progress import ServerProgress
@@ -72,7 +72,7 @@ class EndpointConnection:
         self._completion_sum = 0
         self._completion_count = 0
         self._unrecorded = (0, 0.0)
-        limits = Limits.of(endpoint)
+        limits = RateLimits.of(endpoint)
         self._lease = RateLease(ledger, scope, limits, sleep) if ledger and limits.any else None
         facts = journal.capabilities(endpoint.shown_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
         self.capabilities = Capabilities.from_facts(facts)

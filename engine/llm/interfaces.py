@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from engine.api_manager import Endpoint
     from engine.llm.limits.budget import Hold
-    from engine.llm.limits.rate_limits import Grant, LeaseRequest, Limits
+    from engine.llm.limits.rate_limits import Grant, LeaseRequest, RateLimits
 
 
 class Entry(NamedTuple):
@@ -56,7 +56,7 @@ class Ledger(Protocol):
     def scope(self, endpoint: Endpoint) -> str:
         """The id of an endpoint in the ledger."""
 
-    def exchange(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
+    def exchange(self, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """Return what is left of a grant and take another."""
 
     def pause(self, scope: str, seconds: float) -> None:

@@ -17,7 +17,7 @@ class ServerHealth:
     Args:
         load: samples that are assigned to it.
         failures: failures since its last reply.
-        outings: how often it was taken out since its last reply.
+        cooldowns: how often it was taken out since its last reply.
         refused: whether it refused a request for a reason that concerns every request, such as a wrong key.
         out_until: it gets no requests before this time.
         choices: samples that it sent.
@@ -26,7 +26,7 @@ class ServerHealth:
 
     load: int = 0
     failures: int = 0
-    outings: int = 0
+    cooldowns: int = 0
     refused: bool = False
     out_until: float = 0.0
     choices: int = 0
@@ -45,7 +45,7 @@ class ServerHealth:
 
     def answered(self, seconds: float) -> None:
         """Record a reply that took ``seconds``."""
-        self.failures, self.outings, self.refused, self.out_until = 0, 0, False, 0.0
+        self.failures, self.cooldowns, self.refused, self.out_until = 0, 0, False, 0.0
         before = seconds if self._pace_s is None else self._pace_s
         self._pace_s = (1 - _PACE_WEIGHT) * before + _PACE_WEIGHT * seconds
 
@@ -69,7 +69,7 @@ class ServerHealth:
 
     def take_out(self, now: float) -> float:
         """Give it no requests for a while, twice as long each time; the number of seconds."""
-        seconds = min(_LONGEST_OUT_S, _FIRST_OUT_S * 2.0 ** min(self.outings, 10))
-        self.outings += 1
+        seconds = min(_LONGEST_OUT_S, _FIRST_OUT_S * 2.0 ** min(self.cooldowns, 10))
+        self.cooldowns += 1
         self.out_until = max(self.out_until, now + seconds)
         return seconds

@@ -49,8 +49,8 @@ Time in which it wants a processor or is stopped does not count, nor does time i
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of one program.
+class ProgramLimits:
+    """ProgramLimits of one program.
 
     Args:
         time_s: processor seconds for loading the program, and for each requested value or run. It may sleep for
@@ -164,7 +164,7 @@ class ProgramProcess:
         program: str,
         *,
         setup: str,
-        limits: Limits,
+        limits: ProgramLimits,
         stdin: bytes | None = None,
         entry_point: str | None = None,
     ) -> None:
@@ -247,7 +247,7 @@ class ProgramProcess:
         """The next frame, for :func:`read_message`.
 
         Args:
-            time_s: time limit in processor seconds, as in ``Limits``.
+            time_s: time limit in processor seconds, as in ``ProgramLimits``.
             is_starting: whether the program has not started yet, so that a failure is a failure of the sandbox.
 
         Raises:

@@ -43,7 +43,7 @@ class WorkResult:
     error: str = ""
 
 
-class WorkerPool:
+class KillablePool:
     """Runs ``module:function(payload)`` in child processes that are killed after a time limit.
 
     Works from any thread. A worker is one interpreter that runs jobs one after another; a killed worker is replaced.
@@ -227,16 +227,16 @@ def _read_line(stream: IO[bytes]) -> bytes:
     return line if line.endswith(b"\n") else b""
 
 
-_shared: WorkerPool | None = None
+_shared: KillablePool | None = None
 _shared_guard = threading.Lock()
 
 
-def shared_pool() -> WorkerPool:
+def shared_pool() -> KillablePool:
     """The pool of this process; created at the first call."""
     global _shared
     with _shared_guard:
         if _shared is None:
-            _shared = WorkerPool()
+            _shared = KillablePool()
         return _shared
 
 

@@ -24,7 +24,7 @@ _POINTS = 129
 """Points of Simpson's rule between the bounds."""
 _NORMAL = NormalDist()
 
-Verdict = Literal["better", "worse", "not_proven"]
+Conclusion = Literal["better", "worse", "not_proven"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Finding:
         variance: estimated variance of a difference.
     """
 
-    verdict: Verdict | None
+    verdict: Conclusion | None
     mean: float
     low: float
     high: float
@@ -96,7 +96,7 @@ class GroupSequentialTest:
         variance = (squares + _PSEUDO_OBSERVATIONS * 0.25 / self.samples) / (count - 1 + _PSEUDO_OBSERVATIONS)
         bound = boundary_constant(self.alpha) * math.sqrt(LOOKS / k)
         half = student_t_quantile(_NORMAL.cdf(bound), count - 1) * math.sqrt(variance / count)
-        verdict: Verdict | None = "not_proven" if k == LOOKS else None
+        verdict: Conclusion | None = "not_proven" if k == LOOKS else None
         if abs(mean) >= half:
             verdict = "better" if mean > 0 else "worse"
         return Finding(verdict, mean, mean - half, mean + half, count, variance)

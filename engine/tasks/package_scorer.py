@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.sandbox.worker import KillablePool, WorkResult
 
 _WALL_PER_CPU = 5
 _LOAD_LIMIT_S = 120.0
@@ -39,8 +39,8 @@ class PackageScorer:
 
 
 @cache
-def _pool() -> WorkerPool:
-    return WorkerPool(memory_mb=8192, start_timeout_s=_LOAD_LIMIT_S)
+def _pool() -> KillablePool:
+    return KillablePool(memory_mb=8192, start_timeout_s=_LOAD_LIMIT_S)
 
 
 def json_or_text(text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import InputError, MissingInputError, first_line
-from engine.records import FORMAT, Completion, Outcome, Policy, Rollout, RolloutGroup, Sampling
+from engine.records import FORMAT, Completion, Outcome, Rollout, RolloutGroup, Sampling, SamplingPolicy
 from engine.statistics.groups import group_stats
 from engine.storage.lines import LineReader, encode_line
 
@@ -76,7 +76,7 @@ def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
         generator_id=SCORED,
         task=str(first.get("task") or ""),
         epoch=step if isinstance(step, int) and step >= 0 else 0,
-        policy=Policy(sampling=sampling),
+        policy=SamplingPolicy(sampling=sampling),
         stats=group_stats(totals, tau=tau) if len(totals) == len(rollouts) else None,
     )
 

@@ -27,7 +27,7 @@ from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, check_
 from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
 from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, ScoreSettings, configured
 from grpo_training.score_rollouts.verdict_log import VerdictCache, WorkEntry, WorkLog
-from grpo_training.score_rollouts.verdicts import Verdict, VerdictKeys
+from grpo_training.score_rollouts.verdicts import StoredVerdict, VerdictKeys
 from grpo_training.score_rollouts.workers import Verified, VerifierDescription, VerifyItem
 
 TOO_MANY_INFRA_FAULTS = 3
@@ -200,7 +200,7 @@ class _Verification:
             self._settle(pool, key, result.verdict)
         self._store()
 
-    def _settle(self, pool: ItemPool[VerifyItem, Verified], key: str, verdict: Verdict) -> None:
+    def _settle(self, pool: ItemPool[VerifyItem, Verified], key: str, verdict: StoredVerdict) -> None:
         """Serve the equal replies that waited. A verdict that may differ another time is not shared."""
         waiting = self._waiting.pop(key)
         if verdict.is_reusable:
@@ -211,7 +211,9 @@ class _Verification:
             self._waiting[key] = rest
             self._submit(pool, number, key, row)
 
-    def _finish(self, number: int, key: str, verdict: Verdict, *, cached: bool = False, seconds: float = 0.0) -> None:
+    def _finish(
+        self, number: int, key: str, verdict: StoredVerdict, *, cached: bool = False, seconds: float = 0.0
+    ) -> None:
         self._done.append(WorkEntry(row=number, key=key, cached=cached, seconds=seconds, verdict=verdict))
         self._bar.update()
         if len(self._done) >= _BATCH:

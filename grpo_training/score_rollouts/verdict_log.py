@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from engine.records import Record, timestamp
 from engine.storage.append_log import AppendLog
 from engine.storage.lines import encode_line
-from grpo_training.score_rollouts.verdicts import Verdict
+from grpo_training.score_rollouts.verdicts import StoredVerdict
 
 _CACHE_WAIT_S = 60.0
 _ABSENT = -1
@@ -36,7 +36,7 @@ class WorkEntry(Record):
     key: str
     cached: bool
     seconds: float
-    verdict: Verdict
+    verdict: StoredVerdict
 
 
 class CacheEntry(Record):
@@ -44,7 +44,7 @@ class CacheEntry(Record):
 
     key: str
     created_at: str
-    verdict: Verdict
+    verdict: StoredVerdict
 
 
 class WorkLog:
@@ -98,7 +98,7 @@ class WorkLog:
         """Whether the row has a verdict."""
         return self._offsets[row] != _ABSENT
 
-    def same(self, key: str) -> Verdict | None:
+    def same(self, key: str) -> StoredVerdict | None:
         """The reusable verdict of a row with this key, if there is one."""
         offset = self._first_of.get(bytes.fromhex(key))
         return None if offset is None else self._read(offset).verdict
@@ -135,7 +135,7 @@ class VerdictCache:
     def __contains__(self, key: str) -> bool:
         return bytes.fromhex(key) in self._offsets
 
-    def get(self, key: str) -> Verdict | None:
+    def get(self, key: str) -> StoredVerdict | None:
         """The verdict with a key; None if there is none."""
         offset = self._offsets.get(bytes.fromhex(key))
         if offset is None or self._path is None:

@@ -22,7 +22,7 @@ _ATTEMPTS = 2
 _EVALUATOR = RewardEvaluator()
 
 
-class Verdict(Record):
+class StoredVerdict(Record):
     """The result of verifying one reply.
 
     Args:
@@ -84,7 +84,7 @@ def completion_hash(completion: Completion) -> str:
     return hashlib.sha256(completion.text.encode(errors="replace")).hexdigest()
 
 
-def verify(task: Task, problem: Problem, completion: Completion) -> Verdict:
+def verify(task: Task, problem: Problem, completion: Completion) -> StoredVerdict:
     """Parse and score a reply. A check that could not be started is tried once more."""
     candidate = task.parse(completion, problem)
     for _ in range(_ATTEMPTS):
@@ -94,7 +94,7 @@ def verify(task: Task, problem: Problem, completion: Completion) -> Verdict:
     return _verdict(task, scored)
 
 
-def _verdict(task: Task, scored: Scored) -> Verdict:
+def _verdict(task: Task, scored: Scored) -> StoredVerdict:
     measurement, total = scored.measurement, scored.rewards.r_total
     fields = ScoredFields()
     if isinstance(task, ScoresForeignRows):
@@ -110,7 +110,7 @@ def _verdict(task: Task, scored: Scored) -> Verdict:
         "detail": dict(measurement.detail),
         "fault": None if scored.fault is None else scored.fault.model_dump(),
     }
-    return Verdict(
+    return StoredVerdict(
         outcome=scored.outcome,
         total=total,
         is_correct=scored.is_correct,
@@ -124,7 +124,7 @@ def _verdict(task: Task, scored: Scored) -> Verdict:
     )
 
 
-def _without_reward(measurement: Measurement, fields: ScoredFields, why: str) -> Verdict:
+def _without_reward(measurement: Measurement, fields: ScoredFields, why: str) -> StoredVerdict:
     """The verdict on a reply that could not be verified, with the keys of the others."""
     detail = _plain(dict(measurement.detail))
     fault = measurement.fault or Fault(kind="not_verified", message=why or str(detail.get("why", "")))
@@ -134,7 +134,7 @@ def _without_reward(measurement: Measurement, fields: ScoredFields, why: str) ->
         "detail": detail,
         "fault": fault.model_dump(),
     }
-    return Verdict(
+    return StoredVerdict(
         outcome=Outcome.INFRA_FAULT,
         validation=_plain(validation),
         reward=_plain(dict(fields.reward)),

@@ -12,7 +12,7 @@ from engine.errors import ConfigurationError
 from engine.records import Completion, Problem
 from engine.task import Task
 from engine.tasks.registry import load_task
-from grpo_training.score_rollouts.verdicts import Verdict, verify
+from grpo_training.score_rollouts.verdicts import StoredVerdict, verify
 
 
 class VerifyItem(NamedTuple):
@@ -26,7 +26,7 @@ class VerifyItem(NamedTuple):
 class Verified:
     """A verdict, and the seconds that it took."""
 
-    verdict: Verdict
+    verdict: StoredVerdict
     seconds: float
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.generator import generator_messages, prompt_hash
-from engine.records import FORMAT, Completion, Message, Policy, Problem, Rollout, RolloutGroup
+from engine.records import FORMAT, Completion, Message, Problem, Rollout, RolloutGroup, SamplingPolicy
 from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
@@ -53,7 +53,10 @@ def write_sft_data(settings: SftSettings) -> int:
 
 def write_rollouts(settings: RolloutsSettings) -> int:
     """Write both decisions of every row as a group of scored rollouts. Returns the exit code."""
-    evaluator, policy = RewardEvaluator(), Policy(model=ENUMERATED, prompt_hash=prompt_hash(TASK, settings.prompts))
+    evaluator, policy = (
+        RewardEvaluator(),
+        SamplingPolicy(model=ENUMERATED, prompt_hash=prompt_hash(TASK, settings.prompts)),
+    )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
     lines = [
@@ -67,7 +70,9 @@ def write_rollouts(settings: RolloutsSettings) -> int:
     return 0
 
 
-def enumerated_group(problem: Problem, evaluator: RewardEvaluator, policy: Policy, timestamp: str) -> RolloutGroup:
+def enumerated_group(
+    problem: Problem, evaluator: RewardEvaluator, policy: SamplingPolicy, timestamp: str
+) -> RolloutGroup:
     """Both decisions of a problem in the strict form, scored by the task. No model wrote them."""
     rollouts = [_rollout(number, decision, problem, evaluator) for number, decision in enumerate(_DECISIONS)]
     return RolloutGroup(

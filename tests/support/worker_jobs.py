@@ -1,4 +1,4 @@
-"""Jobs for ``WorkerPool`` that end well, raise, never end, wait, use too much memory, or remember."""
+"""Jobs for ``KillablePool`` that end well, raise, never end, wait, use too much memory, or remember."""
 
 import os
 import sys

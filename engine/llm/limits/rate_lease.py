@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from engine.llm.interfaces import Ledger
-from engine.llm.limits.rate_limits import SLOT_S, Correction, Grant, LeaseRequest, LedgerError, Limits
+from engine.llm.limits.rate_limits import SLOT_S, Correction, Grant, LeaseRequest, LedgerError, RateLimits
 
 _POLL_PART = 0.25
 _MIN_WAIT_PART = 0.02
@@ -38,7 +38,9 @@ class RateLease:
         sleep: as ``asyncio.sleep``.
     """
 
-    def __init__(self, ledger: Ledger, scope: str, limits: Limits, sleep: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(
+        self, ledger: Ledger, scope: str, limits: RateLimits, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
         self._ledger, self._scope, self._limits, self._sleep = ledger, scope, limits, sleep
         self._holder = uuid.uuid4().hex
         self._waiters: deque[tuple[int, asyncio.Future[Permit]]] = deque()

@@ -69,7 +69,7 @@ class LedgerError(ScaffoldError, OSError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class RateLimits:
     """The limits of an endpoint over all processes; None: unlimited."""
 
     max_concurrency: int | None = None
@@ -77,7 +77,7 @@ class Limits:
     tpm: int | None = None
 
     @classmethod
-    def of(cls, endpoint: Endpoint) -> Limits:
+    def of(cls, endpoint: Endpoint) -> RateLimits:
         """The limits of an endpoint."""
         most = endpoint.max_concurrency
         return cls(most and most + endpoint.extra_concurrency, endpoint.rpm, endpoint.tpm)
@@ -85,7 +85,7 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether there is at least one limit."""
-        return self != Limits()
+        return self != RateLimits()
 
 
 class Correction(NamedTuple):
@@ -164,7 +164,7 @@ class RateLedger:
         """The id of (address, model, key) in this ledger: a hash keyed by the file's salt, which hides the key."""
         return scope_id(endpoint, self._salt)
 
-    def exchange(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
+    def exchange(self, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """Report usage and lease what is free.
 
         Slots are shared max-min fairly among the holders with demand; a holder above its share keeps its requests
@@ -208,7 +208,7 @@ class RateLedger:
         with self._guard:
             self._connection.close()
 
-    def _grant(self, scope: str, limits: Limits, request: LeaseRequest) -> Grant:
+    def _grant(self, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         now = self.clock()
         for granted_at, *counts in request.corrections:
             self._run(_ADD_USE, scope, _slot(granted_at), *counts)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.errors import InputError
-from engine.sandbox.program_process import Limits
+from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import strongest_level
 from engine.task import Example
 from engine.tasks.code.problems import code_problem
@@ -176,7 +176,7 @@ def attacks() -> Iterator[CheckResult]:
 
 
 def _run(program: str) -> str:
-    limits = Limits(time_s=1.0, memory_mb=512, total_s=5.0)
+    limits = ProgramLimits(time_s=1.0, memory_mb=512, total_s=5.0)
     [status] = shared_tester().run(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
     return str(status)
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from engine.records import Problem
-from engine.sandbox.program_process import Limits
+from engine.sandbox.program_process import ProgramLimits
 from engine.tasks.code.facts import facts_of, read_facts
 from engine.tasks.code.literals import from_literal
 from engine.tasks.code.test_cases import CodeTest
@@ -14,7 +14,9 @@ from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Progra
 from engine.tasks.code.testing.tester import shared_tester
 
 
-def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits: Limits | None = None) -> Report:
+def run_program(
+    code: str, problem: Problem, *, stop_early: bool = False, limits: ProgramLimits | None = None
+) -> Report:
     """Run a program against a problem's tests. Blocks; works from any thread.
 
     Args:
@@ -32,10 +34,10 @@ def run_program(code: str, problem: Problem, *, stop_early: bool = False, limits
     )
 
 
-def limits_of(problem: Problem) -> Limits:
+def limits_of(problem: Problem) -> ProgramLimits:
     """The default limits, with the problem's own time limit for a test if it has one."""
     time_s = facts_of(problem).time_limit_s
-    return Limits() if time_s is None else Limits(time_s=time_s)
+    return ProgramLimits() if time_s is None else ProgramLimits(time_s=time_s)
 
 
 @lru_cache(maxsize=256)

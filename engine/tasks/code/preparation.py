@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from engine.contract.datasets import DataPreparation
 from engine.errors import ConfigurationError
 from engine.records import Outcome, Problem
-from engine.sandbox.program_process import Limits
+from engine.sandbox.program_process import ProgramLimits
 from engine.tasks.code.execution import limits_of, run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.problems import row_of
@@ -72,7 +72,7 @@ def empty_program(problem: Problem) -> str:
     return f"def {name}(*args, **kwargs):\n    pass\n" if name else "pass\n"
 
 
-def _run(program: str, problem: Problem, limits: Limits) -> Report:
+def _run(program: str, problem: Problem, limits: ProgramLimits) -> Report:
     for _ in range(2):
         report = run_program(program, problem, stop_early=True, limits=limits)
         if report.outcome is not Outcome.INFRA_FAULT:

@@ -11,7 +11,18 @@ import json
 from dataclasses import dataclass
 
 from agents.critic import CriticAgent, FusedCandidate, FusionInput, critic_template
-from engine.records import Experience, Fault, Fusion, Half, Outcome, Policy, Problem, RolloutGroup, Sampling, timestamp
+from engine.records import (
+    Experience,
+    Fault,
+    Fusion,
+    Half,
+    Outcome,
+    Problem,
+    RolloutGroup,
+    Sampling,
+    SamplingPolicy,
+    timestamp,
+)
 from engine.reward_evaluator import Baseline, Scored, fusion_baseline, measured_total, unverified
 from engine.tasks.registry import task_named
 from grpo_training.learning.session import Session
@@ -93,7 +104,7 @@ class LocalFusions:
             reward_detail=score.detail,
             experience_ids=[experience.id for experience in order.experiences],
             prompt_half=order.half,
-            policy=Policy(
+            policy=SamplingPolicy(
                 model=self._session.manager.endpoint(self._agent.role).model,
                 library_version=order.library_version,
                 prompt_hash=critic_template(task, self._settings.prompts).hash,

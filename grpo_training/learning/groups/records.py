@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.analyst import Attempt
-from agents.chat import Answer
+from agents.chat import ReadReply
 from engine.errors import ConfigurationError, InputError
 from engine.experience.events import GroupTrial
 from engine.experience.trial import HALVES, difference
@@ -21,7 +21,7 @@ _ATTEMPT_CHARS = 6000
 def rollout_from(
     task: Task,
     rollout_id: int,
-    answer: Answer[Candidate],
+    answer: ReadReply[Candidate],
     score: Scored,
     experience_ids: list[str],
     prompt_half: Half | None = None,

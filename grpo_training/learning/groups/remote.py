@@ -21,7 +21,7 @@ from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
-from engine.executor.remote_accounts import Handle, Line, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.client import Counters, LLMClient
 from engine.llm.interfaces import Purse
 from engine.records import Fault, Fusion, RolloutGroup
@@ -142,14 +142,14 @@ class GroupWorker:
     async def _open(self, description: GroupWorkerDescription) -> Session:
         settings, accounts = description.settings, description.accounts
         manager: ApiManager = await asyncio.wrap_future(accounts.call("endpoints"))
-        self._line = line = Line(accounts, str(self._number))
+        self._accounts_client = accounts_client = AccountsClient(accounts, str(self._number))
         client = LLMClient(
             manager,
-            journal=RemoteJournal(line),
-            ledger=RemoteLedger(line),
+            journal=RemoteJournal(accounts_client),
+            ledger=RemoteLedger(accounts_client),
             retry=retry_policy(settings),
             hedge=settings.hedge,
-            budget=RemoteBudget(line, settings.budget_usd, settings.budget_tokens),
+            budget=RemoteBudget(accounts_client, settings.budget_usd, settings.budget_tokens),
         )
 
         def tell(text: str) -> None:
@@ -172,7 +172,7 @@ class GroupWorker:
             task.cancel()
         self._session.close()
         await self._session.client.close()
-        await self._line.drain()
+        await self._accounts_client.drain()
 
 
 class RemoteGroups:
@@ -214,7 +214,7 @@ class RemoteGroups:
         places = (journal_path(settings).resolve(), ledger_path(settings.api_config).resolve())
         accounts = self._executor.beside_driver(SharedAccounts, *places, settings.open_budget)
         await asyncio.wrap_future(accounts.call("set_endpoints", self._manager.resolved()))
-        self.budget = RemoteBudget(Line(accounts, _DRIVER), settings.budget_usd, settings.budget_tokens)
+        self.budget = RemoteBudget(AccountsClient(accounts, _DRIVER), settings.budget_usd, settings.budget_tokens)
         description = GroupWorkerDescription(self._role, settings, accounts)
         orders = window * self._per_step
         workers = settings.workers or min(self._executor.cpus, orders)

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.experience.trial import HALVES, half_of_rollout, in_half
-from engine.records import Experience, Fault, Half, Policy, Problem, Rollout, RolloutGroup, Sampling, timestamp
+from engine.records import Experience, Fault, Half, Problem, Rollout, RolloutGroup, Sampling, SamplingPolicy, timestamp
 from engine.statistics.groups import group_stats
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.records import rollout_from, total_of
@@ -123,7 +123,7 @@ class LocalGroups:
             generator_id=self._role,
             task=problem.task,
             epoch=order.epoch,
-            policy=Policy(
+            policy=SamplingPolicy(
                 model=self._session.manager.endpoint(self._role).model,
                 library_version=order.library_version,
                 prompt_hash=prompt_hash(task_named(problem.task), self._settings.prompts),

@@ -15,10 +15,10 @@ from engine.answers import verify as answers
 from engine.answers.verify import check_ground_truth, verify_answer
 from engine.errors import InputError
 from engine.records import Outcome
-from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.sandbox.worker import KillablePool, WorkResult
 from tests.support.table import table
 
-PATIENT = WorkerPool(start_timeout_s=600)
+PATIENT = KillablePool(start_timeout_s=600)
 """Workers that may start slowly, as on a busy machine."""
 
 
@@ -294,7 +294,7 @@ def test_aime_answers_are_correct_in_all_notations(aime2024):
 
 def test_an_answer_is_wrong_if_the_worker_exceeds_its_time_limit(monkeypatch):
     monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:spin")
-    pool = WorkerPool(size=1, packages=("tests.",))
+    pool = KillablePool(size=1, packages=("tests.",))
     started = time.perf_counter()
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool, timeout_s=0.3)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.VERIFIER_TIMEOUT)
@@ -304,7 +304,7 @@ def test_an_answer_is_wrong_if_the_worker_exceeds_its_time_limit(monkeypatch):
 
 def test_an_answer_is_wrong_if_the_job_crashes(monkeypatch):
     monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:hoard")
-    pool = WorkerPool(size=1, packages=("tests.",))
+    pool = KillablePool(size=1, packages=("tests.",))
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.OK)
     pool.close()
@@ -322,7 +322,7 @@ def test_there_is_no_verdict_if_no_worker_could_be_started():
 
 @pytest.fixture
 def one_worker():
-    pool = WorkerPool(size=1, packages=("engine.", "tests."), start_timeout_s=600)
+    pool = KillablePool(size=1, packages=("engine.", "tests."), start_timeout_s=600)
     yield pool
     pool.close()
 

@@ -9,10 +9,10 @@ import pytest
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import BudgetExceededError, IncompleteRunError
 from engine.executor.accounts import SharedAccounts
-from engine.executor.remote_accounts import Line, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteJournal, RemoteLedger
 from engine.llm.journal import JournalError
 from engine.llm.limits.budget import Budget, BudgetFileError
-from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, Limits
+from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, RateLimits
 from engine.records import Completion
 
 
@@ -36,11 +36,11 @@ def accounts(tmp_path):
 
 
 def budget_of(accounts, worker="0"):
-    return RemoteBudget(Line(accounts, worker), None, 100)
+    return RemoteBudget(AccountsClient(accounts, worker), None, 100)
 
 
 async def test_the_first_reply_with_a_key_is_the_one_that_all_workers_use(accounts):
-    one, two = (RemoteJournal(Line(accounts, name)) for name in "01")
+    one, two = (RemoteJournal(AccountsClient(accounts, name)) for name in "01")
     assert one.get_many(["k"]) == {}
     first, second = Completion(text="first"), Completion(text="second")
     assert await one.put("k", first) == first
@@ -83,7 +83,7 @@ async def test_a_reservation_whose_caller_was_cancelled_while_it_was_made_is_giv
 
 
 async def test_what_a_reply_cost_and_its_completions_travel_in_one_call(accounts):
-    line = Line(accounts, "0")
+    line = AccountsClient(accounts, "0")
     budget, journal = RemoteBudget(line, None, 100), RemoteJournal(line)
     holds = await asyncio.gather(*(budget.hold(10, None) for _ in range(3)))
     for hold in holds:
@@ -113,7 +113,7 @@ async def test_attempts_that_start_together_are_granted_in_their_order_as_far_as
 
 
 async def test_what_is_released_last_arrives_before_the_loop_ends(accounts):
-    line = Line(accounts, "0")
+    line = AccountsClient(accounts, "0")
     budget = RemoteBudget(line, None, 100)
     hold = await budget.hold(80, None)
     budget.settle(hold, 10, None)
@@ -124,7 +124,7 @@ async def test_what_is_released_last_arrives_before_the_loop_ends(accounts):
 
 
 async def test_a_reservation_that_arrives_at_the_end_is_given_back_before_the_loop_ends(accounts):
-    line = Line(accounts, "0")
+    line = AccountsClient(accounts, "0")
     waiting = asyncio.ensure_future(RemoteBudget(line, None, 100).hold(80, None))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -138,7 +138,7 @@ async def test_a_reservation_that_arrives_at_the_end_is_given_back_before_the_lo
 async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_released_where_the_journal_fails(
     accounts, monkeypatch
 ):
-    line = Line(accounts, "0")
+    line = AccountsClient(accounts, "0")
     budget, journal, shared = RemoteBudget(line, None, 100), RemoteJournal(line), accounts.target
     first, second = await budget.hold(10, None), await budget.hold(10, None)
 
@@ -162,7 +162,7 @@ async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_rele
 async def test_an_error_of_several_replies_that_is_raised_once_is_not_reported_again(accounts, monkeypatch):
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
-    journal = RemoteJournal(Line(accounts, "0"))
+    journal = RemoteJournal(AccountsClient(accounts, "0"))
 
     def fail(*_):
         raise JournalError("disk full")
@@ -180,13 +180,13 @@ def test_errors_are_returned_by_every_method(accounts, monkeypatch):
     def fail(*_):
         raise LedgerError("disk full")
 
-    ledger = RemoteLedger(Line(accounts, "0"))
+    ledger = RemoteLedger(AccountsClient(accounts, "0"))
     for method in ("pause", "pause_left_s", "add_spent", "scope", "exchange"):
         monkeypatch.setattr(accounts.target._ledger, method, fail)
     scope, request = "s", LeaseRequest(holder="a")
     calls = [
         ("pause", scope, 1.0), ("pause_left_s", scope), ("add_spent", scope, 1, 0.0), ("scope", "endpoint"),
-        ("exchange", "0", scope, Limits(), request),
+        ("exchange", "0", scope, RateLimits(), request),
     ]  # fmt: skip
     for method, *arguments in calls:
         assert isinstance(accounts.call(method, *arguments).result(), LedgerError)
@@ -195,7 +195,7 @@ def test_errors_are_returned_by_every_method(accounts, monkeypatch):
 
 
 def test_many_workers_exchange_less_often(accounts):
-    limits = Limits(rpm=10**6)
+    limits = RateLimits(rpm=10**6)
     grants = [
         accounts.call("exchange", str(worker), "s", limits, LeaseRequest("a", in_use=1, demand=1, requests=1)).result()
         for worker in range(300)
@@ -209,14 +209,14 @@ def test_many_workers_exchange_less_often(accounts):
 
 
 async def test_calls_of_a_lost_worker_that_arrive_late_reserve_nothing(accounts):
-    ledger, limits = RemoteLedger(Line(accounts, "0")), Limits(max_concurrency=4)
-    journal = RemoteJournal(Line(accounts, "0"))
+    ledger, limits = RemoteLedger(AccountsClient(accounts, "0")), RateLimits(max_concurrency=4)
+    journal = RemoteJournal(AccountsClient(accounts, "0"))
     accounts.call("lost", "0").result()
     with pytest.raises(IncompleteRunError, match="given up"):
         await budget_of(accounts).hold(60, None)
     with pytest.raises(IncompleteRunError, match="given up"):
         ledger.exchange("s", limits, LeaseRequest(holder="a", in_use=4, demand=4))
-    other = RemoteLedger(Line(accounts, "1"))
+    other = RemoteLedger(AccountsClient(accounts, "1"))
     assert other.exchange("s", limits, LeaseRequest(holder="b", demand=4)).slots == 4
     assert (await budget_of(accounts, "1").hold(100, None)).tokens == 100
     paid = Completion(text="paid for")
@@ -226,7 +226,7 @@ async def test_calls_of_a_lost_worker_that_arrive_late_reserve_nothing(accounts)
 def test_pauses_arrive_with_stored_replies(accounts, monkeypatch):
     monkeypatch.setattr("engine.executor.remote_accounts._PAUSES_FOR_S", 1000)
     endpoint = Endpoint(role="critic", api_key="k", base_url="http://a/v1", model="m")
-    lines = [Line(accounts, name) for name in "01"]
+    lines = [AccountsClient(accounts, name) for name in "01"]
     ledgers = [RemoteLedger(line) for line in lines]
     scope = ledgers[0].scope(endpoint)
     ledgers[0].pause(scope, 300)
@@ -240,8 +240,8 @@ def test_pauses_arrive_with_stored_replies(accounts, monkeypatch):
 
 
 def test_slots_of_a_lost_worker_are_free_for_the_others(accounts):
-    scope, limits = "s", Limits(max_concurrency=4)
-    first, second = (RemoteLedger(Line(accounts, name)) for name in "01")
+    scope, limits = "s", RateLimits(max_concurrency=4)
+    first, second = (RemoteLedger(AccountsClient(accounts, name)) for name in "01")
     assert first.exchange(scope, limits, LeaseRequest(holder="a", in_use=4, demand=4)).slots == 4
     assert second.exchange(scope, limits, LeaseRequest(holder="b", demand=4)).slots == 0
     accounts.call("lost", "0").result()

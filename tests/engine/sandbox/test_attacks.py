@@ -12,7 +12,7 @@ import pytest
 from engine.records import Outcome
 from engine.sandbox import levels
 from engine.sandbox.inside import landlock
-from engine.sandbox.program_process import Limits
+from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
 from engine.tasks.code.testing.tester import ProgramTester
@@ -301,7 +301,7 @@ FORGERS = {
 ATTACKS = {**ANSWER_LIES, **ENDINGS, **REACHING_OUT, **FORGERS}
 
 
-TIGHT = Limits(time_s=0.25, memory_mb=256, output_bytes=200_000, total_s=0.3)
+TIGHT = ProgramLimits(time_s=0.25, memory_mb=256, output_bytes=200_000, total_s=0.3)
 
 
 def check_still_works(tester):
@@ -397,7 +397,7 @@ def test_a_comparison_that_the_setup_brings_is_out_of_the_programs_reach(tester,
 
 def test_a_program_that_reads_and_prints_cannot_fill_our_memory(tester):
     program = "import os\nwhile True: os.write(3, bytes(1 << 20))"
-    report = tester.run(program, [StdinTest("", "42")], limits=Limits(time_s=2.0, output_bytes=200_000))
+    report = tester.run(program, [StdinTest("", "42")], limits=ProgramLimits(time_s=2.0, output_bytes=200_000))
     assert report.statuses == (Status.OUTPUT_LIMIT,)
 
 

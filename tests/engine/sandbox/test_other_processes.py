@@ -11,7 +11,7 @@ import time
 import pytest
 
 from engine.records import Outcome
-from engine.sandbox.program_process import Limits
+from engine.sandbox.program_process import ProgramLimits
 from engine.tasks.code.testing.program_tests import CallTest, Status
 
 CALLS = """
@@ -73,7 +73,9 @@ def program(body):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_it_is_refused_and_is_the_programs_fault(tester, name):
-    report = tester.run(program(BODIES[name]), [CallTest("f", expected=42)], limits=Limits(time_s=1.0, total_s=2.0))
+    report = tester.run(
+        program(BODIES[name]), [CallTest("f", expected=42)], limits=ProgramLimits(time_s=1.0, total_s=2.0)
+    )
     assert report.outcome is Outcome.OK, report
     assert report.statuses == (Status.FORBIDDEN,), report
 
@@ -101,7 +103,7 @@ def test_a_process_of_the_same_user_keeps_its_life_and_its_priority(tester):
         ]
         try:
             for body in bodies:
-                assert tester.run(program(body), [CallTest("f", expected=42)], limits=Limits(1.0)).passed == 0
+                assert tester.run(program(body), [CallTest("f", expected=42)], limits=ProgramLimits(1.0)).passed == 0
             time.sleep(0.05)
             assert victim.poll() is None
             assert os.getpriority(os.PRIO_PROCESS, victim.pid) == os.getpriority(os.PRIO_PROCESS, 0)

@@ -8,13 +8,13 @@ import time
 import pytest
 
 from engine.records import Outcome
-from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.sandbox.worker import KillablePool, WorkResult
 from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
 def pool():
-    pool = WorkerPool(size=2, memory_mb=1024, packages=("tests.support.",))
+    pool = KillablePool(size=2, memory_mb=1024, packages=("tests.support.",))
     yield pool
     pool.close()
 
@@ -30,7 +30,7 @@ def test_error_is_data(pool):
 
 
 def test_a_worker_that_does_not_start_says_nothing_about_the_job():
-    fresh = WorkerPool(size=1, packages=("tests.support.",), start_timeout_s=0.0)
+    fresh = KillablePool(size=1, packages=("tests.support.",), start_timeout_s=0.0)
     result = fresh.run("tests.support.worker_jobs:echo", 0)
     assert result == WorkResult(Outcome.INFRA_FAULT, error="the worker did not start: killed after 0 s")
     fresh.close()
@@ -38,7 +38,7 @@ def test_a_worker_that_does_not_start_says_nothing_about_the_job():
 
 def test_a_worker_that_dies_at_its_start_says_nothing_about_the_job(monkeypatch):
     monkeypatch.setattr(sys, "executable", shutil.which("true"))
-    fresh = WorkerPool(size=1, packages=("tests.support.",))
+    fresh = KillablePool(size=1, packages=("tests.support.",))
     assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.INFRA_FAULT
     monkeypatch.undo()
     assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.OK
@@ -47,7 +47,7 @@ def test_a_worker_that_dies_at_its_start_says_nothing_about_the_job(monkeypatch)
 
 @pytest.fixture
 def one_worker():
-    pool = WorkerPool(size=1, packages=("tests.support.",))
+    pool = KillablePool(size=1, packages=("tests.support.",))
     yield pool
     pool.close()
 
@@ -68,7 +68,7 @@ def test_a_setup_runs_once_in_a_worker_and_only_for_jobs_that_ask_for_it(one_wor
 
 @pytest.mark.parametrize("setup", ["fail", "spin"])
 def test_a_setup_that_fails_says_nothing_about_the_job(setup):
-    pool = WorkerPool(size=1, packages=("tests.support.",), start_timeout_s=2.0)
+    pool = KillablePool(size=1, packages=("tests.support.",), start_timeout_s=2.0)
     result = pool.run("tests.support.worker_jobs:echo", 0, setup=(f"tests.support.worker_jobs:{setup}", "boom"))
     assert result.outcome is Outcome.INFRA_FAULT
     assert ("boom" if setup == "fail" else "killed after 2 s") in result.error
@@ -92,7 +92,7 @@ def test_time_in_which_a_job_does_not_run_does_not_count(pool):
 
 def test_time_in_which_the_process_is_stopped_does_not_count():
     code = (
-        "from engine.sandbox.worker import WorkerPool; pool = WorkerPool(size=1, packages=('tests.support.',)); "
+        "from engine.sandbox.worker import KillablePool; pool = KillablePool(size=1, packages=('tests.support.',)); "
         "pool.run('tests.support.worker_jobs:echo', 0); print('ready', flush=True); "
         "print(pool.run('tests.support.worker_jobs:nap', 0.5, wall_s=1.5).value)"
     )
@@ -134,4 +134,4 @@ def test_only_functions_of_the_given_packages_are_run(pool):
     with pytest.raises(ValueError, match="not a function of"):
         pool.run("tests.support.worker_jobs:echo", 0, setup=("os:system", "true"))
     with pytest.raises(ValueError, match=r"not a function of engine\."):
-        WorkerPool().run("tests.support.worker_jobs:echo", 1)
+        KillablePool().run("tests.support.worker_jobs:echo", 1)

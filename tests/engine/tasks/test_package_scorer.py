@@ -3,7 +3,7 @@
 import pytest
 
 from engine.records import Outcome
-from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.sandbox.worker import KillablePool, WorkResult
 from engine.tasks import package_scorer
 from engine.tasks.package_scorer import PackageScorer, json_or_text
 from tests.support.table import table
@@ -11,7 +11,7 @@ from tests.support.table import table
 
 @pytest.fixture
 def scorer(monkeypatch):
-    pool = WorkerPool(size=1, packages=("tests.",))
+    pool = KillablePool(size=1, packages=("tests.",))
     monkeypatch.setattr(package_scorer, "_pool", lambda: pool)
     yield PackageScorer("tests.support.package_jobs")
     pool.close()
@@ -41,7 +41,7 @@ def test_a_package_that_cannot_be_imported_says_nothing_about_the_answer(scorer)
 
 def test_a_process_that_does_not_start_says_nothing_about_the_answer(scorer, monkeypatch):
     not_started = WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
-    monkeypatch.setattr(WorkerPool, "run", lambda *_, **__: not_started)
+    monkeypatch.setattr(KillablePool, "run", lambda *_, **__: not_started)
     assert scorer.score({"answer": "1"}, 60.0).outcome is Outcome.INFRA_FAULT
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from engine.records import Completion, Fusion, Outcome, Problem, RolloutGroup
 from engine.reward_evaluator import Baseline, RewardEvaluator
-from engine.sandbox.worker import WorkerPool, WorkResult
+from engine.sandbox.worker import KillablePool, WorkResult
 from engine.storage.rollout_store import read
 from engine.tasks.registry import task_named
 from tests.support.table import table
@@ -188,7 +188,7 @@ def test_an_agreement_that_no_checker_could_decide_is_absent(monkeypatch):
     def unavailable(*_args, **_kwargs):
         return WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
 
-    monkeypatch.setattr(WorkerPool, "run", unavailable)
+    monkeypatch.setattr(KillablePool, "run", unavailable)
     scored = score(scaffold(final_answer="sqrt(144)"))
     assert scored.answer_source == "executed"
     assert scored.detail["logic"]["answers_agree"] is None

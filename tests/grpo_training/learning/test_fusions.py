@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.chat import Answer
+from agents.chat import ReadReply
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
 from engine.reward_evaluator import RewardEvaluator
 from engine.storage.index_file import Entry
@@ -35,7 +35,7 @@ def stored_rollout(number, reply, opinion=None):
     """A rollout as the generator stores it."""
     completion = Completion(text=json.dumps(reply))
     candidate = MATH.parse(completion, APPLES)
-    answer = Answer(Reply(sample_index=0, outcome=Outcome.OK, completion=completion), candidate)
+    answer = ReadReply(Reply(sample_index=0, outcome=Outcome.OK, completion=completion), candidate)
     return rollout_from(MATH, number, answer, RewardEvaluator().score(MATH, APPLES, candidate, opinion=opinion), [])
 
 

@@ -14,10 +14,10 @@ from engine.records import Outcome
 from engine.sandbox.inside.wire import NotPlainError, encode
 from engine.sandbox.levels import Level
 from engine.sandbox.pool import ZygotePool
-from engine.sandbox.program_process import Limits
+from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import SandboxError, level_for_rewards
-from engine.tasks.code.testing.judging import Judge
 from engine.tasks.code.testing.program_tests import ProgramTest, Report, Status
+from engine.tasks.code.testing.test_runner import TestRunner
 
 VERSION = 5
 """Part of the key of every cached result. Change it when the meaning of a status changes."""
@@ -62,7 +62,7 @@ class ProgramTester:
         *,
         setup: str = "",
         entry_point: str | None = None,
-        limits: Limits | None = None,
+        limits: ProgramLimits | None = None,
         stop_early: bool = False,
     ) -> Report:
         """Run a program against its tests.
@@ -85,13 +85,13 @@ class ProgramTester:
                 why="Without tests every program would pass.",
                 fix="Leave problems without tests out when the dataset is loaded.",
             )
-        limits = limits or Limits()
+        limits = limits or ProgramLimits()
         key = self._key([program, _contents(tests), setup, entry_point, tuple(vars(limits).values()), stop_early])
         with self._guard:
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
-        judge = Judge(
+        runner = TestRunner(
             self._programs,
             self._test_code,
             program,
@@ -103,10 +103,10 @@ class ProgramTester:
         try:
             if text := self.fail():
                 raise SandboxError(text)
-            statuses = judge.statuses(tests)
+            statuses = runner.statuses(tests)
         except SandboxError as error:
             return Report(Outcome.INFRA_FAULT, (Status.INFRA_ERROR,) * len(tests), 0, len(tests), str(error))
-        report = _report(statuses, judge.detail)
+        report = _report(statuses, runner.detail)
         if report.outcome is Outcome.OK:
             self._keep(key, report)
         return report

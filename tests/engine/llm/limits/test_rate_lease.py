@@ -6,7 +6,7 @@ import time
 import pytest
 
 from engine.llm.limits.rate_lease import RateLease
-from engine.llm.limits.rate_limits import LedgerError, Limits, RateLedger
+from engine.llm.limits.rate_limits import LedgerError, RateLedger, RateLimits
 
 
 class VirtualTime:
@@ -64,7 +64,7 @@ async def test_permits_within_the_grant_need_no_transaction(ledger, virtual):
     exchanges = []
     exchange = ledger.exchange
     ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
-    lease = RateLease(ledger, "s", Limits(max_concurrency=8), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=8), virtual.sleep)
     for _ in range(2000):
         lease.release(await lease.acquire(0), 0)
     assert len(exchanges) < 5
@@ -75,7 +75,7 @@ async def test_a_growing_load_takes_a_logarithmic_number_of_exchanges(ledger, vi
     exchanges = []
     exchange = ledger.exchange
     ledger.exchange = lambda *args: exchanges.append(1) or exchange(*args)
-    lease = RateLease(ledger, "s", Limits(max_concurrency=500), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=500), virtual.sleep)
     for _ in range(300):
         await lease.acquire(0)
     assert len(exchanges) <= 10  # 2, 4, 8, ... 512
@@ -93,7 +93,7 @@ async def test_the_grant_is_renewed_as_often_as_the_ledger_says(ledger, virtual,
         return grant
 
     ledger.exchange = slower
-    lease = RateLease(ledger, "s", Limits(max_concurrency=1), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=1), virtual.sleep)
     permit = await lease.acquire(0)
     waiting = asyncio.ensure_future(lease.acquire(0)) if waits else None
     await virtual.run(1)
@@ -117,7 +117,7 @@ async def test_no_permit_is_issued_during_an_exchange(ledger, virtual, monkeypat
         return result
 
     monkeypatch.setattr(asyncio, "to_thread", slowly)
-    lease = RateLease(ledger, "s", Limits(max_concurrency=2), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=2), virtual.sleep)
     await asyncio.wait_for(lease.acquire(0), 2)  # two are leased, one is in use
     opened.clear()
     await virtual.run(1.5)  # the renewal waits for the ledger
@@ -131,7 +131,7 @@ async def test_no_permit_is_issued_during_an_exchange(ledger, virtual, monkeypat
 
 async def test_two_processes_share_the_slots_and_all_callers_are_served(ledger, virtual, tmp_path):
     other = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
-    limits = Limits(max_concurrency=4)
+    limits = RateLimits(max_concurrency=4)
     leases = [RateLease(ledger, "s", limits, virtual.sleep), RateLease(other, "s", limits, virtual.sleep)]
     running, most, served = 0, 0, [0, 0]
 
@@ -156,7 +156,7 @@ async def test_two_processes_share_the_slots_and_all_callers_are_served(ledger, 
 
 
 async def test_two_leases_of_one_process_count_separately(ledger, virtual):
-    limits = Limits(max_concurrency=3)
+    limits = RateLimits(max_concurrency=3)
     leases = [RateLease(ledger, "s", limits, virtual.sleep) for _ in range(2)]
     first = [await asyncio.wait_for(leases[0].acquire(0), 2) for _ in range(3)]
     other = asyncio.create_task(leases[1].acquire(0))
@@ -170,7 +170,7 @@ async def test_two_leases_of_one_process_count_separately(ledger, virtual):
 
 
 async def test_closing_cancels_waiters_and_returns_the_slots(ledger, virtual):
-    limits = Limits(max_concurrency=1)
+    limits = RateLimits(max_concurrency=1)
     lease, other = (RateLease(ledger, "s", limits, virtual.sleep) for _ in range(2))
     await lease.acquire(0)
     waiting = asyncio.create_task(lease.acquire(0))
@@ -183,7 +183,7 @@ async def test_closing_cancels_waiters_and_returns_the_slots(ledger, virtual):
 
 
 async def test_the_limit_of_requests_per_minute(ledger, virtual):
-    lease = RateLease(ledger, "s", Limits(rpm=30), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(rpm=30), virtual.sleep)
     started = []
 
     async def caller():
@@ -205,7 +205,7 @@ async def test_the_limit_of_requests_per_minute(ledger, virtual):
 
 
 async def test_unused_tokens_are_available_again(ledger, virtual):
-    lease = RateLease(ledger, "s", Limits(tpm=1000), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(tpm=1000), virtual.sleep)
     first = await lease.acquire(900)
     waiting = asyncio.create_task(lease.acquire(800))
     await virtual.run(2.0)
@@ -218,7 +218,7 @@ async def test_unused_tokens_are_available_again(ledger, virtual):
 
 
 async def test_a_request_larger_than_tpm_counts_as_tpm(ledger, virtual):
-    lease = RateLease(ledger, "s", Limits(tpm=1000), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(tpm=1000), virtual.sleep)
     permit = await asyncio.wait_for(lease.acquire(50_000), 2)
     assert permit.tokens == 1000
     lease.release(permit, 1000)
@@ -226,7 +226,7 @@ async def test_a_request_larger_than_tpm_counts_as_tpm(ledger, virtual):
 
 
 async def test_a_cancelled_waiter_leaks_no_slot(ledger, virtual):
-    lease = RateLease(ledger, "s", Limits(max_concurrency=1), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=1), virtual.sleep)
     held = await lease.acquire(0)
     gone = [asyncio.create_task(lease.acquire(0)) for _ in range(3)]
     await virtual.run(0.5)
@@ -243,11 +243,11 @@ async def test_a_cancelled_waiter_leaks_no_slot(ledger, virtual):
 
 
 async def test_an_idle_lease_returns_its_slots(ledger, virtual, tmp_path):
-    lease = RateLease(ledger, "s", Limits(max_concurrency=2), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=2), virtual.sleep)
     lease.release(await lease.acquire(0), 0)
     await virtual.run(3.0)
     other = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
-    second = RateLease(other, "s", Limits(max_concurrency=2), virtual.sleep)
+    second = RateLease(other, "s", RateLimits(max_concurrency=2), virtual.sleep)
     permits = [await asyncio.wait_for(second.acquire(0), 2) for _ in range(2)]
     for permit in permits:
         second.release(permit, 0)
@@ -257,7 +257,7 @@ async def test_an_idle_lease_returns_its_slots(ledger, virtual, tmp_path):
 
 
 async def test_a_ledger_error_is_raised_in_waiting_calls(ledger, virtual):
-    lease = RateLease(ledger, "s", Limits(max_concurrency=2), virtual.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=2), virtual.sleep)
     ledger.close()
     with pytest.raises(LedgerError):
         await asyncio.wait_for(lease.acquire(0), 2)
@@ -266,7 +266,7 @@ async def test_a_ledger_error_is_raised_in_waiting_calls(ledger, virtual):
 async def test_the_cpu_time_of_a_permit(tmp_path):
     """In real time: 20000 requests by 32 callers, well under 0.1 ms each."""
     ledger = RateLedger(tmp_path / "rates.sqlite")
-    lease = RateLease(ledger, "s", Limits(max_concurrency=64, rpm=10**6, tpm=10**9), asyncio.sleep)
+    lease = RateLease(ledger, "s", RateLimits(max_concurrency=64, rpm=10**6, tpm=10**9), asyncio.sleep)
 
     async def caller():
         for _ in range(625):
@@ -298,7 +298,7 @@ class Quota:
 
 async def test_six_processes_use_the_quota_and_cause_no_429(ledger, virtual, tmp_path):
     """300 requests per minute, for four minutes; a request takes up to 0.3 s to reach the server."""
-    rng, minutes, limits = random.Random(4), 4, Limits(rpm=300)
+    rng, minutes, limits = random.Random(4), 4, RateLimits(rpm=300)
     ledgers = [RateLedger(tmp_path / "rates.sqlite", virtual.clock) for _ in range(6)]
     leases = [RateLease(own, "s", limits, virtual.sleep) for own in ledgers]
     quota = Quota(300, virtual.clock)

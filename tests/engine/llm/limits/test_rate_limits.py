@@ -10,7 +10,7 @@ import time
 import pytest
 
 from engine.api_manager import ApiManager
-from engine.llm.limits.rate_limits import Correction, LeaseRequest, LedgerError, Limits, RateLedger, fair_share
+from engine.llm.limits.rate_limits import Correction, LeaseRequest, LedgerError, RateLedger, RateLimits, fair_share
 from engine.storage.process_identity import ProcessIdentity
 from tests.conftest import ROOT
 from tests.support.table import table
@@ -82,7 +82,7 @@ def test_shares_equal_those_of_an_allocation_slot_by_slot():
 
 
 def test_the_file_does_not_grow_with_the_requests_of_a_minute(ledgers, clock):
-    ledger, limits = ledgers[0], Limits(max_concurrency=1000, rpm=10**6, tpm=10**9)
+    ledger, limits = ledgers[0], RateLimits(max_concurrency=1000, rpm=10**6, tpm=10**9)
     sizes = []
     for number in range(2400):  # two minutes, 20 a second, by 40 holders
         clock.now += 0.05
@@ -98,7 +98,7 @@ def test_the_file_does_not_grow_with_the_requests_of_a_minute(ledgers, clock):
 
 
 def test_the_slots_of_all_processes_never_exceed_the_limit(ledgers):
-    limits = Limits(max_concurrency=10)
+    limits = RateLimits(max_concurrency=10)
     rng = random.Random(2)
     held = [0, 0, 0]  # what each may have in flight
     in_use = [0, 0, 0]
@@ -111,7 +111,7 @@ def test_the_slots_of_all_processes_never_exceed_the_limit(ledgers):
 
 
 def test_a_process_is_looked_up_once_for_all_its_holders(ledgers, monkeypatch):
-    limits, looked_up = Limits(max_concurrency=100), []
+    limits, looked_up = RateLimits(max_concurrency=100), []
     other = ProcessIdentity.current()._replace(pid=1)
     monkeypatch.setattr(ledgers[1], "_process", other)
     monkeypatch.setattr(ProcessIdentity, "alive", property(lambda process: looked_up.append(process) or True))
@@ -126,7 +126,7 @@ def test_a_process_is_looked_up_once_for_all_its_holders(ledgers, monkeypatch):
 
 
 def test_a_second_process_gets_its_share_as_requests_of_the_first_end(ledgers):
-    limits = Limits(max_concurrency=10)
+    limits = RateLimits(max_concurrency=10)
     first, second, _ = ledgers
     assert first.exchange("s", limits, LeaseRequest(in_use=0, demand=30)).slots == 10
     assert second.exchange("s", limits, LeaseRequest(demand=30)).slots == 0
@@ -139,13 +139,13 @@ def test_a_second_process_gets_its_share_as_requests_of_the_first_end(ledgers):
 
 
 def test_scopes_are_independent(ledgers):
-    limits = Limits(max_concurrency=10)
+    limits = RateLimits(max_concurrency=10)
     assert ledgers[0].exchange("s", limits, LeaseRequest(demand=10)).slots == 10
     assert ledgers[1].exchange("t", limits, LeaseRequest(demand=10)).slots == 10
 
 
 def test_every_window_of_a_minute_has_at_most_rpm_requests(ledgers, clock):
-    limits = Limits(rpm=100)
+    limits = RateLimits(rpm=100)
     rng = random.Random(4)
     granted = []
     for _ in range(600):
@@ -160,7 +160,7 @@ def test_every_window_of_a_minute_has_at_most_rpm_requests(ledgers, clock):
 
 
 def test_a_refused_request_gets_the_time_to_retry(ledgers, clock):
-    limits = Limits(rpm=5)
+    limits = RateLimits(rpm=5)
     assert ledgers[0].exchange("s", limits, LeaseRequest(requests=5)).requests == 5
     clock.now += 20.0
     grant = ledgers[1].exchange("s", limits, LeaseRequest(requests=1))
@@ -170,7 +170,7 @@ def test_a_refused_request_gets_the_time_to_retry(ledgers, clock):
 
 
 def test_a_correction_takes_the_time_of_its_grant(ledgers, clock):
-    limits = Limits(tpm=1000)
+    limits = RateLimits(tpm=1000)
     first, second, _ = ledgers
     grant = first.exchange("s", limits, LeaseRequest(tokens=900, min_tokens=900))
     assert grant.tokens == 900
@@ -183,7 +183,7 @@ def test_a_correction_takes_the_time_of_its_grant(ledgers, clock):
 
 
 def test_fewer_tokens_than_the_minimum_are_not_granted(ledgers):
-    limits = Limits(tpm=1000)
+    limits = RateLimits(tpm=1000)
     ledgers[0].exchange("s", limits, LeaseRequest(tokens=600))
     assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=500, min_tokens=500)).tokens == 0
     assert ledgers[1].exchange("s", limits, LeaseRequest(tokens=400, min_tokens=400)).tokens == 400
@@ -237,9 +237,9 @@ def test_an_unusable_file_is_an_error_with_its_path(tmp_path):
 HOLDER = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from engine.llm.limits.rate_limits import Limits, LeaseRequest, RateLedger
+    from engine.llm.limits.rate_limits import RateLimits, LeaseRequest, RateLedger
     ledger = RateLedger(Path(sys.argv[1]))
-    print(ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(in_use=10, demand=10)).slots, flush=True)
+    print(ledger.exchange("s", RateLimits(max_concurrency=10), LeaseRequest(in_use=10, demand=10)).slots, flush=True)
     time.sleep(60)
 """)
 
@@ -254,16 +254,16 @@ def test_the_slots_of_a_killed_process_are_reclaimed_immediately(tmp_path):
     )
     assert holder.stdout.readline() == b"10\n"
     ledger = RateLedger(path)
-    assert ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(demand=10)).slots == 0
+    assert ledger.exchange("s", RateLimits(max_concurrency=10), LeaseRequest(demand=10)).slots == 0
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait(60)
     holder.stdout.close()
-    assert ledger.exchange("s", Limits(max_concurrency=10), LeaseRequest(demand=10)).slots == 10
+    assert ledger.exchange("s", RateLimits(max_concurrency=10), LeaseRequest(demand=10)).slots == 10
     ledger.close()
 
 
 def test_the_slots_of_a_reused_process_id_and_of_a_silent_process_are_reclaimed(ledgers, clock, tmp_path):
-    limits = Limits(max_concurrency=10)
+    limits = RateLimits(max_concurrency=10)
     ledgers[0].exchange("s", limits, LeaseRequest(in_use=10, demand=10))
     raw = sqlite3.connect(tmp_path / "rates.sqlite")
     raw.execute("UPDATE holders SET started = '1'")
@@ -281,7 +281,7 @@ def test_the_slots_of_a_reused_process_id_and_of_a_silent_process_are_reclaimed(
 def test_a_clock_that_is_set_blocks_nothing_for_longer_than_a_minute(ledgers, clock, jump_s):
     """As after a restart of the machine, or with a file of an earlier version, whose times were of another clock."""
     first, second, _ = ledgers
-    limits = Limits(rpm=10, max_concurrency=4)
+    limits = RateLimits(rpm=10, max_concurrency=4)
     assert first.exchange("s", limits, LeaseRequest("a", demand=2, requests=10)).requests == 10
     first.pause("s", 30.0)
     clock.now += jump_s

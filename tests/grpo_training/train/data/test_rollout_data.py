@@ -12,11 +12,11 @@ from engine.records import (
     Fusion,
     Operation,
     Outcome,
-    Policy,
     Problem,
     Rollout,
     RolloutGroup,
     Sampling,
+    SamplingPolicy,
 )
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
@@ -55,7 +55,7 @@ def asked(**changes):
         "prompt_hash": prompt_hash(MATH, "full"),
         "sampling": Sampling(temperature=1.0),
     }
-    return Policy(**values | changes)
+    return SamplingPolicy(**values | changes)
 
 
 @pytest.fixture

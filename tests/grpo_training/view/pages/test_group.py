@@ -6,7 +6,7 @@ import pytest
 from agents.generator import prompt_hash
 from engine.experience.library import ExperienceLibrary, StepOutcome
 from engine.mathematics.solver import EquationError
-from engine.records import Completion, GroupStats, Operation, Outcome, Policy, Problem, Rollout, RolloutGroup
+from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
 from engine.tasks.registry import task_named
 from grpo_training.view.data.libraries import Library, open_read_only
 from grpo_training.view.pages.group import group_page
@@ -205,7 +205,7 @@ def shown_prompt(asked, folders):
 
 def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
     folder, version = library
-    policy = Policy(library_version=version, prompt_hash=hash_of("compact"))
+    policy = SamplingPolicy(library_version=version, prompt_hash=hash_of("compact"))
     asked = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=policy)
     view = shown_prompt(asked, [folder / "elsewhere", folder])
     assert view.experiences == [("G1-001", "Weigh by the amounts.")]
@@ -216,11 +216,11 @@ def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
 
 def test_a_prompt_that_cannot_be_rendered_again_says_why(library):
     folder, _ = library
-    unknown = Policy(library_version="ffffffffffff", prompt_hash=hash_of("full"))
+    unknown = SamplingPolicy(library_version="ffffffffffff", prompt_hash=hash_of("full"))
     with_experience = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=unknown)
     assert "ffffffffffff" in shown_prompt(with_experience, [folder]).remark
     assert shown_prompt(with_experience, []).why == "no_library"
-    changed = group(rollout(1, RIGHT, "44", 0.9), policy=Policy(prompt_hash="0" * 12))
+    changed = group(rollout(1, RIGHT, "44", 0.9), policy=SamplingPolicy(prompt_hash="0" * 12))
     assert shown_prompt(changed, [folder]).why == "templates_changed"
     assert shown_prompt(group(rollout(1, RIGHT, "44", 0.9)), [folder]).why == "no_templates"
     assert shown_prompt(group(rollout(1, RIGHT, "44", 0.9), task="unknown task"), [folder]).remark

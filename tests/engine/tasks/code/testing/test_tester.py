@@ -17,7 +17,7 @@ import pytest
 from engine.errors import ConfigurationError, InputError
 from engine.records import Outcome
 from engine.sandbox import program_process, zygote_process
-from engine.sandbox.program_process import WALL_FACTOR, Limits
+from engine.sandbox.program_process import WALL_FACTOR, ProgramLimits
 from engine.sandbox.zygote_process import strongest_level
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
 from engine.tasks.code.testing.tester import ProgramTester, shared_tester
@@ -216,7 +216,7 @@ def test_a_free_name_of_a_test_is_not_the_programs(tester, code, entry_point):
     assert report.passed == 0, report
 
 
-BRIEF = Limits(time_s=0.3, memory_mb=256, output_bytes=100_000, total_s=3)
+BRIEF = ProgramLimits(time_s=0.3, memory_mb=256, output_bytes=100_000, total_s=3)
 STATUSES = {
     "def f(): return 2": Status.WRONG_ANSWER,
     "def f(): return '1'": Status.WRONG_ANSWER,
@@ -276,11 +276,11 @@ def test_each_test_has_its_status_and_a_crash_stops_no_later_test(tester):
 def test_time_is_bounded_for_a_test_and_for_all(tester):
     loops = "def f(x):\n    while True: pass"
     started = time.monotonic()
-    report = tester.run(loops, [CallTest("f", (0,), expected=0)], limits=Limits(time_s=0.5))
+    report = tester.run(loops, [CallTest("f", (0,), expected=0)], limits=ProgramLimits(time_s=0.5))
     assert report.statuses == (Status.TIMEOUT,)
     assert 0.5 <= time.monotonic() - started < 0.5 * WALL_FACTOR + 10
     started = time.monotonic()
-    limits = Limits(time_s=0.3, total_s=0.6)
+    limits = ProgramLimits(time_s=0.3, total_s=0.6)
     report = tester.run(loops, [CallTest("f", (x,), expected=0) for x in range(50)], limits=limits)
     assert report.statuses == (Status.TIMEOUT,) * 50
     assert time.monotonic() - started < 0.6 * WALL_FACTOR + 10
@@ -293,8 +293,8 @@ def test_after_a_time_out_the_further_tests_have_the_time_of_one(tester):
         "    while x < 0 or time.process_time() < until: pass\n    return x"
     )
     right = [CallTest("f", (x,), expected=x) for x in (1, 2, 3)]
-    assert tester.run(program, right, limits=Limits(time_s=0.7)).all_passed
-    report = tester.run(program, [CallTest("f", (-1,), expected=-1), *right], limits=Limits(time_s=0.7))
+    assert tester.run(program, right, limits=ProgramLimits(time_s=0.7)).all_passed
+    report = tester.run(program, [CallTest("f", (-1,), expected=-1), *right], limits=ProgramLimits(time_s=0.7))
     assert report.statuses == (Status.TIMEOUT, Status.PASS, Status.TIMEOUT, Status.TIMEOUT)
 
 
@@ -321,7 +321,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(te
             for _ in range(max(3, len(busy))):
                 busy.append(subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True))
                 os.sched_setaffinity(busy[-1].pid, core)
-            report = single.run(loops, [CallTest("f", expected=True)], limits=Limits(time_s=1.0))
+            report = single.run(loops, [CallTest("f", expected=True)], limits=ProgramLimits(time_s=1.0))
         assert report.all_passed, report
     finally:
         os.sched_setaffinity(0, mine)
@@ -331,7 +331,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(te
         single.close()
     sleeps = "import time\ndef f(): time.sleep(60)"
     started = time.monotonic()
-    report = tester.run(sleeps, [CallTest("f", expected=None)], limits=Limits(time_s=0.1, total_s=0.1))
+    report = tester.run(sleeps, [CallTest("f", expected=None)], limits=ProgramLimits(time_s=0.1, total_s=0.1))
     assert (report.statuses, report.outcome) == ((Status.TIMEOUT,), Outcome.VERIFIER_TIMEOUT)
     assert time.monotonic() - started < 20
 
@@ -350,7 +350,7 @@ def _child(tester, is_ready=lambda pid: True):
 
 def test_time_in_which_a_program_is_stopped_does_not_count(tester):
     sleeps = "import time\ndef f():\n    time.sleep(0.5)\n    return 1"
-    limits = Limits(time_s=0.3, total_s=0.3)
+    limits = ProgramLimits(time_s=0.3, total_s=0.3)
     with ThreadPoolExecutor(1) as threads:
         tester.run("def f(): return 1", [CallTest("f", expected=1)])
         waiting = threads.submit(tester.run, sleeps, [CallTest("f", expected=1)], limits=limits)
@@ -367,7 +367,7 @@ def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
     with ThreadPoolExecutor(1) as threads:
         tester.run("def f(): return 1", [CallTest("f", expected=1)])
         waiting = threads.submit(
-            tester.run, lower, [CallTest("f", expected=None)], limits=Limits(time_s=0.2, total_s=0.2)
+            tester.run, lower, [CallTest("f", expected=None)], limits=ProgramLimits(time_s=0.2, total_s=0.2)
         )
         os.kill(_child(tester, lambda pid: os.getpriority(os.PRIO_PROCESS, pid) == 19), signal.SIGSTOP)
         assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
@@ -389,7 +389,7 @@ def test_time_in_which_this_process_is_late_to_read_answers_does_not_count(teste
     poll = program_process.select.poll
     monkeypatch.setattr(program_process.select, "poll", Late)
     test = AssertTest("for x in range(60):\n    assert f(x) == x")
-    report = tester.run("def f(x): return x", [test], limits=Limits(time_s=0.2, total_s=0.2))
+    report = tester.run("def f(x): return x", [test], limits=ProgramLimits(time_s=0.2, total_s=0.2))
     assert report.all_passed, report
 
 
@@ -405,7 +405,7 @@ def test_a_program_does_not_know_when_it_is_observed(tester, monkeypatch):
                 time.sleep(0.242)
                 while time.monotonic() - began < 0.256: pass
     """
-    limits = Limits(time_s=0.5, total_s=0.5)
+    limits = ProgramLimits(time_s=0.5, total_s=0.5)
     report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
     assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
 
@@ -421,7 +421,7 @@ def test_a_program_that_runs_at_each_tick_of_the_kernel_is_not_killed_by_it(test
                 time.sleep(max(0, tick + 0.004 - time.monotonic() - 0.00015))
                 while time.clock_gettime(6) == tick: pass
     """
-    limits = Limits(time_s=5.0, total_s=0.7)
+    limits = ProgramLimits(time_s=5.0, total_s=0.7)
     report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
     assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
 
@@ -429,7 +429,7 @@ def test_a_program_that_runs_at_each_tick_of_the_kernel_is_not_killed_by_it(test
 def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatch):
     monkeypatch.setattr(program_process, "_LONGEST_DISK_SLEEP_S", 0.5, raising=False)
     monkeypatch.setattr(program_process.ProgramProcess, "_threads", lambda self: iter([("D", "0", "0")]))
-    limits = Limits(time_s=0.2, total_s=0.2)
+    limits = ProgramLimits(time_s=0.2, total_s=0.2)
     long = tester.run("import time\ndef f(): time.sleep(20)", [CallTest("f", expected=None)], limits=limits)
     assert (long.outcome, long.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,))
     short = "import time\ndef f():\n    time.sleep(0.2 * 6 + 0.2)\n    return 1"
@@ -438,14 +438,14 @@ def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatc
 
 def test_time_in_which_this_process_is_stopped_does_not_count():
     code = """
-        from engine.sandbox.program_process import Limits
+        from engine.sandbox.program_process import ProgramLimits
         from engine.tasks.code.testing.program_tests import StdinTest
         from engine.tasks.code.testing.tester import shared_tester
         program = "import time\\ntime.sleep(0.5)\\nprint(1)"
         tests = [StdinTest("", "1")] * 2
         shared_tester().run("print(1)", tests)
         print("ready", flush=True)
-        print(*shared_tester().run(program, tests, limits=Limits(time_s=0.3, total_s=0.4)).statuses)
+        print(*shared_tester().run(program, tests, limits=ProgramLimits(time_s=0.3, total_s=0.4)).statuses)
     """
     script = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(script, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -537,13 +537,13 @@ def test_results_are_remembered_by_content_but_faults_and_timeouts_are_not():
     first = tester.run(program, tests)
     assert tester.run(program, tests) is first
     assert tester.run(program, [CallTest("f", expected=True)]) is not first
-    assert tester.run(program, tests, limits=Limits(time_s=4)) is not first
+    assert tester.run(program, tests, limits=ProgramLimits(time_s=4)) is not first
     assert tester.run(program, tests) is not first  # two others have taken its place
     tester.fail = lambda: "down"
     assert tester.run("def f(): return 2", tests).outcome is Outcome.INFRA_FAULT
     tester.fail = lambda: None
     assert tester.run("def f(): return 2", tests).outcome is Outcome.OK
-    loop, brief = "while True: pass", Limits(time_s=0.1, total_s=0.2)
+    loop, brief = "while True: pass", ProgramLimits(time_s=0.1, total_s=0.2)
     assert tester.run(loop, tests, limits=brief) is not tester.run(loop, tests, limits=brief)
     tester.close()
 

@@ -15,7 +15,7 @@ _LIBRARIES = 8
 """Values that are kept at a time: a process has few libraries."""
 
 
-class Growing(Generic[ValueT]):
+class IncrementalValue(Generic[ValueT]):
     """A value over a tuple of experiences. May be used from several threads.
 
     Args:

@@ -15,7 +15,7 @@ from engine.sandbox.inside import wire
 from engine.sandbox.pool import ZygotePool
 from engine.sandbox.program_process import (
     WALL_FACTOR,
-    Limits,
+    ProgramLimits,
     ProgramProcess,
     ProgramStopped,
     read_message,
@@ -126,7 +126,7 @@ def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
     return name in bound or ("*" in bound and name != entry_point)
 
 
-class Judge:
+class TestRunner:
     """Runs the tests of one program.
 
     Args:
@@ -144,7 +144,7 @@ class Judge:
         *,
         setup: str,
         entry_point: str | None,
-        limits: Limits,
+        limits: ProgramLimits,
         stop_early: bool,
     ) -> None:
         self._programs, self._test_code = programs, test_code

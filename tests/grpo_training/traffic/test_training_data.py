@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.records import Policy
+from engine.records import SamplingPolicy
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.traffic.__main__ import main
 from grpo_training.traffic.training_data import ENUMERATED, ROLLOUTS, enumerated_group, problem_of
@@ -22,7 +22,7 @@ def write_rows(folder, *rows):
 
 def test_both_decisions_are_scored_as_the_task_scores_a_models_reply_and_say_that_no_model_wrote_them():
     problem = problem_of(row(before=7, extend=4, switch=8))
-    group = enumerated_group(problem, RewardEvaluator(), Policy(model=ENUMERATED), "now")
+    group = enumerated_group(problem, RewardEvaluator(), SamplingPolicy(model=ENUMERATED), "now")
     extend, switch = group.rollouts
     assert (extend.completion.text, switch.completion.text) == ('{"extend": "yes"}', '{"extend": "no"}')
     # r_ans 0.5, r_tsc 0.4 (1 + tanh(4 / 10)) / 2, r_format 0.1; the worse branch earns nothing

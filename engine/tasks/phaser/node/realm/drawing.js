@@ -9,6 +9,7 @@
   const { apply, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
   const { get: weakGet, set: weakSet } = WeakMap.prototype;
   const { get: mapGet, set: mapSet } = Map.prototype;
+  const { get: mapSize } = getOwnPropertyDescriptor(Map.prototype, 'size');
   const { abs, atan2, ceil, cos, floor, hypot, imul, max, min, round, sin, sqrt } = Math;
   const { isFinite } = Number;
   const { fill: fillArray } = getPrototypeOf(Uint32Array.prototype);
@@ -76,6 +77,9 @@
     if (surface.colors) return;
     surface.colors = new Colors(surface.columns * surface.rows); // 0: transparent, else 1 + colour
     surface.ids = new Ids(surface.columns * surface.rows);
+  }
+
+  function allocateOwned(surface) {
     surface.inks = new Colors(surface.columns * surface.rows); // colours that the owners have, without what is below
     surface.through = new Shares(surface.columns * surface.rows); // of the owner's light, by translucent objects on it; 0: all
   }
@@ -121,7 +125,7 @@
 
   // One cell. A translucent colour lets what is below be seen; a colour like that of the ground cannot be seen.
   function paintCell(surface, place, color, alpha, entry, mode) {
-    const { colors, ids: owners, through, inks } = surface;
+    const { colors, ids: owners } = surface;
     const before = colors[place];
     const action = COMPOSITE[mode] ? COMPOSITE[mode][before ? 1 : 0] : 'P';
     if (action === 'E') {
@@ -132,6 +136,8 @@
     const next = before && (alpha < 0.99 || BLENDS[mode]) ? mix(before - 1, color, alpha, mode) : color;
     if (entry) {
       if (before && owners[place] === 0 && !differ(next, before - 1)) return;
+      if (!surface.inks) allocateOwned(surface);
+      const { through, inks } = surface;
       const isOver = alpha < OPAQUE && owners[place] !== 0 && owners[place] !== entry.id;
       const left = isOver ? (1 - alpha) * (through[place] || 1) : 0;
       through[place] = left < COVERED_CELL ? 0 : left;
@@ -675,7 +681,7 @@
     if (ids.length >= MAX_OBJECTS) return null;
     const entry = record({
       id: ids.length + 1, object, parent, view: viewOf(camera), cells: 0, faint: 0, shown: 0, box: null, local: null, angle: 0, draws: 0,
-      colors: new RealMap(), seen: new RealMap(), words: list(), text: '', area: 0,
+      colors: new RealMap(), seen: null, words: list(), text: '', area: 0,
     });
     ids[ids.length] = entry;
     apply(mapSet, entries, [object, entry]);
@@ -752,9 +758,15 @@
     end() {
       const found = ids;
       const isPainted = painting && pictured;
-      if (isPainted) {
+      let hasSeveral = false; // whether an object was painted in several colours, of which it may show only some
+      for (let i = 0; i < found.length && !hasSeveral; i++) hasSeveral = found[i].cells > 0 && apply(mapSize, found[i].colors, []) > 1;
+      if (isPainted && hasSeveral) {
         const { ids: owners, inks } = pictured;
-        for (let i = 0; i < owners.length; i++) if (owners[i] > 0 && owners[i] <= found.length) addColor(found[owners[i] - 1].seen, inks[i], 1);
+        for (let i = 0, next = 0; i < owners.length; i = next) {
+          const id = owners[i];
+          for (next = i + 1; next < owners.length && owners[next] === id && (id === 0 || inks[next] === inks[i]); ) next += 1;
+          if (id > 0 && id <= found.length) addColor((found[id - 1].seen ||= new RealMap()), inks[i], next - i);
+        }
       }
       const area = isPainted ? pictured.step * pictured.step : 0;
       for (let i = 0; i < found.length; i++) {

@@ -139,7 +139,7 @@
     found.first = found.first || found.last;
     found.inside = entry.parent ? uses.className(entry.parent.object) : '';
     if (!isPicture) return;
-    const color = mainColor(entry.cells > 0 ? entry.seen : entry.colors);
+    const color = mainColor(entry.seen || entry.colors);
     const { colors } = found;
     if (color >= 0 && colors[colors.length - 1] !== color && colors.length < MAX_COLORS) colors[colors.length] = color;
     if (entry.draws === 0 || entry.area < SMALLEST || entry.shown < max(SMALLEST, SEEN_SHARE * entry.area)) return;

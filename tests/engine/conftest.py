@@ -1,7 +1,7 @@
 import pytest
 
 from engine.sandbox.levels import LEVELS
-from engine.sandbox.zygote_process import SandboxError, Zygote
+from engine.sandbox.zygote_process import SandboxError, Zygote, strongest_level
 from engine.tasks.code.testing.tester import ProgramTester
 
 
@@ -20,5 +20,13 @@ def tester(request):
     if reason:
         pytest.skip(reason)
     tester = ProgramTester(2, request.param, kept_results=0)
+    yield tester
+    tester.close()
+
+
+@pytest.fixture(scope="session")
+def strongest_tester():
+    """The tester of the strongest level, for what no level changes."""
+    tester = ProgramTester(2, strongest_level(), kept_results=0)
     yield tester
     tester.close()

@@ -15,7 +15,7 @@ from grpo_training.view.start import listen
 from grpo_training.view.web.server import application
 from tests.support.viewer_runs import pocket_run
 
-_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+_CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _LIMIT_S = 60
 """It only ends a hang: a busy machine may take seconds for a page."""
 
@@ -56,7 +56,7 @@ def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = next(filter(None, map(shutil.which, _CHROMIUM)), None)
     if path is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
+        pytest.skip("Chromium is not installed (apt-get install chromium-headless-shell)")
     playwright.expect.set_options(timeout=_LIMIT_S * 1000)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])

@@ -9,9 +9,9 @@ import pytest
 
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
+from tests.support.browser import expect
 from tests.support.viewer_runs import append, exported_page, group, write
 
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
 
 RUN = "cache-generator_1"

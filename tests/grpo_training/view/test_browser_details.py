@@ -15,9 +15,9 @@ from grpo_training.view.web.export import export
 from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
+from tests.support.browser import expect
 from tests.support.viewer_runs import exported_page
 
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 pytestmark = pytest.mark.browser
 
 HOSTILE = '</script><script>window.taken = 1</script><img src="x:" onerror="window.taken = 2">\u202e\x1b[31m{{ 7 * 7 }}'

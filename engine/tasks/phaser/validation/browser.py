@@ -14,7 +14,10 @@ from engine.sandbox.command_process import CommandProcess
 from engine.sandbox.zygote_process import ProgramExit, SandboxError
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 
-_PLACES = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PLACES = (
+    *("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell"),  # a third of the processor time
+    *("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+)
 _READABLE = ("/usr", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives", "/opt")
 _NOBODY = "65534"
 _END_S = 5.0
@@ -28,7 +31,9 @@ def find_chromium() -> str:
     """
     found = next(filter(None, map(shutil.which, _PLACES)), None)
     if found is None:
-        raise ConfigurationError("Chromium was not found", fix="Install it (Debian: apt install chromium).")
+        raise ConfigurationError(
+            "Chromium was not found", fix="Install it (Debian: apt install chromium-headless-shell)."
+        )
     if shutil.which("bwrap") is None:
         raise ConfigurationError("Chromium runs only in bubblewrap", fix="Install it (Debian: apt install bubblewrap).")
     if not (NODE_FOLDER / "node_modules" / "playwright-core").is_dir():

@@ -23,6 +23,8 @@ async def test_concurrency_grows_up_to_the_maximum_of_the_endpoint(journal):
 
     async def slow(request, handler):
         nonlocal running
+        if request.method != "POST":  # on a busy machine the client asks for the server's metrics, too
+            return await handler(request)
         running += 1
         most.append(running)
         await asyncio.sleep(0.05)

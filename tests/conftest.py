@@ -15,8 +15,8 @@ from engine.tasks import registry
 hypothesis.settings.register_profile("tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("tests")
 
-# The collector would look again and again through what is imported: a sixth of the time of collecting the tests.
-gc.set_threshold(100_000, 20, 20)
+# The garbage collector would look again and again through what is imported: a sixth of the time of finding the tests.
+gc.disable()
 # Tests run side by side, one per core: more threads of torch only wait for each other. Read when torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Two processes cannot share one GPU, and a GPU draws other samples. CUDA_VISIBLE_DEVICES=0 runs the tests there.
@@ -78,9 +78,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Leave what was imported out of later collections."""
-    gc.collect()
+    """Leave what was imported out of the garbage collector's later rounds."""
     gc.freeze()
+    gc.enable()
 
 
 def _time_limit(item):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
+from engine.experience.steering import without_marks
 from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.parser import parse_expression
@@ -96,8 +97,7 @@ def said_values(content: str) -> tuple[tuple[str, Fraction], ...]:
 
 
 def _said_values(text: str) -> Iterator[tuple[str, Fraction]]:
-    characters = unicodedata.normalize("NFKD", text)  # without marks, such as a ring around a digit
-    text = "".join(str(unicodedata.decimal(one, one)) for one in characters if unicodedata.category(one)[0] != "M")
+    text = "".join(str(unicodedata.decimal(one, one)) for one in without_marks(text))  # such as a ring around a digit
     for roman in filter(lambda found: found[0], _ROMAN.finditer(text)):
         yield text[: roman.start()], Fraction(_roman(roman[0].upper()))
     for number in _PREFIXED.finditer(text):

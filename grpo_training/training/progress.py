@@ -29,6 +29,7 @@ _SHOWN = (
     ("entropy", "entropy", ".3f"),
     ("clip_ratio/region_mean", "clipped", ".1%"),
     ("tokens_per_s", "tokens/s", ",.0f"),
+    ("scoring_time", "scoring s", ".1f"),
 )
 """Metric, label, format."""
 _RATE_STEPS = 20

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from peft import prepare_model_for_kbit_training
 from torch.nn.functional import linear
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
@@ -32,8 +31,11 @@ def loading_options(quantised: str, compute_dtype: torch.dtype) -> dict[str, Any
 
 
 def prepare_quantised(model: PreTrainedModel) -> None:
-    """Freeze a base in 4 or 8 bits, and make training and scoring passes compute its layers in the same way."""
-    prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    """Make training and scoring passes compute the layers of a base in 4 or 8 bits in the same way.
+
+    The other weights keep their type. PEFT's ``prepare_model_for_kbit_training`` makes them float32, and so all
+    activations: with bfloat16 they would take twice the memory, more than those of a base that is not rounded.
+    """
     layers: Any = importlib.import_module("bitsandbytes.nn")
     for module in model.modules():
         if isinstance(module, layers.Linear4bit):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -107,8 +108,8 @@ class TrlReward:
 
     TRL calls it once per batch of completions. The reward of a completion that could not be scored through no fault
     of the model (a verifier that did not start, a custom reward that raised) is None, which TRL leaves out of the
-    group; it is never 0. Metrics: ``rewards/<component>/mean``, ``pass_rate``, and the shares ``faults/infra``,
-    ``faults/model``, ``faults/verifier_timeout``.
+    group; it is never 0. Metrics: ``rewards/<component>/mean``, ``pass_rate``, the shares ``faults/infra``,
+    ``faults/model``, ``faults/verifier_timeout``, and ``scoring_time``, the seconds that scoring the batch took.
 
     Args:
         evaluator: weights the components.
@@ -118,6 +119,7 @@ class TrlReward:
         reward_functions: the training reward of each task, by its name; None: ``r_total`` is paid.
         workers: completions that are scored at a time.
         patience: consecutive batches without any score after which the run is stopped.
+        clock: monotonic seconds.
     """
 
     __name__ = "r_total"  # what TRL names the metric by
@@ -131,6 +133,7 @@ class TrlReward:
         reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
         patience: int = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest: list[ScoredCompletion] = []
         self.faults: Counter[Outcome] = Counter()
@@ -138,7 +141,7 @@ class TrlReward:
         self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
-        self._patience, self._unscored_batches = patience, 0
+        self._patience, self._unscored_batches, self._clock = patience, 0, clock
 
     def __enter__(self) -> TrlReward:
         return self
@@ -172,6 +175,7 @@ class TrlReward:
         Raises:
             NothingScoredError: nothing could be scored in ``patience`` consecutive batches.
         """
+        began = self._clock()
         columns = zip(problem_id, problem_text, answer, task, meta, strict=True)
         problems = [
             Problem(id=name, text=text, answer=truth, task=kind, meta=json.loads(more))
@@ -183,7 +187,7 @@ class TrlReward:
         self.faults.update(one.outcome for one in self.latest if one.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((one.error for one in self.latest if one.error), "")
         if log_metric is not None:
-            for name, value in batch_metrics(self.latest).items():
+            for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
                 log_metric(name, value)
         self._check_any_scored()
         return [one.reward for one in self.latest]

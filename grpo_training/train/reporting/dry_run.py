@@ -18,6 +18,11 @@ _UNLIKE_TRL = {
 _SHOWN = 6000
 """Characters of a prompt that are shown, from both ends."""
 _TIMEOUT_S = 5.0
+_SERVE = (
+    'VLLM_SERVER_DEV_MODE=1 vllm serve {model} --weight-transfer-config \'{{"backend": "nccl"}}\' '
+    "--logprobs-mode processed_logprobs --max-logprobs -1"
+)
+"""How TRL wants the server started: with a way to send it weights, and log-probs at the temperature of sampling."""
 
 
 def check_services(config: GRPOTrainingConfig) -> None:
@@ -32,12 +37,12 @@ def check_services(config: GRPOTrainingConfig) -> None:
     if config.vllm_mode == "server":
         url = (config.vllm_server_base_url or "http://localhost:8000").rstrip("/")
         try:
-            httpx.get(f"{url}/health/", timeout=_TIMEOUT_S).raise_for_status()
+            httpx.get(f"{url}/health", timeout=_TIMEOUT_S).raise_for_status()
         except httpx.HTTPError as error:
             raise ConfigurationError(
                 f"The vLLM server at {url} does not answer",
                 why=f"{type(error).__name__}: {error}",
-                fix=f"Start it: trl vllm-serve --model {config.model_name_or_path}",
+                fix=f"Start it on another GPU: {_SERVE.format(model=config.model_name_or_path)}",
             ) from None
 
 

@@ -1,10 +1,12 @@
 """The command from its flags to the call of a trainer, which has tests of its own."""
 
+import http.server
 import importlib.util
 import json
 import shutil
 import subprocess
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import ClassVar
@@ -229,6 +231,27 @@ def test_a_dry_run_checks_the_tracker_and_vllm(tmp_path, data, trainers, monkeyp
         )
         with pytest.raises(ConfigurationError, match=match):
             main(flags(tmp_path, data, *online, "--vllm-server-base-url", "http://127.0.0.1:9"))
+
+
+class _Health(http.server.BaseHTTPRequestHandler):
+    """The health of a server of vLLM, which redirects the path that ends in a slash."""
+
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 307)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_a_dry_run_finds_a_server_of_vllm(tmp_path, data, trainers, monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: True)
+    with http.server.HTTPServer(("127.0.0.1", 0), _Health) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--dry-run", "--use-vllm"]
+        assert (
+            main(flags(tmp_path, data, *online, "--vllm-server-base-url", f"http://127.0.0.1:{server.server_port}"))
+            == 0
+        )
+        server.shutdown()
 
 
 def test_a_finished_training_goes_on_with_a_larger_max_steps(tmp_path, data, trainers, capsys):

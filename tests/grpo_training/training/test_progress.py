@@ -17,12 +17,12 @@ def test_plain_lines_where_there_is_no_terminal():
     stream, times = io.StringIO(), iter([0.0, 10.0, 20.0, 20.0])
     with TrainingProgress(62, stream=stream, clock=lambda: next(times)) as progress:
         progress.note("going on \x1b[2J")
-        progress.step_done(1, "late", FIGURES)
+        progress.step_done(1, "late", FIGURES | {"scoring_time": 10.25})
     shown = stream.getvalue()
     assert "going on \\x1b[2J\n" in shown
     assert (
-        "late 1/62  loss -0.0123  reward 0.500  kl 0.0321  beta 0.05  clipped 12.5%  tokens/s 12,346  left 20:20\n"
-        in shown
+        "late 1/62  loss -0.0123  reward 0.500  kl 0.0321  beta 0.05  clipped 12.5%  "
+        "tokens/s 12,346  scoring s 10.2  left 20:20\n" in shown
     )
 
 

@@ -19,7 +19,7 @@ from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.code.testing.program_tests import ProgramTest, Report, Status
 from engine.tasks.code.testing.test_runner import TestRunner
 
-VERSION = 5
+VERSION = 6
 """Part of the key of every cached result. Change it when the meaning of a status changes."""
 
 

@@ -108,6 +108,21 @@ def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only
     assert torch.cosine_similarity(after, gradients(plain), dim=0) > similarity
 
 
+@BITS
+@needs_bitsandbytes
+def test_with_bfloat16_activations_are_no_wider_than_those_of_a_base_that_is_not_rounded(folder, bits):
+    widths = []
+    for changes in ({}, {bits: True}):
+        model, _ = load_model(settings(folder, bf16=True, **changes))
+        layer = model.get_submodule("base_model.model.model.layers.0")
+        layer.register_forward_hook(lambda _module, _inputs, output: widths.append(output.dtype))
+        assert model.get_input_embeddings().weight.dtype == torch.bfloat16
+        assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
+        with torch.autocast(model.device.type, torch.bfloat16):
+            model.train()(input_ids=torch.ones(1, 4, dtype=torch.long, device=model.device))
+    assert widths == [torch.bfloat16, torch.bfloat16]
+
+
 @needs_bitsandbytes
 def test_8_bit_layers_round_their_weights_only_whatever_the_mode_and_the_other_rows(folder):
     """LLM.int8 would round the inputs too, except in columns in which some row is above 6."""

@@ -102,6 +102,7 @@ def test_a_fault_of_the_machinery_is_none_and_never_zero(fake):
     metrics = {}
     rewards = score(fake, [problem(7)] * 4, ["7", "8", "fault", "7"], log_metric=metrics.__setitem__)
     assert rewards == [1.0, 0.0, None, 1.0]
+    del metrics["scoring_time"]
     assert metrics == {
         "rewards/r_ans/mean": pytest.approx(2 / 3),
         "pass_rate": pytest.approx(2 / 3),
@@ -109,6 +110,13 @@ def test_a_fault_of_the_machinery_is_none_and_never_zero(fake):
         "faults/model": 0.0,
         "faults/verifier_timeout": 0.0,
     }
+
+
+def test_the_time_of_scoring_is_a_metric():
+    metrics, times = {}, iter([10.0, 12.5])
+    with TrlReward(RewardEvaluator(), clock=lambda: next(times)) as reward:
+        score(reward, [problem(7)], ["7"], log_metric=metrics.__setitem__)
+    assert metrics["scoring_time"] == 2.5
 
 
 def test_a_run_where_nothing_can_be_scored_stops_and_one_score_in_between_saves_it(fake):

@@ -40,8 +40,9 @@ from grpo_training.train.processes import (
     join_processes,
     shared_failure,
 )
-from grpo_training.train.reporting.dry_run import check_services, print_first_prompt, print_unlike_trl
+from grpo_training.train.reporting.dry_run import print_first_prompt, print_unlike_trl
 from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
+from grpo_training.train.services import check_services
 from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
@@ -112,10 +113,10 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
             data = load_training_data(config)
             print_plan(offline_plan(config, data), str(data.report))
+        check_services(config)
         if config.dry_run:
             from grpo_training.train.models.tokenizer import load_tokenizer
 
-            check_services(config)
             print_first_prompt(load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
             print_unlike_trl(config)
             return 0
@@ -136,6 +137,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.data.tokenising import check_prompts
     from grpo_training.train.models.tokenizer import load_tokenizer
     from grpo_training.train.online.rewards import messages_of
+    from grpo_training.train.online.trl_arguments import check_arguments
 
     with shared_failure():
         problems, prompts = _online_problems(config)
@@ -151,11 +153,9 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         if config.teacher_traces is not None and config.teacher_sft_weight > 0:
             traces = len(load_teacher_samples(config.teacher_traces, tokenizer, config))
         print_plan(online_plan(config, problems, traces))
+        check_arguments(config)
+        check_services(config)
         if config.dry_run:
-            from grpo_training.train.online.trl_arguments import check_arguments
-
-            check_arguments(config)
-            check_services(config)
             print_first_prompt(_rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
             print_unlike_trl(config)
             return 0

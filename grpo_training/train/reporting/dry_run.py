@@ -1,12 +1,8 @@
-"""What ``--dry-run`` shows and checks beside the plan."""
+"""What ``--dry-run`` shows beside the plan."""
 
 from __future__ import annotations
 
-import httpx
-
-from engine.errors import ConfigurationError
 from grpo_training.cli.terminal_text import say
-from grpo_training.runs.trackers import check_tracker
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.processes import is_first_process
 
@@ -17,33 +13,6 @@ _UNLIKE_TRL = {
 """Terms of the loss that are on by default here and not in TRL -> what they do."""
 _SHOWN = 6000
 """Characters of a prompt that are shown, from both ends."""
-_TIMEOUT_S = 5.0
-_SERVE = (
-    'VLLM_SERVER_DEV_MODE=1 vllm serve {model} --weight-transfer-config \'{{"backend": "nccl"}}\' '
-    "--logprobs-mode processed_logprobs --max-logprobs -1"
-)
-"""How TRL wants the server started: with a way to send it weights, and log-probs at the temperature of sampling."""
-
-
-def check_services(config: GRPOTrainingConfig) -> None:
-    """Check the tracker and the vLLM server, which a training needs later.
-
-    Raises:
-        ConfigurationError: the tracker is not installed, or the server does not answer.
-    """
-    check_tracker(config.report_to)
-    if config.mode != "online" or not config.use_vllm:
-        return
-    if config.vllm_mode == "server":
-        url = (config.vllm_server_base_url or "http://localhost:8000").rstrip("/")
-        try:
-            httpx.get(f"{url}/health", timeout=_TIMEOUT_S).raise_for_status()
-        except httpx.HTTPError as error:
-            raise ConfigurationError(
-                f"The vLLM server at {url} does not answer",
-                why=f"{type(error).__name__}: {error}",
-                fix=f"Start it on another GPU: {_SERVE.format(model=config.model_name_or_path)}",
-            ) from None
 
 
 def print_first_prompt(text: str) -> None:

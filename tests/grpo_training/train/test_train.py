@@ -214,11 +214,12 @@ def test_a_dry_run_shows_the_first_prompt_and_the_defaults_that_trl_does_not_hav
     assert "<|assistant|>" in capsys.readouterr().out.partition("first prompt:\n")[2]
 
 
-def test_a_dry_run_checks_the_tracker_and_vllm(tmp_path, data, trainers, monkeypatch):
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_the_tracker_and_vllm_are_checked_before_the_training(tmp_path, data, trainers, monkeypatch, more):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ConfigurationError, match="--report-to mlflow: mlflow cannot be imported"):
-        main(flags(tmp_path, data, "--dry-run", "--report-to", "mlflow"))
-    online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--dry-run", "--use-vllm"]
+        main(flags(tmp_path, data, *more, "--report-to", "mlflow"))
+    online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--use-vllm", *more]
     present = importlib.util.find_spec
     for is_there, match in (
         (False, "vllm is not installed"),
@@ -231,6 +232,8 @@ def test_a_dry_run_checks_the_tracker_and_vllm(tmp_path, data, trainers, monkeyp
         )
         with pytest.raises(ConfigurationError, match=match):
             main(flags(tmp_path, data, *online, "--vllm-server-base-url", "http://127.0.0.1:9"))
+    assert not trainers
+    assert not (tmp_path / "out").exists()
 
 
 class _Health(http.server.BaseHTTPRequestHandler):

@@ -192,7 +192,7 @@ class GRPOTrainingConfig(ResumableSettings):
     advantage_clip: float = Field(5.0, gt=0, description="advantages are clipped to [-x, x]")
     importance_sampling_level: Literal["token", "sequence"] = Field("token", description="sequence: GSPO")
     importance_cap: float | None = Field(
-        None, gt=0, description="cap of the truncated importance weights; default: off"
+        None, gt=0, description="cap of the truncated importance weights; default: off, with use_vllm 2"
     )
     missing_logprobs: Literal["ratio_1", "start"] = Field(
         "start", description="where no old log-probs are stored: those of the initial model (start), or ratio 1"

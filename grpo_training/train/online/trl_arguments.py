@@ -16,6 +16,11 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.processes import number_of_processes
 
 Arguments = dict[str, Any]
+SAMPLER_CAP = 2.0
+"""Cap of the weights p(trained model) / p(vLLM) of tokens. vLLM rounds otherwise: without them the gradient is biased.
+
+Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
+"""
 
 _SAME_NAME = (
     *("learning_rate", "lr_scheduler_type", "num_train_epochs", "max_steps", "optim", "weight_decay", "max_grad_norm"),
@@ -48,14 +53,13 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
         use_cpu: use no GPU.
     """
     same = {name: getattr(config, name) for name in _SAME_NAME}
-    corrects_sampler = config.use_vllm and config.importance_cap is not None
     derived = {
         "output_dir": str(run_dir),
         "warmup_steps": config.warmup_steps or min(config.warmup_ratio, 0.999999),  # below 1 it is a share
         "steps_per_generation": config.gradient_accumulation_steps,
         "generation_kwargs": None if config.use_vllm else {"use_cache": True},  # the training disables the model's
-        "vllm_importance_sampling_correction": corrects_sampler,
-        "vllm_importance_sampling_clip_max": config.importance_cap,
+        "vllm_importance_sampling_correction": config.use_vllm,
+        "vllm_importance_sampling_clip_max": config.importance_cap or SAMPLER_CAP,
         "bf16": bf16,
         "use_cpu": use_cpu,
         "dataloader_pin_memory": not use_cpu,

@@ -524,6 +524,17 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
     assert not given.bf16
 
 
+@pytest.mark.parametrize(
+    ("changes", "corrected", "cap"),
+    [({}, False, 2.0), ({"use_vllm": True}, True, 2.0), ({"use_vllm": True, "importance_cap": 1.5}, True, 1.5)],
+)
+def test_what_vllm_samples_is_weighted_by_what_the_trained_model_says(model, tmp_path, changes, corrected, cap):
+    given = grpo_arguments(config_of(model, **changes), tmp_path, bf16=False, use_cpu=True)
+    assert given["vllm_importance_sampling_correction"] is corrected
+    assert given["vllm_importance_sampling_clip_max"] == cap
+    assert given["vllm_importance_sampling_mode"] == "token_truncate"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
 def test_an_8_bit_optimizer_trains_online(task, tmp_path):
     folder = write_model(tmp_path / "model", hidden=256)  # weights of at least 4096 numbers have a state in 8 bits

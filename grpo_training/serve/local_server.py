@@ -10,24 +10,28 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
 from engine.storage.user_folder import user_folder
+from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
 from grpo_training.serve.model_folder import content_digest, find_model, merged_with, model_name
 from grpo_training.serve.vllm_program import find_vllm
 
-START_TIMEOUT_S = 600.0
-START_POLL_S = 0.1
+T = TypeVar("T")
+_START_TIMEOUT_S = 600.0
+_START_POLL_S = 0.1
+_SHOWN_AFTER_S = 2.0
 _FIRST_REQUEST_S = 120.0
 _TERMINATE_TIMEOUT_S = 10.0
 _SILENT_S = 3600.0
@@ -103,6 +107,7 @@ def local_server(
     port: int = 0,
     processes: int | None = None,
     log: Path | None = None,
+    quiet: bool = False,
 ) -> Iterator[LocalServer]:
     """Serve a model for the length of the block.
 
@@ -116,6 +121,7 @@ def local_server(
         port: port of a single process; 0 takes free ports.
         processes: number of processes; None chooses it by the size of the model.
         log: file for the output of the processes, which is appended; None: a temporary one, which stays after an error.
+        quiet: do not show how long the start takes.
 
     Raises:
         MissingInputError: there is no model in the folder.
@@ -147,7 +153,7 @@ def local_server(
             log,
         )
         for process, base_url in zip(running, server.base_urls, strict=True):
-            _wait_until_up(process, base_url, log)
+            _wait_until_up(process, base_url, log, quiet=quiet)
             _send_first_request(base_url, server.model, first_sampling(model, temperature, top_p))
         yield server
 
@@ -274,16 +280,37 @@ def why_ended(log: Path | None) -> str:
     return "\n".join(line[:_LINE_CHARACTERS] for line in named)
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path) -> None:
-    until_up = Retrying(
-        retry=retry_if_result(lambda up: not up and process.poll() is None),
-        wait=wait_fixed(START_POLL_S),
-        stop=stop_after_delay(START_TIMEOUT_S),
-        retry_error_callback=lambda _: False,
-    )
-    if not until_up(is_up, base_url):
+def when_up(check: Callable[[], T], process: subprocess.Popen[bytes], *, quiet: bool = False) -> T | None:
+    """What ``check`` returns once it is true; None if the process has exited or ten minutes have passed.
+
+    How long it takes is shown on stderr: after two seconds on a terminal, else in a line every 30 seconds.
+
+    Args:
+        check: called until it returns something true.
+        process: the server, or what starts it.
+        quiet: show nothing.
+    """
+    form = "the server starts: {elapsed}"
+    leave = not sys.stderr.isatty()
+    with progress_bar(bar_format=form, delay=_SHOWN_AFTER_S, miniters=1, leave=leave, disable=quiet) as bar:
+
+        def show(_: RetryCallState) -> None:
+            bar.update()
+
+        until_up = Retrying(
+            retry=retry_if_result(lambda found: not found and process.poll() is None),
+            wait=wait_fixed(_START_POLL_S),
+            stop=stop_after_delay(_START_TIMEOUT_S),
+            before_sleep=show,
+            retry_error_callback=lambda _: None,
+        )
+        return until_up(check) or None
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path, *, quiet: bool) -> None:
+    if not when_up(lambda: is_up(base_url), process, quiet=quiet):
         status = process.returncode
-        why = f"no answer after {START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
+        why = f"no answer after {_START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
         raise ConfigurationError("The local server did not start", why=f"{why}\n{why_ended(log)}")
 
 

@@ -18,8 +18,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
-
 from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError
 from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
@@ -27,11 +25,10 @@ from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command
 from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import (
-    START_POLL_S,
-    START_TIMEOUT_S,
     LocalServer,
     is_up,
     local_server,
+    when_up,
     why_ended,
 )
 
@@ -86,7 +83,7 @@ def keep(model: Path, temperature: float, lock: int, engine: Engine | None = Non
         engine: None chooses one.
     """
     files = _ServerFiles(model, temperature)
-    with local_server(model, engine=engine, temperature=temperature, log=files.log) as server:
+    with local_server(model, engine=engine, temperature=temperature, log=files.log, quiet=True) as server:
         replace_file(files.state, json.dumps(server.endpoint()).encode())
         os.close(lock)
         idle_since: float | None = None
@@ -143,13 +140,7 @@ class _ServerFiles:
                 stderr=error,
                 start_new_session=True,
             )
-        until_up = Retrying(
-            retry=retry_if_result(lambda server: server is None and process.poll() is None),
-            wait=wait_fixed(START_POLL_S),
-            stop=stop_after_delay(START_TIMEOUT_S),
-            retry_error_callback=lambda _: None,
-        )
-        if (server := until_up(self.running_server)) is not None:
+        if (server := when_up(self.running_server, process)) is not None:
             return server
         why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
         raise ConfigurationError(f"The local server of {self.model} did not start", why=why)

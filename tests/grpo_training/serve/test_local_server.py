@@ -1,9 +1,12 @@
 """The life of a local server, with a small stand-in for the engine's program."""
 
+import io
 import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -13,7 +16,7 @@ import pytest
 
 from engine.errors import ConfigurationError, MissingInputError
 from grpo_training.serve import local_server as module
-from grpo_training.serve.local_server import is_up, local_server
+from grpo_training.serve.local_server import is_up, local_server, when_up
 from tests.support.stand_in_engine import StandInEngine
 
 
@@ -151,3 +154,29 @@ def test_the_first_request_sets_the_sampling_of_all(model, temperature, top_p, o
     fields = module.first_sampling(model, temperature, top_p)
     assert json.loads(fields.pop("generation_config")) == expected
     assert fields == {"temperature": temperature, **({} if top_p is None else {"top_p": top_p})}
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "quiet", "is_shown"), [(_Terminal, False, True), (_Terminal, True, False), (io.StringIO, False, False)]
+)
+def test_a_long_start_shows_how_long_it_takes(monkeypatch, stream, quiet, is_shown):
+    monkeypatch.setattr(module, "_SHOWN_AFTER_S", 0.1)
+    monkeypatch.setattr(module, "_START_POLL_S", 0.2)
+    monkeypatch.setattr(sys, "stderr", stream())
+    answers = iter([None, None, None, None, "up"])
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert when_up(lambda: next(answers), process, quiet=quiet) == "up"
+        shown = sys.stderr.getvalue()
+        process.kill()
+    assert ("the server starts: 00:00" in shown) is is_shown
+    assert bool(shown) is is_shown
+
+
+def test_a_server_that_exits_is_not_waited_for():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert when_up(lambda: None, process) is None

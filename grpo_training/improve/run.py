@@ -19,12 +19,12 @@ from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import Settings, flags_of, shown_path
 from grpo_training.cli.terminal_text import harmless
-from grpo_training.gate.problems import check_number, few, shuffled, split
+from grpo_training.gate.problems import check_number, few, shuffled, split, without_duplicates
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
-from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
+from grpo_training.improve.plan import Plan, passes, tokens_of
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
 from grpo_training.improve.take_home import write_improved

@@ -91,13 +91,15 @@ class LibraryState:
 
     @property
     def helpful(self) -> tuple[Experience, ...]:
-        """The experiences to answer problems with: those for prompts, without those that measurably do not help.
+        """The experiences to answer problems with. A library that a gate has rejected has only the pinned ones."""
+        return tuple(one for one in self.tested if one.status == "pinned" or not self.is_rejected)
 
-        One that was never measured counts as helpful, and so does a pinned one. A library that a gate has rejected has
-        only the pinned ones.
+    @property
+    def tested(self) -> tuple[Experience, ...]:
+        """The experiences that a gate tests: those for prompts, without those that measurably do not help.
+
+        One that was never measured counts as helpful, and so does a pinned one.
         """
-        if self.is_rejected:
-            return tuple(one for one in self.for_prompts if one.status == "pinned")
         return tuple(one for one in self.for_prompts if one.status == "pinned" or self.trials.belief(one.id).helps)
 
     def least_promising(self) -> str | None:

@@ -77,7 +77,7 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
         )
     check_endpoint(settings, settings.role)
     library = ExperienceLibrary(path)
-    if not library.state.for_prompts:
+    if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings, stream)
     if gate_before(settings, named_endpoints(settings), library, problems, stream) is not None:
@@ -205,7 +205,7 @@ async def gate(
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
     print(
-        f"Library of {settings.role}, version {state.version}, {len(state.for_prompts)} experiences; {len(problems)} "
+        f"Library of {settings.role}, version {state.version}, {len(state.tested)} experiences in use; {len(problems)} "
         f"problems with {samples} answers each way. It may stop after {_listed(test.looks)} problems.",
         file=stream,
     )

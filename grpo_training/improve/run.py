@@ -285,13 +285,13 @@ def _learn_in_processes(
 async def _test(
     settings: ImproveSettings, manager: ApiManager, plan: Plan, stream: TextIO
 ) -> list[tuple[ExperienceLibrary, GateEvent | None]]:
-    """Test the library of each generator; one without experiences has no test."""
+    """Test the library of each generator; one without experiences in use has no test."""
     results: list[tuple[ExperienceLibrary, GateEvent | None]] = []
     async with open_client(settings, manager) as client:
         for role in GENERATORS[: settings.generators]:
             library = ExperienceLibrary(library_file(settings.experiences_dir, role))
             event = None
-            if library.state.for_prompts:
+            if library.state.tested:
                 shared = {
                     name: getattr(settings, name) for name in GateSettings.model_fields if hasattr(settings, name)
                 }
@@ -323,7 +323,8 @@ def _write(
     state = library.state
     experiences = state.helpful
     tokens, cost_usd = spent(journal_path(settings))
-    found = sentence(event, len(experiences) or len(state.for_prompts), spending(tokens, cost_usd))
+    count = len(state.for_prompts if event is None else state.tested)
+    found = sentence(event, count, spending(tokens, cost_usd))
     example = plan.learned_from[0].model_copy(update={"id": "question", "text": "", "meta": {}})
     task = settings.task if settings.task is not None and ":" in settings.task else example.task
     choice = state.choice

@@ -162,6 +162,12 @@ def test_bad_input_is_one_clear_sentence(tmp_path):
     world.path.write_text("[]")
     with pytest.raises(InputError, match="no experience to test"):
         world.test()
+    harmed = {"trial": {"differences": 20, "sum": -9.0, "squares": 9.0}}
+    world.path.write_text(json.dumps([{"id": "G1-009", "content": HARMS} | harmed]))
+    for log in world.experiences.glob("*.jsonl"):
+        log.unlink()
+    with pytest.raises(InputError, match="no experience to test"):  # none would be in a prompt
+        world.test()
     world.path.unlink()
     for log in world.experiences.glob("*.jsonl"):
         log.unlink()

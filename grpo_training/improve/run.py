@@ -352,9 +352,9 @@ def spent(journal: Path) -> tuple[int, float | None]:
     Raises:
         InputError: the journal cannot be read.
     """
-    usage = "json_extract(completion, '$.usage.{}')"
+    usage = "json_extract(completion, '$.usage.{}')"  # a number of 0 is left out, so that it is NULL here
     query = (
-        f"SELECT SUM({usage.format('prompt_tokens')} + {usage.format('completion_tokens')}), "  # noqa: S608 - constants
+        f"SELECT TOTAL({usage.format('prompt_tokens')}) + TOTAL({usage.format('completion_tokens')}), "  # noqa: S608 - constants
         f"SUM({usage.format('cost_usd')}), COUNT(*), COUNT({usage.format('cost_usd')}) FROM replies"
     )
     try:
@@ -362,4 +362,4 @@ def spent(journal: Path) -> tuple[int, float | None]:
             tokens, cost, rows, priced = connection.execute(query).fetchone()
     except sqlite3.Error as error:
         raise InputError(f"Cannot read {journal}", why=str(error)) from None
-    return int(tokens or 0), cost if priced == rows else None
+    return int(tokens), cost if priced == rows else None

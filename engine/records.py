@@ -449,9 +449,14 @@ class Experience(Record):
 
 
 class Operation(Record):
-    """A change that an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id)."""
+    """A change that an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id).
+
+    ``source_problem`` and ``evidence`` of an ``add`` are those of an experience that comes from another library.
+    """
 
     op: str
     id: str | None = None
     content: str | None = None
     category: str = ""
+    source_problem: str = Field(default="", exclude_if=lambda problem: not problem)
+    evidence: tuple[Evidence, ...] = Field(default=(), exclude_if=lambda evidence: not evidence)

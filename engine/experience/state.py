@@ -273,9 +273,9 @@ def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence:
             id=operation.id,
             content=operation.content or "",
             category=operation.category,
-            source_problem=evidence.problem_id if evidence else "",
+            source_problem=evidence.problem_id if evidence else operation.source_problem,
             created_at=at,
-            evidence=[evidence] if evidence else [],
+            evidence=[evidence] if evidence else list(operation.evidence),
         )
     elif known is None:
         return

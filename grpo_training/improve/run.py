@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -49,6 +50,7 @@ _SEED_STEP = 1000
 """Difference between the seeds of generators: equal prompts to one model must draw different samples."""
 _STOPPED_BY_BUDGET = BudgetExceededError.exit_code
 _NO_GAIN = 3
+_RESUME = re.compile(r"--resume [^,.]*, (?:or )?")
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -240,6 +242,8 @@ def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder,
             _learn_in_processes(limited, plan, generators, run)
     except BudgetExceededError as error:
         stopped = error.why
+    except InputError as error:  # --resume is a flag of the generators
+        raise InputError(error.what, why=error.why, fix=_RESUME.sub("", error.fix)) from None
     except CommandFailedError as error:
         if error.exit_code != _STOPPED_BY_BUDGET:
             raise

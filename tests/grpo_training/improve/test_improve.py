@@ -201,6 +201,15 @@ def test_three_generators_and_the_critic_learn_in_processes_and_the_best_library
     assert result["gate"]["alpha"] == pytest.approx(0.05 * 6 / 3.14159265**2 / 3, rel=1e-3)
 
 
+def test_a_run_of_other_settings_is_refused_with_flags_that_the_command_has(folder):
+    server = PlantedServer("label", 0.5)
+    write(folder / "mails.jsonl", server.rows(range(8)))
+    start(folder, server, "--epochs", 1)
+    with pytest.raises(InputError, match="epochs: stored 1, given 2") as refused:
+        start(folder, server, "--epochs", 2)
+    assert refused.value.fix.startswith("Pass --fresh to set the stored results aside")
+
+
 def test_two_datasets_one_after_the_other_have_runs_and_libraries_of_their_own(folder, capsys):
     first, second = PlantedServer("label", 0.35), PlantedServer("number", 0.35)
     write(folder / "mails.jsonl", first.rows(range(16)))

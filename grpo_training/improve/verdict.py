@@ -53,4 +53,4 @@ def _percent(share: float | None) -> str:
 
 
 def _level(alpha: float) -> str:
-    return f"{100 * (1 - alpha):.3g} %"
+    return f"{100 - float(f'{100 * alpha:.2g}'):.9g} %"

@@ -417,12 +417,21 @@ class TrialFigures(Record):
         p_helps: the probability that it helps.
     """
 
-    differences: int = 0
-    sum: float = 0.0
-    squares: float = 0.0
+    differences: int = Field(0, ge=0, le=1_000_000_000)
+    sum: float = Field(0.0, ge=-1e12, le=1e12)
+    squares: float = Field(0.0, ge=0, le=1e12)
     weight: float | None = Field(default=None, exclude_if=lambda weight: weight is None)
     mean: float | None = None
     p_helps: float | None = None
+
+    @model_validator(mode="after")
+    def _of_differences(self) -> Self:
+        """Likenesses from 0 to 1 have no other weight, and by Cauchy-Schwarz no numbers have a larger sum."""
+        weight, rounding = self.differences if self.weight is None else self.weight, 1e-5
+        is_weight = 0 <= weight <= self.differences + rounding
+        if not is_weight or self.sum**2 > (weight + rounding) * (self.squares + rounding):
+            raise ValueError("sum, squares and weight are not those of so many differences")
+        return self
 
 
 class Experience(Record):
@@ -440,9 +449,14 @@ class Experience(Record):
 
 
 class Operation(Record):
-    """A change that an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id)."""
+    """A change that an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id).
+
+    ``source_problem`` and ``evidence`` of an ``add`` are those of an experience that comes from another library.
+    """
 
     op: str
     id: str | None = None
     content: str | None = None
     category: str = ""
+    source_problem: str = Field(default="", exclude_if=lambda problem: not problem)
+    evidence: tuple[Evidence, ...] = Field(default=(), exclude_if=lambda evidence: not evidence)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from engine.experience.events import PROMPT_BUDGET
 from engine.experience.similarity import ExperienceMatcher, KeptMatcher, ProblemKinds
-from engine.experience.state import LibraryState, sources_of
+from engine.experience.state import LibraryState, comes_from
 from engine.records import Experience, Problem
 
 
@@ -67,7 +67,7 @@ class BySimilarity:
         """Whether an answer to a problem says something about an experience."""
         if one.status == "pinned":
             return True
-        if problem.id in sources_of(one):
+        if comes_from(one, problem):
             return False
         return self.kinds is None or self.kinds.likeness_of(problem.text, one) > 0
 
@@ -110,7 +110,7 @@ class LearnedExperiences:
         """The experiences in the prompt of a problem."""
         used: Sequence[Experience] = self._experiences
         if self._without_own:
-            used = [one for one in used if problem.id not in sources_of(one)]
+            used = [one for one in used if not comes_from(one, problem)]
         return self._choice.choose(problem, 0, used)
 
 

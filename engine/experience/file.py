@@ -95,8 +95,19 @@ class EditedFile:
         operations = [Operation(op="delete", id=one.id) for one in state.experiences if one.id not in matched]
         for one in state.experiences:
             operations.extend(_edits_of(one, matched[one.id]) if one.id in matched else ())
-        operations.extend(Operation(op="add", content=entry.content, category=entry.category) for entry in new)
+        operations.extend(map(addition, new))
         return operations
+
+
+def addition(entry: Experience) -> Operation:
+    """The operation that adds an entry of another library, with the problems that it was learned from."""
+    return Operation(
+        op="add",
+        content=entry.content,
+        category=entry.category,
+        source_problem=entry.source_problem,
+        evidence=tuple(entry.evidence),
+    )
 
 
 def _edits_of(known: Experience, entry: Experience) -> Iterator[Operation]:

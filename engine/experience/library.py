@@ -32,12 +32,9 @@ from engine.experience.file import EditedFile, LibraryRenderer, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
-from engine.experience.state import EMPTY, LibraryState, reduce
+from engine.experience.state import EMPTY, LibraryState, kept_text, reduce
 from engine.records import GroupStats, Operation, Problem
 from engine.storage.append_log import replace_file
-
-_PROBLEM_CHARACTERS = 2000
-"""Of the text of a problem, which later problems are compared with."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +309,7 @@ class ExperienceLibrary:
             run=step.run,
             step=step.step,
             problem_id=step.problem.id,
-            problem_text=step.problem.text[:_PROBLEM_CHARACTERS] if step.keeps_problem and review.applied else "",
+            problem_text=kept_text(step.problem) if step.keeps_problem and review.applied else "",
             epoch=step.epoch,
             used=list(step.used),
             rollouts=step.rollouts,

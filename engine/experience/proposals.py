@@ -86,7 +86,7 @@ def review_proposals(
     touched: set[str] = set()
     limit = len(proposals) if by_person else MAX_PROPOSALS
     for proposal in proposals[:limit]:
-        operation = _tidied(proposal, prefix, state.next_number)
+        operation = _tidied(proposal, prefix, state.next_number, by_person)
         reason = _objection(state, operation, capacity, problem, leaks_answer, by_person)
         if reason is None and operation.id in touched and not by_person:
             reason = Reason("touched_twice", f"{operation.id} was already changed in this step.")
@@ -111,7 +111,7 @@ def review_proposals(
     return Review(tuple(applied), tuple(refused))
 
 
-def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
+def _tidied(proposal: Operation, prefix: str, next_number: int, by_person: bool) -> Operation:
     op = proposal.op.strip().lower()
     adds = op == "add"
     return Operation(
@@ -119,6 +119,8 @@ def _tidied(proposal: Operation, prefix: str, next_number: int) -> Operation:
         id=f"{prefix}-{next_number:03d}" if adds else (proposal.id or "").strip(),
         content=(proposal.content or "").strip() if op in ("add", "modify") else None,
         category=category_slug(proposal.category) if op in ("add", "modify") else "",
+        source_problem=proposal.source_problem if adds and by_person else "",
+        evidence=proposal.evidence if adds and by_person else (),
     )
 
 
@@ -185,6 +187,8 @@ def refused_record(proposal: Operation) -> Operation:
             "id": proposal.id and proposal.id[:64],
             "content": proposal.content and proposal.content[:_SHOWN_CHARACTERS],
             "category": proposal.category[:64],
+            "source_problem": "",
+            "evidence": (),
         }
     )
 

@@ -6,6 +6,7 @@ Texts are compared by the cosine of their words, weighted by how rare a word is.
 import functools
 import hashlib
 import math
+import operator
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -159,14 +160,13 @@ class KeptMatcher:
     """Makes the matcher of a library, and keeps it until the library changes."""
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[tuple[str, str, int], ...], ExperienceMatcher] | None = None
+        self._kept: tuple[tuple[Experience, ...], ExperienceMatcher] | None = None
 
     def of(self, experiences: Sequence[Experience]) -> ExperienceMatcher:
         """The matcher of these experiences."""
-        key = tuple((one.id, one.content, len(one.evidence)) for one in experiences)
         kept = self._kept
-        if kept is None or kept[0] != key:
-            self._kept = kept = key, ExperienceMatcher(experiences)
+        if kept is None or len(kept[0]) != len(experiences) or not all(map(operator.is_, kept[0], experiences)):
+            self._kept = kept = tuple(experiences), ExperienceMatcher(experiences)
         return kept[1]
 
 

@@ -23,9 +23,11 @@ from engine.experience.events import (
 from engine.experience.incremental_value import IncrementalValue
 from engine.experience.review import Reason, prompt_risk
 from engine.experience.trial import Trials, trial_of
-from engine.records import Evidence, Experience, Operation, Uses
+from engine.records import Evidence, Experience, Operation, Problem, Uses
 
 _KEPT_EVIDENCE = 16
+"""The newest groups that an experience was learned from are kept, and one of each other problem."""
+_PROBLEM_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class LibraryState:
         choice: which experiences went into a prompt in the last run; None: it is not recorded.
         unused_replies: replies of the analyst in a row of which nothing could be used.
         gate: the last test of the library as a whole.
+        rejected: versions that a gate has found to harm, and none has adopted since.
     """
 
     texts: tuple[Experience, ...]
@@ -55,6 +58,7 @@ class LibraryState:
     choice: ChoiceRecord | None = None
     unused_replies: int = 0
     gate: GateEvent | None = None
+    rejected: frozenset[str] = frozenset()
 
     @functools.cached_property
     def version(self) -> str:
@@ -83,17 +87,19 @@ class LibraryState:
     @property
     def is_rejected(self) -> bool:
         """Whether a gate has found that the library as it is now harms."""
-        return self.gate is not None and self.gate.verdict == "rejected" and self.gate.version == self.version
+        return self.version in self.rejected
 
     @property
     def helpful(self) -> tuple[Experience, ...]:
-        """The experiences to answer problems with: those for prompts, without those that measurably do not help.
+        """The experiences to answer problems with. A library that a gate has rejected has only the pinned ones."""
+        return tuple(one for one in self.tested if one.status == "pinned" or not self.is_rejected)
 
-        One that was never measured counts as helpful, and so does a pinned one. A library that a gate has rejected has
-        only the pinned ones.
+    @property
+    def tested(self) -> tuple[Experience, ...]:
+        """The experiences that a gate tests: those for prompts, without those that measurably do not help.
+
+        One that was never measured counts as helpful, and so does a pinned one.
         """
-        if self.is_rejected:
-            return tuple(one for one in self.for_prompts if one.status == "pinned")
         return tuple(one for one in self.for_prompts if one.status == "pinned" or self.trials.belief(one.id).helps)
 
     def least_promising(self) -> str | None:
@@ -191,7 +197,7 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
                 return state
             return replace(state, trials=state.trials.of_model(event.model), choice=event.choice or state.choice)
         case GateEvent():
-            return replace(state, gate=event)
+            return replace(state, gate=event, rejected=_rejected(state.rejected, event))
         case ImportEvent() | RollbackEvent():
             return _restored(state, event.experiences)
         case StepEvent():
@@ -206,6 +212,13 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
             return with_operations(state, event.operations, event.at, evidence)
         case EditEvent():
             return with_operations(state, event.operations, event.at, None)
+
+
+def _rejected(versions: frozenset[str], event: GateEvent) -> frozenset[str]:
+    """The rejected versions after a gate; one that proves nothing changes none."""
+    if event.verdict == "not_proven":
+        return versions
+    return versions | {event.version} if event.verdict == "rejected" else versions - {event.version}
 
 
 def with_operations(
@@ -260,18 +273,18 @@ def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence:
             id=operation.id,
             content=operation.content or "",
             category=operation.category,
-            source_problem=evidence.problem_id if evidence else "",
+            source_problem=evidence.problem_id if evidence else operation.source_problem,
             created_at=at,
-            evidence=[evidence] if evidence else [],
+            evidence=[evidence] if evidence else list(operation.evidence),
         )
     elif known is None:
         return
     elif operation.op == "modify":
-        proofs = [*known.evidence, *([evidence] if evidence else [])][-_KEPT_EVIDENCE:]
+        proofs = [*known.evidence, *([evidence] if evidence else [])]
         changes = {
             "content": operation.content,
             "category": operation.category or known.category,
-            "evidence": proofs,
+            "evidence": [*_of_other_problems(proofs), *proofs[-_KEPT_EVIDENCE:]],
         }
         live[known.id] = known.model_copy(update=changes)
     elif operation.op == "delete":
@@ -279,6 +292,12 @@ def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence:
     elif operation.op in ("pin", "unpin"):
         status = "pinned" if operation.op == "pin" else "active"
         live[known.id] = known.model_copy(update={"status": status})
+
+
+def _of_other_problems(proofs: Sequence[Evidence]) -> list[Evidence]:
+    """One proof of each problem that the newest ones are not of: all its problems are known, so that none tests it."""
+    newest = {one.problem_id for one in proofs[-_KEPT_EVIDENCE:]}
+    return list({one.problem_id: one for one in proofs[:-_KEPT_EVIDENCE] if one.problem_id not in newest}.values())
 
 
 def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
@@ -320,17 +339,35 @@ def sources_of(experience: Experience) -> set[str]:
     return {experience.source_problem, *(proof.problem_id for proof in experience.evidence)} - {""}
 
 
+def texts_of_sources(experience: Experience) -> set[str]:
+    """The texts of these problems, as far as they are kept; see :func:`kept_text`."""
+    return {proof.problem_text for proof in experience.evidence} - {""}
+
+
+def kept_text(problem: Problem) -> str:
+    """What a library keeps of the text of a problem, to compare later problems with it."""
+    return problem.text[:_PROBLEM_CHARACTERS]
+
+
+def comes_from(experience: Experience, problem: Problem) -> bool:
+    """Whether an experience was learned from a problem: from one with its id, or with its text."""
+    return problem.id in sources_of(experience) or kept_text(problem) in texts_of_sources(experience)
+
+
 def _restored(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
     """A state with these experiences, which are no longer forbidden or retired.
 
-    Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps.
+    Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps. The trial of
+    another text of an experience does not hold for the restored one.
     """
     restored = [one for one in experiences if one.status != "deleted"]
     ids = {one.id for one in restored}
+    contents = {one.id: one.content for one in restored}
     counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
     counts |= {key: count for key, count in state.counts.items() if key in ids}
     found = {one.id: trial_of(one.trial) for one in restored if one.trial}
-    trials = state.trials.only(ids | {one.id for one in state.retired})
+    others = {one.id for one in (*state.texts, *state.retired) if contents.get(one.id, one.content) != one.content}
+    trials = state.trials.only((ids | {one.id for one in state.retired}) - others)
     return replace(
         state,
         texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in restored),

@@ -193,7 +193,7 @@ def _figures(trial: Trial, variance: float) -> TrialFigures:
 
 def trial_of(figures: TrialFigures) -> Trial:
     """The trial with these figures."""
-    weight = float(figures.differences) if figures.weight is None else figures.weight
+    weight = float(figures.differences) if figures.weight is None else round(figures.weight, 6)
     return Trial(figures.differences, figures.sum, figures.squares, weight)
 
 

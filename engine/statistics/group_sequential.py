@@ -19,7 +19,8 @@ LOOKS = 4
 """Looks of a test, at equal steps of its problems."""
 _PSEUDO_OBSERVATIONS = 4
 """Observations of variance ``0.25 / samples`` that the variance is estimated with, beside those of the test. Without
-them a few equal differences have no variance, and any mean of them is significant."""
+them a few equal differences have no variance, and any mean of them is significant. They never lower the variance: where
+the answers to a problem are alike, as at temperature 0, that of the differences is up to ``samples`` times as much."""
 _POINTS = 129
 """Points of Simpson's rule between the bounds."""
 _NORMAL = NormalDist()
@@ -93,9 +94,10 @@ class GroupSequentialTest:
     def _look(self, k: int, differences: Sequence[float]) -> Finding:
         count, mean = len(differences), fmean(differences)
         squares = math.fsum((one - mean) ** 2 for one in differences)
-        variance = (squares + _PSEUDO_OBSERVATIONS * 0.25 / self.samples) / (count - 1 + _PSEUDO_OBSERVATIONS)
+        shrunk = (squares + _PSEUDO_OBSERVATIONS * 0.25 / self.samples) / (count - 1 + _PSEUDO_OBSERVATIONS)
+        variance = max(shrunk, squares / (count - 1))
         bound = boundary_constant(self.alpha) * math.sqrt(LOOKS / k)
-        half = student_t_quantile(_NORMAL.cdf(bound), count - 1) * math.sqrt(variance / count)
+        half = -student_t_quantile(math.erfc(bound / math.sqrt(2)) / 2, count - 1) * math.sqrt(variance / count)
         verdict: Conclusion | None = "not_proven" if k == LOOKS else None
         if abs(mean) >= half:
             verdict = "better" if mean > 0 else "worse"

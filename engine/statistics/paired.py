@@ -151,9 +151,15 @@ def student_t_quantile(probability: float, degrees: float) -> float:
     if not degrees > 0:
         raise ValueError(f"degrees of freedom must be positive, got {degrees}")
     if probability < 0.5:
-        return -student_t_quantile(1 - probability, degrees)
+        return -_upper_quantile(2 * mpmath.mpf(probability), degrees)
     with mpmath.workdps(_DIGITS):
         outside = 2 * (1 - mpmath.mpf(probability))
+    return _upper_quantile(outside, degrees)
+
+
+def _upper_quantile(outside: mpmath.mpf, degrees: float) -> float:
+    """The ``t`` with ``P(|T| > t) = outside``."""
+    with mpmath.workdps(_DIGITS + max(0, -math.floor(mpmath.log10(outside)))):
         half = mpmath.mpf(degrees) / 2
         at_zero = 2 * mpmath.gammaprod([half + 0.5], [half]) / mpmath.sqrt(mpmath.pi * degrees)
         t = mpmath.mpf(0)

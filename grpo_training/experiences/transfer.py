@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.errors import MissingInputError
-from engine.experience.file import parse_library
+from engine.experience.file import addition, parse_library
 from engine.experience.library import ExperienceLibrary
 from engine.experience.review import DuplicateIndex, check_text
-from engine.records import Experience, Operation, Problem
+from engine.records import Experience, Problem
 from engine.tasks.registry import task_named
 from grpo_training.runs.stored_answers import stored_answers
 
@@ -80,7 +80,7 @@ def add_entries(
         refused.append((entry.content, reason))
     added: list[str] = []
     if kept:
-        operations = [Operation(op="add", content=one.content, category=one.category) for one in kept]
+        operations = [addition(one) for one in kept]
         before = {one.id for one in state.experiences}
         added = [one.id for one in library.edit(operations, note).experiences if one.id not in before]
     return Transfer(added, refused, unchecked)

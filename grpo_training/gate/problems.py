@@ -26,15 +26,19 @@ def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[
     Raises:
         InputError: there are too few.
     """
-    first: dict[str, Problem] = {}
-    for problem in problems:
-        first.setdefault(problem.text, problem)
-    problems = list(first.values())
+    problems = without_duplicates(problems)
     check_number(problems, where)
     if few(problems):
         return problems, list(problems)
     held_out = [problem for problem in problems if _part(problem.id) == 0]
     return [problem for problem in problems if _part(problem.id) != 0], held_out
+
+
+def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
+    """The problems whose text does not occur before, among themselves or in ``taken``."""
+    known = {one.text for one in taken}
+    first = {one.text: one for one in reversed(problems) if one.text not in known}
+    return [one for one in problems if first.get(one.text) is one]
 
 
 def few(problems: Sequence[Problem]) -> bool:

@@ -16,7 +16,7 @@ from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import BeginEvent, GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import LibraryState, sources_of
+from engine.experience.state import LibraryState, kept_text, sources_of, texts_of_sources
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
@@ -24,7 +24,7 @@ from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
-from grpo_training.gate.problems import FEW, check_number, shuffled
+from grpo_training.gate.problems import FEW, check_number, shuffled, without_duplicates
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
 from grpo_training.runs.learner_files import library_file
@@ -77,9 +77,9 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
         )
     check_endpoint(settings, settings.role)
     library = ExperienceLibrary(path)
-    if not library.state.for_prompts:
+    if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
-    problems = _shuffled(settings)
+    problems = _shuffled(settings, stream)
     if gate_before(settings, named_endpoints(settings), library, problems, stream) is not None:
         return 0
     with open_endpoints(settings) as manager:
@@ -95,8 +95,11 @@ async def _open_and_gate(
     return 0
 
 
-def _shuffled(settings: GateSettings) -> list[Problem]:
-    problems = read_problems(settings).problems
+def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
+    read = read_problems(settings).problems
+    problems = without_duplicates(read)  # equal prompts have equal stored answers, which are no further evidence
+    if len(problems) < len(read):
+        print(f"{len(read) - len(problems)} problems are left out, as their text occurs twice.", file=stream)
     check_number(problems, settings.dataset)
     return shuffled(problems, settings.seed)
 
@@ -104,16 +107,32 @@ def _shuffled(settings: GateSettings) -> list[Problem]:
 def gate_before(
     settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
 ) -> GateEvent | None:
-    """Print the verdict on this version of a library that an earlier gate on the same problems gave; None without one.
+    """Print the verdict of an earlier gate on this version of a library; None if it has to be tested.
+
+    It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
+    experiences in prompts that could be tested until it changes.
 
     Args:
         settings, library, problems, stream: as :func:`gate`.
         manager: the endpoints, of which only the names of the models are used.
     """
-    model, wanted = manager.endpoint(settings.role).model, (library.state.version, _samples(settings, problems))
-    found = next((one for one in _same(library, problems, model) if (one.version, one.samples) == wanted), None)
+    model, version, dataset = manager.endpoint(settings.role).model, library.state.version, _dataset(problems)
+    wanted, how = (version, dataset, _samples(settings, problems), model), _sampling(settings)
+    of_version = [one for one in _gates(library) if one.version == version]
+    found = next(
+        (
+            one
+            for one in of_version
+            if (one.version, one.dataset, one.samples, one.model) == wanted and one.sampling in ("", how)
+        ),
+        None,
+    )
     if found is not None:
         print("This version was tested on these problems before; nothing is asked.", file=stream)
+    elif library.state.is_rejected:
+        found = next(one for one in reversed(of_version) if one.verdict == "rejected")
+        print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
+    if found is not None:
         print("\n".join(verdict_lines(found)), file=stream)
     return found
 
@@ -126,11 +145,26 @@ def _dataset(problems: Sequence[Problem]) -> str:
     return _hash([[one.id, one.text, one.answer] for one in problems])
 
 
+def _problem_set(problems: Sequence[Problem]) -> str:
+    return _hash(sorted([one.text, one.answer] for one in problems))
+
+
+def _sampling(settings: GateSettings) -> str:
+    return _hash([settings.prompts, settings.temperature, settings.top_p, settings.max_tokens])
+
+
+def _gates(library: ExperienceLibrary) -> list[GateEvent]:
+    return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
+
+
 def _same(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> list[GateEvent]:
-    """The gates of any version of a library with this model on these problems."""
-    wanted = (_dataset(problems), model)
-    earlier = [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
-    return [one for one in earlier if (one.dataset, one.model) == wanted]
+    """The gates of any version of a library with this model on these problems, in any order."""
+    dataset, of_any_order = _dataset(problems), _problem_set(problems)
+    return [
+        one
+        for one in _gates(library)
+        if one.model == model and (one.dataset == dataset or one.problem_set == of_any_order)
+    ]
 
 
 async def gate(
@@ -166,12 +200,12 @@ async def gate(
     found = gate_before(settings, manager, library, problems, stream)
     if found is not None:
         return found
-    dataset, same = _dataset(problems), _same(library, problems, model)
-    alpha = alpha_of_test(1 + len({one.version for one in same})) / tests
+    same = _same(library, problems, model)
+    alpha = alpha_of_test(1 + len(same)) / tests
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
     print(
-        f"Library of {settings.role}, version {state.version}, {len(state.for_prompts)} experiences; {len(problems)} "
+        f"Library of {settings.role}, version {state.version}, {len(state.tested)} experiences in use; {len(problems)} "
         f"problems with {samples} answers each way. It may stop after {_listed(test.looks)} problems.",
         file=stream,
     )
@@ -208,7 +242,9 @@ async def gate(
         samples=samples,
         alpha=round(test.alpha, 6),
         looks=looks,
-        dataset=dataset,
+        dataset=_dataset(problems),
+        problem_set=_problem_set(problems),
+        sampling=_sampling(settings),
         model=model,
         right_with=round(fmean(share for share, _ in answers.shares), 4),
         right_without=round(fmean(share for _, share in answers.shares), 4),
@@ -279,8 +315,9 @@ async def _looks(
 
 
 def _own(problems: Sequence[Problem], state: LibraryState) -> int:
-    sources = set().union(*(sources_of(one) for one in state.texts)) if state.texts else set()
-    return sum(problem.id in sources for problem in problems)
+    ids = set[str]().union(*map(sources_of, state.texts))
+    texts = set[str]().union(*map(texts_of_sources, state.texts))
+    return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)
 
 
 def _share(result: ProblemResult) -> float | None:

@@ -120,13 +120,6 @@ def passes(problems: int) -> int:
     return max(3, min(_MOST_PASSES, math.ceil(_LEAST_GROUPS / max(1, problems))))
 
 
-def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
-    """The problems whose text does not occur before, among themselves or in ``taken``."""
-    known = {one.text for one in taken}
-    first = {one.text: one for one in reversed(problems) if one.text not in known}
-    return [one for one in problems if first.get(one.text) is one]
-
-
 def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
     """The mean number of tokens of prompts, estimated from their characters."""
     lengths = [sum(len(message.content) for message in messages) for messages in prompts[:_SHOWN]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -19,12 +20,12 @@ from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import Settings, flags_of, shown_path
 from grpo_training.cli.terminal_text import harmless
-from grpo_training.gate.problems import check_number, few, shuffled, split
+from grpo_training.gate.problems import check_number, few, shuffled, split, without_duplicates
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
-from grpo_training.improve.plan import Plan, passes, tokens_of, without_duplicates
+from grpo_training.improve.plan import Plan, passes, tokens_of
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
 from grpo_training.improve.take_home import write_improved
@@ -49,6 +50,7 @@ _SEED_STEP = 1000
 """Difference between the seeds of generators: equal prompts to one model must draw different samples."""
 _STOPPED_BY_BUDGET = BudgetExceededError.exit_code
 _NO_GAIN = 3
+_RESUME = re.compile(r"--resume [^,.]*, (?:or )?")
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -240,6 +242,8 @@ def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder,
             _learn_in_processes(limited, plan, generators, run)
     except BudgetExceededError as error:
         stopped = error.why
+    except InputError as error:  # --resume is a flag of the generators
+        raise InputError(error.what, why=error.why, fix=_RESUME.sub("", error.fix)) from None
     except CommandFailedError as error:
         if error.exit_code != _STOPPED_BY_BUDGET:
             raise
@@ -285,13 +289,13 @@ def _learn_in_processes(
 async def _test(
     settings: ImproveSettings, manager: ApiManager, plan: Plan, stream: TextIO
 ) -> list[tuple[ExperienceLibrary, GateEvent | None]]:
-    """Test the library of each generator; one without experiences has no test."""
+    """Test the library of each generator; one without experiences in use has no test."""
     results: list[tuple[ExperienceLibrary, GateEvent | None]] = []
     async with open_client(settings, manager) as client:
         for role in GENERATORS[: settings.generators]:
             library = ExperienceLibrary(library_file(settings.experiences_dir, role))
             event = None
-            if library.state.for_prompts:
+            if library.state.tested:
                 shared = {
                     name: getattr(settings, name) for name in GateSettings.model_fields if hasattr(settings, name)
                 }
@@ -323,7 +327,8 @@ def _write(
     state = library.state
     experiences = state.helpful
     tokens, cost_usd = spent(journal_path(settings))
-    found = sentence(event, len(experiences) or len(state.for_prompts), spending(tokens, cost_usd))
+    count = len(state.for_prompts if event is None else state.tested)
+    found = sentence(event, count, spending(tokens, cost_usd))
     example = plan.learned_from[0].model_copy(update={"id": "question", "text": "", "meta": {}})
     task = settings.task if settings.task is not None and ":" in settings.task else example.task
     choice = state.choice
@@ -351,9 +356,9 @@ def spent(journal: Path) -> tuple[int, float | None]:
     Raises:
         InputError: the journal cannot be read.
     """
-    usage = "json_extract(completion, '$.usage.{}')"
+    usage = "json_extract(completion, '$.usage.{}')"  # a number of 0 is left out, so that it is NULL here
     query = (
-        f"SELECT SUM({usage.format('prompt_tokens')} + {usage.format('completion_tokens')}), "  # noqa: S608 - constants
+        f"SELECT TOTAL({usage.format('prompt_tokens')}) + TOTAL({usage.format('completion_tokens')}), "  # noqa: S608 - constants
         f"SUM({usage.format('cost_usd')}), COUNT(*), COUNT({usage.format('cost_usd')}) FROM replies"
     )
     try:
@@ -361,4 +366,4 @@ def spent(journal: Path) -> tuple[int, float | None]:
             tokens, cost, rows, priced = connection.execute(query).fetchone()
     except sqlite3.Error as error:
         raise InputError(f"Cannot read {journal}", why=str(error)) from None
-    return int(tokens or 0), cost if priced == rows else None
+    return int(tokens), cost if priced == rows else None

@@ -9,11 +9,16 @@ def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
     """What was found, as a person would say it.
 
     Args:
-        event: the test of the library; None if nothing was learned.
-        experiences: in the library that was tested.
+        event: the test of the library; None if there was nothing to test.
+        experiences: that were tested; without a test, those in the library.
         spent: what the run cost, such as ``1.90 USD were spent``; empty if it is not known.
     """
     cost = f"; {spent}" if spent else ""
+    if event is None and experiences:
+        return (
+            f"No improvement could be shown: {experiences} experiences were learned, and none of them is in use, as "
+            f"none has helped while they were on trial{cost}."
+        )
     if event is None:
         return (
             "No improvement could be shown: nothing was learned, as the answers of a problem did not differ or the "
@@ -48,4 +53,4 @@ def _percent(share: float | None) -> str:
 
 
 def _level(alpha: float) -> str:
-    return f"{100 * (1 - alpha):.3g} %"
+    return f"{100 - float(f'{100 * alpha:.2g}'):.9g} %"

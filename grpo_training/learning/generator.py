@@ -139,7 +139,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         """The gate, if it is asked for; its verdict."""
         if not self._settings.gate:
             return ()
-        if not library.state.for_prompts:
+        if not library.state.tested:
             nothing = "gate: the library has no experience to test"
             print(nothing)
             return [nothing]

@@ -25,6 +25,23 @@ def test_a_group_on_trial_gives_its_places_to_experiences_that_it_measures():
     assert sorted(one.id for one in chosen) == ["G1-0", "G1-1", "G1-2", "G1-4", "G1-5"]
 
 
+def test_a_problem_with_the_text_of_a_source_is_that_source():
+    twin = OWN.model_copy(update={"id": "elsewhere_3"})
+    assert "G1-3" not in [one.id for one in BySimilarity(5, on_trial=True).choose(twin, 0, LIBRARY)]
+    used = LearnedExperiences(LibraryState(tuple(LIBRARY), {}, 9), without_own=True).of(twin)
+    assert [one.id for one in used] == ["G1-0", "G1-1", "G1-2", "G1-4", "G1-5"]
+    longer = OWN.model_copy(update={"id": "longer", "text": f"{OWN.text} And a third one?"})
+    assert len(LearnedExperiences(LibraryState(tuple(LIBRARY), {}, 9), without_own=True).of(longer)) == 6
+
+
+def test_a_pin_counts_from_the_next_choice_on():
+    choice = BySimilarity(2)
+    near, far = learned(1, "Two pipes fill a tank in 1 hour."), learned(9, "Ships and tides.")
+    assert [one.id for one in choice.choose(OWN, 0, [near, far])] == ["G1-1"]
+    pinned = far.model_copy(update={"status": "pinned"})
+    assert choice.choose(OWN, 0, [near, pinned]) == [near, pinned]
+
+
 def test_what_a_person_pinned_stays_also_for_its_own_problem():
     library = [learned(3, OWN.text, "pinned") if one.id == "G1-3" else one for one in LIBRARY]
     chosen = [one.id for one in BySimilarity(2, on_trial=True).choose(OWN, 0, library)]

@@ -181,6 +181,33 @@ def test_an_invalid_file_is_an_error_with_the_place_and_changes_nothing(library,
     assert log_of(path).read_bytes() == log
 
 
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"differences": 3, "sum": 1e308, "squares": 1e308},
+        {"differences": 10**30},
+        {"differences": -5, "sum": 1, "squares": 1},
+        {"differences": 0, "sum": 1},
+        {"differences": 5, "sum": 4, "squares": 3},
+        {"differences": 5, "sum": 4, "squares": 4, "weight": 1e-300},
+        {"differences": 5, "sum": 1, "squares": 4, "weight": -1},
+        {"differences": 5, "sum": 1, "squares": 4, "weight": 6},
+    ],
+)
+def test_figures_of_a_trial_that_no_differences_have_are_refused(path, figures):
+    path.write_text(json.dumps([{"id": "G1-001", "content": CONTENTS[0], "trial": figures}]))
+    with pytest.raises(InputError, match=r"entry 1: trial"):
+        ExperienceLibrary(path)
+
+
+def test_figures_of_a_trial_that_some_differences_have_are_read(path):
+    figures = {"differences": 2, "sum": 0.000003, "squares": 4.0, "weight": 0.0}  # small likenesses, rounded
+    path.write_text(json.dumps([{"id": "G1-001", "content": CONTENTS[0], "trial": figures}]))
+    state = ExperienceLibrary(path).state
+    assert state.get("G1-001").trial.differences == 2
+    assert state.trials.belief("G1-001").helps
+
+
 def test_an_invalid_edit_during_a_run_is_moved_away_and_the_run_continues(library, path):
     path.write_bytes(b"[{broken")
     library.commit_step(outcome(3), [add(CONTENTS[3])])

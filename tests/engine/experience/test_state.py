@@ -3,10 +3,19 @@ import json
 
 import pytest
 
-from engine.experience.events import EVENT, BeginEvent, EditEvent, ImportEvent, RollbackEvent, StepEvent
+from engine.experience.events import (
+    EVENT,
+    BeginEvent,
+    EditEvent,
+    GateEvent,
+    GroupTrial,
+    ImportEvent,
+    RollbackEvent,
+    StepEvent,
+)
 from engine.experience.file import LibraryRenderer
 from engine.experience.proposals import MAX_PROPOSALS, review_proposals
-from engine.experience.state import EMPTY, diff, reduce
+from engine.experience.state import EMPTY, diff, reduce, sources_of
 from engine.records import Evidence, Experience, Operation, Problem, Uses
 from tests.support.library import rendered
 
@@ -117,6 +126,48 @@ def test_rollback_restores_texts_and_keeps_counts_and_used_ids(two):
     assert back.version == two.version
     assert back.get("G1-001").uses == Uses(rollouts=3, correct=1)
     assert back.next_number == 4
+
+
+def test_rollback_to_another_text_forgets_what_was_measured_of_the_one_before(two):
+    harms = GroupTrial(difference=-0.5, halves={"G1-001": "A", "G1-002": "A"}, rollouts={}, correct={})
+
+    def measured(state):
+        return reduce(state, step().model_copy(update={"problem_id": "p1", "trial": harms}))
+
+    before = measured(two)
+    other = measured(measured(reduce(before, step([Operation(op="modify", id="G1-001", content="Draw a figure.")]))))
+    back = reduce(other, RollbackEvent(at="t", version=before.version, experiences=list(before.experiences)))
+    assert [back.get(one).trial.differences for one in ("G1-001", "G1-002")] == [1, 3]
+
+
+def test_a_rejected_version_stays_rejected_until_a_gate_adopts_it(two):
+    def gate(state, verdict):
+        return reduce(
+            state,
+            GateEvent(
+                at="t", version=state.version, verdict=verdict, mean=0, low=0, high=0, problems=8, of=8, own=0,
+                samples=1, alpha=0.05, looks=4, dataset="d", model="m",
+            ),
+        )  # fmt: skip
+
+    rejected = gate(two, "rejected")
+    assert rejected.helpful == ()
+    assert gate(rejected, "not_proven").is_rejected
+    changed = gate(reduce(rejected, EditEvent(at="t", operations=[add("Draw.", id="G1-003")])), "not_proven")
+    assert len(changed.helpful) == 3
+    back = reduce(changed, RollbackEvent(at="t", version=two.version, experiences=list(two.experiences)))
+    assert back.is_rejected
+    assert not gate(back, "adopted").is_rejected
+
+
+def test_all_problems_that_an_experience_was_learned_from_are_known(two):
+    state = two
+    for number in range(40):
+        operation = Operation(op="modify", id="G1-001", content=f"Draw figure {number}.")
+        learned = step([operation]).model_copy(update={"problem_id": f"q{number % 25}", "problem_text": "?" * number})
+        state = reduce(state, learned)
+    assert sources_of(state.get("G1-001")) == {"p9", *(f"q{number}" for number in range(25))}
+    assert len(state.get("G1-001").evidence) == 16 + 10
 
 
 def test_import_skips_deleted_experiences():

@@ -93,3 +93,21 @@ def test_the_problems_that_an_effect_needs():
 def test_a_test_that_cannot_be_run_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         GroupSequentialTest(*arguments)
+
+
+def test_answers_that_are_alike_give_no_more_verdicts():
+    """At temperature 0 the samples of a problem are one: the differences vary eight times as much as counted."""
+    rng, gate = random.Random(8), GroupSequentialTest(problems=8, samples=8)
+    found = [
+        gate.finding([float(rng.randint(0, 1) - rng.randint(0, 1)) for _ in range(8)]).verdict for _ in range(3000)
+    ]
+    assert found.count("better") / len(found) < 0.04
+    assert found.count("worse") / len(found) < 0.04
+
+
+@pytest.mark.parametrize("number", [20, 60, 1000])
+def test_a_late_test_on_the_same_problems_still_has_a_bound(number):
+    alpha = alpha_of_test(number) / 3
+    first = GroupSequentialTest(40, 8, alpha).finding([0.25, 0.5] * 5)
+    half = stats.t.isf(stats.norm.sf(2 * boundary_constant(alpha)), 9) * math.sqrt(first.variance / 10)
+    assert first.high - first.mean == pytest.approx(half)

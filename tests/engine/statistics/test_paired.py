@@ -23,6 +23,12 @@ def test_quantile_agrees_with_scipy(degrees):
         assert student_t_quantile(probability, degrees) == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.parametrize("degrees", [1, 2.5, 9, 200, 1e5])
+@pytest.mark.parametrize("probability", [1e-12, 1e-17, 1e-40])
+def test_small_quantiles_keep_their_precision(degrees, probability):
+    assert student_t_quantile(probability, degrees) == pytest.approx(stats.t.ppf(probability, degrees), rel=1e-9)
+
+
 @pytest.mark.parametrize(("probability", "degrees"), [(0, 5), (1, 5), (math.nan, 5), (0.5, 0), (0.9, -1)])
 def test_quantile_refuses_impossible_arguments(probability, degrees):
     with pytest.raises(ValueError, match=r"probability|degrees"):

@@ -384,6 +384,19 @@ def test_an_import_checks_each_entry_and_gives_new_ids(run, places, tmp_path):
     assert run("import", str(file), "--library", "generator_1").startswith("generator_1: 0 of 5 added")
 
 
+def test_an_imported_experience_keeps_the_problems_that_it_was_learned_from(run, places, tmp_path):
+    """A gate asks these problems without it."""
+    evidence = [{"problem_id": name, "problem_text": f"How many in {name}?"} for name in ("q1", "q2")]
+    entry = {"content": "Draw the figure to scale first.", "source_problem": "q1", "evidence": evidence}
+    file = tmp_path / "other_experiences.json"
+    file.write_text(json.dumps([entry]))
+    run("import", str(file), "--library", "generator_1")
+    for _ in range(2):  # also when the log is read again
+        added = ExperienceLibrary(places["experiences"] / "generator_1_experiences.json").state.get("G1-003")
+        assert (added.source_problem, [one.problem_id for one in added.evidence]) == ("q1", ["q1", "q2"])
+        assert added.evidence[1].problem_text == "How many in q2?"
+
+
 def test_an_import_that_does_not_fit_changes_nothing(places, tmp_path):
     before = version_of(places)
     file = tmp_path / "bad_experiences.json"

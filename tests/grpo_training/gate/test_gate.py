@@ -9,6 +9,7 @@ from engine.experience.choice import LearnedExperiences
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Problem
+from engine.statistics.group_sequential import alpha_of_test
 from grpo_training import gate
 from grpo_training.gate.__main__ import main
 from tests.grpo_training.learning.test_trials import HARMS, HELPS, World, planted, prompt
@@ -109,6 +110,39 @@ def test_a_problem_is_asked_without_the_experiences_that_were_learned_from_it(tm
     assert "1 of the problems are those that experiences were learned from" in capsys.readouterr().out
 
 
+def test_problems_with_the_same_text_count_once(tmp_path, capsys):
+    world = Gates(tmp_path, problems=8, contents=(HELPS,))
+    rows = [json.loads(line) for line in (tmp_path / "problems.jsonl").read_text().splitlines()]
+    rows = [row | {"id": f"{row['id']}-{copy}"} for copy in range(5) for row in rows]
+    (tmp_path / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    world.test("--samples", "1")
+    assert world.events()[0].of == 8
+    assert "32 problems are left out, as their text occurs twice" in capsys.readouterr().out
+
+
+def test_the_same_problems_in_another_order_or_asked_in_another_way_share_the_error_probability(tmp_path, capsys):
+    world = Gates(tmp_path, problems=8, contents=())
+    for flags in ((), ("--seed", "5"), ("--temperature", "0.9"), ("--samples", "2"), ("--seed", "6")):
+        world.test("--samples", "1", *flags)  # a later flag replaces an earlier one
+    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in range(1, 6)]
+    capsys.readouterr()
+    assert world.test("--samples", "1", "--temperature", "0.9") == []
+    assert "tested on these problems before" in capsys.readouterr().out
+
+
+def test_a_rejected_library_is_not_tested_until_it_changes(tmp_path, capsys):
+    """It has no experiences in prompts: a test of nothing would be not proven, and put it back in use."""
+    world = Gates(tmp_path, problems=40, contents=(HARMS,))
+    world.test()
+    capsys.readouterr()
+    assert world.test("--max-problems", "12", "--seed", "3") == []
+    assert "This version was rejected with m; nothing is asked until the library changes." in capsys.readouterr().out
+    assert len(world.events()) == 1
+    assert world.opened().state.is_rejected
+    ExperienceLibrary(world.path).forbid("G1-002")
+    assert world.test("--max-problems", "12", "--samples", "1")
+
+
 def test_answers_are_fresh_ones_and_an_interrupted_gate_goes_on(tmp_path):
     world = Gates(tmp_path, problems=16, contents=(HELPS,))
     world.learn("--learn", "add", "--tau", "9", "--temperature", "0.3")
@@ -127,6 +161,12 @@ def test_bad_input_is_one_clear_sentence(tmp_path):
         world.test()
     world.path.write_text("[]")
     with pytest.raises(InputError, match="no experience to test"):
+        world.test()
+    harmed = {"trial": {"differences": 20, "sum": -9.0, "squares": 9.0}}
+    world.path.write_text(json.dumps([{"id": "G1-009", "content": HARMS} | harmed]))
+    for log in world.experiences.glob("*.jsonl"):
+        log.unlink()
+    with pytest.raises(InputError, match="no experience to test"):  # none would be in a prompt
         world.test()
     world.path.unlink()
     for log in world.experiences.glob("*.jsonl"):

@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import openai
 import pytest
@@ -43,6 +45,13 @@ def start(folder, server, *flags, data="mails.jsonl", code=0):
     return [seen.body for seen in app["seen"]]
 
 
+def tokens_in(journal):
+    """The tokens of all stored replies; the prompt of a request is counted in the first of its replies."""
+    with closing(sqlite3.connect(journal)) as connection:
+        rows = [json.loads(text)["usage"] for (text,) in connection.execute("SELECT completion FROM replies")]
+    return sum(one.get("prompt_tokens", 0) + one.get("completion_tokens", 0) for one in rows)
+
+
 def result_of(folder, run="mails-m"):
     return json.loads((folder / "runs" / run / "improved/result.json").read_text())
 
@@ -57,6 +66,7 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     assert result["verdict"] == "adopted"
     assert result["gate"]["right_with"] > result["gate"]["right_without"] + 0.15
     assert result["sentence"] in said
+    assert result["tokens"] == tokens_in(folder / "runs/mails-m/cache/requests.sqlite")
     assert "8 answers with and 8 without the library" in said
     home = folder / "runs/mails-m/improved"
     assert {path.name for path in home.iterdir()} == {
@@ -189,6 +199,15 @@ def test_three_generators_and_the_critic_learn_in_processes_and_the_best_library
     result = result_of(folder)
     assert result["role"] in ("generator_1", "generator_2", "generator_3")
     assert result["gate"]["alpha"] == pytest.approx(0.05 * 6 / 3.14159265**2 / 3, rel=1e-3)
+
+
+def test_a_run_of_other_settings_is_refused_with_flags_that_the_command_has(folder):
+    server = PlantedServer("label", 0.5)
+    write(folder / "mails.jsonl", server.rows(range(8)))
+    start(folder, server, "--epochs", 1)
+    with pytest.raises(InputError, match="epochs: stored 1, given 2") as refused:
+        start(folder, server, "--epochs", 2)
+    assert refused.value.fix.startswith("Pass --fresh to set the stored results aside")
 
 
 def test_two_datasets_one_after_the_other_have_runs_and_libraries_of_their_own(folder, capsys):

@@ -122,6 +122,22 @@ def base_of_adapter(adapter: Path) -> Path | None:
     return base if base is not None and (base / "config.json").is_file() else None
 
 
+def load_complete(model: str | Path, **options: Any) -> Any:
+    """The causal language model of a folder or hub name, all of whose weights are stored.
+
+    transformers gives weights that are missing random values, with no more than a note.
+
+    Raises:
+        ValueError: some are missing, or the model cannot be loaded; also the other errors of ``from_pretrained``.
+    """
+    from transformers import AutoModelForCausalLM
+
+    loaded, found = AutoModelForCausalLM.from_pretrained(model, output_loading_info=True, **options)
+    if missing := sorted(found["missing_keys"]):
+        raise ValueError(f"Weights are missing in its files: {len(missing)}, such as {missing[0]}.")
+    return loaded
+
+
 @contextlib.contextmanager
 def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
     """The model with a LoRA adapter merged into its weights, in a temporary folder.
@@ -135,14 +151,14 @@ def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing keys, which are an error below
-            merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapter))
+            merged = PeftModel.from_pretrained(load_complete(model), str(adapter))
         stored = load_peft_weights(str(adapter), device="cpu").keys()
     except KeyError as error:
         raise ConfigurationError(

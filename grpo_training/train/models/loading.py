@@ -9,14 +9,13 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
-from grpo_training.serve.model_folder import load_complete
+from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_complete
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
 from grpo_training.train.models.sharding import copy_into, whole_shape
@@ -68,12 +67,10 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
                 why=first_line(error),
                 fix="Set lora_target_modules to names of this model's linear layers, or to all-linear.",
             ) from error
-    ends = (model.get_input_embeddings(), model.get_output_embeddings())
-    is_tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
-    if is_tied and any(isinstance(one, BaseTunerLayer) for one in ends):
+    if adapts_tied_weights(model):
         raise ConfigurationError(
             f"The LoRA does not fit {config.model_name_or_path}",
-            why="Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too.",
+            why=TIED,
             fix="Leave embedding and head out of lora_target_modules.",
         )
     return with_lora

@@ -14,14 +14,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.errors import ConfigurationError, MissingInputError, first_line
+from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from engine.storage.installation import install_command
 
 _SAMPLE_BYTES = 4096
+_ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 _HEADER_BYTES = 100 << 20  # limit of the format
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _HUB_TIMEOUT_S = 30.0
 _NEEDED = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
+TIED = "Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too."
 _NO_SAFETENSORS = (ValueError, AttributeError, KeyError, TypeError, IndexError)
 
 
@@ -122,44 +124,86 @@ def base_of_adapter(adapter: Path) -> Path | None:
     return base if base is not None and (base / "config.json").is_file() else None
 
 
+def load_complete(model: str | Path, **options: Any) -> Any:
+    """The causal language model of a folder or hub name, all of whose weights are stored.
+
+    transformers gives weights that are missing random values, with no more than a note.
+
+    Raises:
+        ValueError: some are missing, or the model cannot be loaded; also the other errors of ``from_pretrained``.
+    """
+    from transformers import AutoModelForCausalLM
+
+    loaded, found = AutoModelForCausalLM.from_pretrained(model, output_loading_info=True, **options)
+    if missing := sorted(found["missing_keys"]):
+        raise ValueError(f"Weights are missing in its files: {len(missing)}, such as {missing[0]}.")
+    return loaded
+
+
+def adapts_tied_weights(model: Any) -> bool:
+    """Whether a LoRA changes the embedding or the head of a model where they are one tensor."""
+    from peft.tuners.lora import LoraLayer
+
+    ends = (model.get_input_embeddings(), model.get_output_embeddings())
+    is_tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
+    return is_tied and any(isinstance(one, LoraLayer) for one in ends)
+
+
 @contextlib.contextmanager
 def merged_with(model: Path, adapter: Path) -> Iterator[Path]:
     """The model with a LoRA adapter merged into its weights, in a temporary folder.
 
     Raises:
-        ConfigurationError: peft is not installed, or the adapter does not fit the model.
+        MissingInputError: the adapter has no weights.
+        InputError: the model cannot be loaded.
+        ConfigurationError: peft is not installed, or the adapter does not fit the model or is damaged.
     """
     if importlib.util.find_spec("peft") is None:
         raise ConfigurationError("Adapters need the package peft", fix=install_command("finetune"))
+    if not any((adapter / name).is_file() for name in _ADAPTER_WEIGHTS):
+        raise MissingInputError(
+            f"No weights in {adapter}",
+            why=f"There is no {_ADAPTER_WEIGHTS[0]}.",
+            fix="Put the file back from a copy, or give another checkpoint.",
+        )
     # Imported here: heavy, and only adapters need them.
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
-    from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
     try:
+        base, tokenizer = load_complete(model), AutoTokenizer.from_pretrained(model)
+    except Exception as error:  # a damaged file raises one of many types
+        raise InputError(
+            f"The model in {model} cannot be loaded", why=first_line(error), fix="Check that its files are complete."
+        ) from error
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing keys, which are an error below
-            merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), str(adapter))
-        stored = load_peft_weights(str(adapter), device="cpu").keys()
+            merged = PeftModel.from_pretrained(base, str(adapter))
+        stored = load_peft_weights(str(adapter), device="cpu")
     except KeyError as error:
         raise ConfigurationError(
             f"{adapter / 'adapter_config.json'} is not the configuration of an adapter",
             why=f"The key {error} is missing.",
             fix="Give a folder that was written by peft.",
         ) from None
-    except (RuntimeError, ValueError, OSError, SafetensorError) as error:
+    except Exception as error:  # of many types, as above
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise _mismatch(adapter, model, next((one for one in lines if "mismatch" in one), lines[0])[:300]) from None
+        raise _mismatch(adapter, model, next((one for one in lines if "mismatch" in one), lines[0])[:300]) from error
     wanted = get_peft_model_state_dict(merged).keys()
     # peft leaves layers without stored weights unchanged and drops surplus weights, without an error.
-    if unmatched := sorted(name for name in stored ^ wanted if "lora_" in name):
+    if unmatched := sorted(name for name in stored.keys() ^ wanted if "lora_" in name):
         raise _mismatch(adapter, model, f"{len(unmatched)} weights exist in one of them only, such as {unmatched[0]}.")
+    if broken := sorted(name for name, weight in stored.items() if not weight.isfinite().all()):
+        raise _mismatch(adapter, model, f"{broken[0]} has values that are NaN or infinite.")
+    if adapts_tied_weights(merged):
+        raise _mismatch(adapter, model, TIED)
     with tempfile.TemporaryDirectory(prefix="merged-") as folder:
         merged.merge_and_unload().save_pretrained(folder)
-        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
         del merged
         yield Path(folder)
 

@@ -156,7 +156,7 @@ class GRPOTrainingConfig(ResumableSettings):
     optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
         "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
     )
-    seed: int = Field(0, ge=0, description="seed of the data order, the dropout and the sampling")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the data order, the dropout and the sampling")
 
     # sampling
     num_generations: Positive = Field(4, description="completions per prompt (online)")

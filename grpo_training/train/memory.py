@@ -42,6 +42,15 @@ def return_free_memory(device: torch.device) -> None:
         trim(0)
 
 
+def is_memory_full(error: Exception) -> bool:
+    """Whether an error is a failed allocation. Only torch's own allocator on a GPU has a type for it."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(one in str(error) for one in _FULL)
+    )
+
+
 @contextlib.contextmanager
 def explained_full_memory(settings: Mapping[str, Any]) -> Iterator[None]:
     """An allocation that fails inside the block ends it with the settings that need less.
@@ -52,12 +61,10 @@ def explained_full_memory(settings: Mapping[str, Any]) -> Iterator[None]:
     Raises:
         ConfigurationError: the memory of the device is full.
     """
-    import torch
-
     try:
         yield
-    except RuntimeError as error:  # only torch's own allocator on a GPU has a type for it
-        if not isinstance(error, torch.OutOfMemoryError) and not any(one in str(error) for one in _FULL):
+    except RuntimeError as error:
+        if not is_memory_full(error):
             raise
         raise ConfigurationError(
             f"The memory is full: {first_line(error)}"[:300],

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from jinja2 import TemplateError
-
 from engine.errors import ConfigurationError
 from engine.records import Message
 from grpo_training.train.config import GRPOTrainingConfig
@@ -101,6 +99,11 @@ class ChatTokens:
         self._special = frozenset(tokenizer.all_special_ids)
         self.end_of_turn = self._find_end_of_turn()
         opening = self._render((("user", _MARKER),), add_generation_prompt=True)
+        if _MARKER not in opening:
+            raise ConfigurationError(
+                f"The chat template of {tokenizer.name_or_path} leaves the text of the user message out",
+                fix="Put the chat_template.jinja of the model into its folder.",
+            )
         self._opens_thinking = opening.rstrip().endswith("<think>")
         self._leaves_out_system = self._find_leaves_out_system()
 
@@ -165,7 +168,7 @@ class ChatTokens:
                     conversation, add_generation_prompt=add_generation_prompt, tokenize=False
                 )
             )
-        except (TemplateError, TypeError, ValueError) as error:
+        except Exception as error:  # a template can raise any: of jinja2, of the values that it computes with
             if any(role == "system" for role, _ in messages):
                 raise self._refuses_system(str(error)) from error
             roles = ", ".join(role for role, _ in messages)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
+from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_complete
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
 from grpo_training.train.models.sharding import copy_into, whole_shape
@@ -67,12 +67,10 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
                 why=first_line(error),
                 fix="Set lora_target_modules to names of this model's linear layers, or to all-linear.",
             ) from error
-    ends = (model.get_input_embeddings(), model.get_output_embeddings())
-    is_tied = getattr(model.config.get_text_config(), "tie_word_embeddings", False)
-    if is_tied and any(isinstance(one, BaseTunerLayer) for one in ends):
+    if adapts_tied_weights(model):
         raise ConfigurationError(
             f"The LoRA does not fit {config.model_name_or_path}",
-            why="Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too.",
+            why=TIED,
             fix="Leave embedding and head out of lora_target_modules.",
         )
     return with_lora
@@ -96,16 +94,40 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
     if config.attn_implementation is not None:
         options["attn_implementation"] = config.attn_implementation
     try:
-        model: PreTrainedModel = from_hub(config, lambda name: AutoModelForCausalLM.from_pretrained(name, **options))
+        model: PreTrainedModel = from_hub(config, lambda name: load_complete(name, **options))
     except ImportError as error:
         if config.attn_implementation is None:
-            raise
+            raise ConfigurationError(
+                f"The model {config.model_name_or_path} needs a package that is not installed", why=first_line(error)
+            ) from error
         raise ConfigurationError(
             f"attn_implementation {config.attn_implementation} is not available",
             why=first_line(error),
             fix="Install what it needs, or leave attn_implementation out.",
         ) from error
     return model
+
+
+def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> None:
+    """Refuse token ids that the embedding of the model has no row for.
+
+    A tokenizer may have more tokens than the model, if nothing uses them.
+
+    Args:
+        model, tokenizer: from :func:`load_model`.
+        ids: of all prompts and replies.
+
+    Raises:
+        InputError: the padding token or one of ``ids`` has no row.
+    """
+    rows = int(model.get_input_embeddings().weight.shape[0])
+    largest = max(int(tokenizer.pad_token_id), max(ids, default=0))
+    if largest >= rows:
+        raise InputError(
+            f"The token {tokenizer.convert_ids_to_tokens(largest)!r} is not in the embedding of the model",
+            why=f"Its id is {largest}, and the embedding has {rows} rows.",
+            fix="Use the tokenizer of the model: a token that is added to it needs a resized embedding.",
+        )
 
 
 def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
@@ -192,7 +214,7 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
 
 def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
     with _reading(folder):
-        stored = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+        stored = load_complete(folder, dtype=torch.float32).state_dict()
     own = model.state_dict(keep_vars=True)
     wrong = [name for name in own if name not in stored or whole_shape(own[name]) != stored[name].shape]
     if wrong:

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import torch
-from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
+from engine.errors import ConfigurationError, InputError, MissingInputError, ScaffoldError, first_line
 from grpo_training.serve.model_folder import ask_hub
 from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.memory import is_memory_full
 
 _MERGE_SYSTEM = (
     "{%- if messages[1:] and messages[0]['role'] == 'system' and messages[1]['role'] == 'user' -%}"
@@ -94,6 +93,7 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
     Raises:
         InputError: what is in the folder cannot be loaded.
         MissingInputError: there is no such folder, or no such model on the hub.
+        ImportError: a package that the model needs is missing.
     """
     name = str(config.model_name_or_path)
     folder = Path(name).expanduser()
@@ -102,7 +102,9 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
         if not folder.is_dir():
             ask_hub(name)
         return load(place)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, httpx2.HTTPError) as error:
+    except Exception as error:  # of many types: of damaged files, of the hub, of its transport
+        if isinstance(error, ImportError | ScaffoldError) or is_memory_full(error):
+            raise
         if folder.is_dir():
             raise InputError(
                 f"The model in {folder} cannot be loaded",

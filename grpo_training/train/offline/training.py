@@ -31,6 +31,7 @@ from grpo_training.train.models.export import export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import (
     adapter_off,
+    check_vocabulary,
     load_model,
     load_weights,
     sharded_weights,
@@ -174,6 +175,8 @@ def prepare(
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
     check_positions(model, _longest(groups, validation, teacher))
+    rows = (row for group in (*groups, *validation, teacher) for row in group)
+    check_vocabulary(model, tokenizer, (max(row.prompt_ids + row.completion_ids) for row in rows))
     # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
     if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
         model = model.to(accelerator.device)

@@ -32,7 +32,7 @@ from grpo_training.train.data.samples import DropReport, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
 from grpo_training.train.models.export_record import write_export
-from grpo_training.train.models.loading import NO_DROPOUT, has_adapter, load_model, uses_bf16
+from grpo_training.train.models.loading import NO_DROPOUT, check_vocabulary, has_adapter, load_model, uses_bf16
 from grpo_training.train.models.positions import check_positions, position_note
 from grpo_training.train.online.callback import STATE, RunCallback, check_same_processes
 from grpo_training.train.online.custom_reward import load_reward
@@ -86,6 +86,8 @@ def train_online(
     longest = max(map(len, prompt_ids.values())) + config.max_completion_length
     check_positions(model, longest)
     teacher, left_out = _teacher(config, tokenizer)
+    used = [*prompt_ids.values(), *(row.prompt_ids + row.completion_ids for row in teacher)]
+    check_vocabulary(model, tokenizer, map(max, used))
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
     kl = AdaptiveKL.of(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConfigurationError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError
 from grpo_training.serve.model_folder import (
     cached_model,
     content_digest,
@@ -209,4 +209,64 @@ def test_an_adapter_that_is_not_whole_is_refused(tiny, tmp_path, file, content, 
     shutil.copytree(root / "two-lora", adapter)
     (adapter / file).write_bytes(content)
     with pytest.raises(ConfigurationError, match=message), merged_with(root / "two", adapter):
+        pass
+
+
+def test_an_adapter_of_a_tied_embedding_is_refused(tiny, tmp_path):
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    root, _ = tiny
+    model = AutoModelForCausalLM.from_pretrained(root / "two")
+    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["embed_tokens"], task_type="CAUSAL_LM"))
+    adapted.save_pretrained(tmp_path)
+    with pytest.raises(ConfigurationError, match="are one tensor"), merged_with(root / "two", tmp_path):
+        pass
+
+
+def test_an_adapter_that_is_not_finite_is_refused(tiny, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    root, _ = tiny
+    adapter = tmp_path / "adapter"
+    shutil.copytree(root / "two-lora", adapter)
+    weights = load_file(adapter / "adapter_model.safetensors")
+    save_file({name: weight * float("nan") for name, weight in weights.items()}, adapter / "adapter_model.safetensors")
+    with pytest.raises(ConfigurationError, match="NaN or infinite"), merged_with(root / "two", adapter):
+        pass
+
+
+@pytest.mark.parametrize("changed", [{"r": "2"}, {"lora_alpha": None}, {"peft_type": "PROMPT_TUNING"}])
+def test_an_adapter_with_a_wrong_configuration_is_refused(tiny, tmp_path, changed):
+    root, _ = tiny
+    adapter = tmp_path / "adapter"
+    shutil.copytree(root / "two-lora", adapter)
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(ConfigurationError, match="does not fit the model"), merged_with(root / "two", adapter):
+        pass
+
+
+def test_an_adapter_without_weights_is_named(tiny, tmp_path):
+    root, _ = tiny
+    adapter = tmp_path / "adapter"
+    shutil.copytree(root / "two-lora", adapter)
+    (adapter / "adapter_model.safetensors").unlink()
+    with pytest.raises(MissingInputError, match=f"No weights in {adapter}"), merged_with(root / "two", adapter):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("config.json", "[]"), ("tokenizer.json", "[]"), ("generation_config.json", "[]"), ("model.safetensors", "")],
+)
+def test_a_damaged_base_of_an_adapter_is_named(tiny, tmp_path, file, content):
+    root, _ = tiny
+    model = tmp_path / "model"
+    shutil.copytree(root / "two", model)
+    (model / file).write_text(content)
+    with (
+        pytest.raises(InputError, match=f"The model in {model} cannot be loaded"),
+        merged_with(model, root / "two-lora"),
+    ):
         pass

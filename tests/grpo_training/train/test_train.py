@@ -157,6 +157,29 @@ def test_a_model_without_a_usable_chat_template_is_refused_before_anything_is_wr
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("Hello.", "leaves the text of the user message out"),
+        (" \n", "leaves the text of the user message out"),
+        ("{{ 1 / 0 }}", "rejects a conversation of .*\ndivision by zero"),
+        ("{% for _ in range(1000000) %}{% endfor %}", "rejects a conversation of .*\nRange too big"),
+    ],
+)
+def test_a_chat_template_that_fails_or_drops_the_prompt_is_refused(tmp_path, data, trainers, template, message):
+    model = tmp_path / "model"
+    shutil.copytree(POCKET, model)
+    (model / "chat_template.jinja").write_text(template)
+    with pytest.raises(ConfigurationError, match=message):
+        main(flags(tmp_path, data, model=model))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_seed_has_32_bits(tmp_path, data, trainers):
+    with pytest.raises(InputError, match="--seed: Input should be less than 4294967296"):
+        main(flags(tmp_path, data, "--seed", str(2**32)))
+
+
 SYSTEM = {"role": "system", "content": "Be short."}
 REPLIED = [{"role": "user", "content": "Say 7."}, {"role": "assistant", "content": "7"}]
 

@@ -151,6 +151,88 @@ def test_weights_that_are_cut_off(folder, tmp_path):
         load_model(settings(torn))
 
 
+@pytest.mark.parametrize("use_peft", [True, False])
+@pytest.mark.parametrize("missing", ["model.layers.0.mlp.up_proj.weight", "model.embed_tokens.weight"])
+def test_weights_that_are_not_stored_get_no_random_values(folder, tmp_path, missing, use_peft):
+    incomplete = tmp_path / "incomplete"
+    shutil.copytree(folder, incomplete)
+    remove_weight(incomplete, missing)
+    with pytest.raises(InputError, match="cannot be loaded") as raised:
+        load_model(settings(incomplete, use_peft=use_peft))
+    assert "Weights are missing in its files" in raised.value.why
+
+
+def test_a_checkpoint_of_a_whole_model_needs_all_weights(folder, tmp_path):
+    model, _ = load_model(settings(folder, use_peft=False))
+    save_weights(model, tmp_path)
+    remove_weight(tmp_path, "model.norm.weight")
+    with pytest.raises(InputError, match=f"The weights in {tmp_path} cannot be read"):
+        load_weights(model, tmp_path)
+
+
+def remove_weight(folder, name):
+    safetensors = importlib.import_module("safetensors.torch")
+    weights = safetensors.load_file(folder / "model.safetensors")
+    del weights[name]
+    safetensors.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "[]"),
+        ("config.json", "null"),
+        ("config.json", {"vocab_size": "40"}),
+        ("config.json", {"num_attention_heads": 0}),
+        ("tokenizer.json", "[]"),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", {"eos_token": ["<end>"]}),
+        ("generation_config.json", "[]"),
+    ],
+)
+def test_a_damaged_file_of_a_model_is_one_error(folder, tmp_path, name, content):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(folder, damaged)
+    if isinstance(content, dict):
+        content = json.dumps(json.loads((damaged / name).read_text()) | content)
+    (damaged / name).write_text(content)
+    with pytest.raises(InputError, match=f"The model in {damaged} cannot be loaded"):
+        load_model(settings(damaged))
+
+
+def test_full_memory_is_not_taken_for_a_damaged_file(folder, monkeypatch):
+    def full(name, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(loading, "load_complete", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        load_model(settings(folder))
+
+
+def test_a_package_that_a_model_needs_is_named(folder, monkeypatch):
+    def needs(name, **options):
+        raise ImportError("Loading a GPTQ quantized model requires optimum")
+
+    monkeypatch.setattr(loading, "load_complete", needs)
+    with pytest.raises(ConfigurationError, match="needs a package that is not installed\nLoading a GPTQ"):
+        load_model(settings(folder))
+
+
+def test_tokens_without_a_row_in_the_embedding_are_refused_where_they_are_used(folder, tmp_path):
+    larger = tmp_path / "larger"
+    shutil.copytree(folder, larger)
+    described = json.loads((larger / "tokenizer_config.json").read_text())
+    (larger / "tokenizer_config.json").write_text(json.dumps(described | {"extra_special_tokens": ["<image>"]}))
+    model, tokenizer = load_model(settings(larger))
+    assert len(tokenizer) == 41
+    loading.check_vocabulary(model, tokenizer, [39])  # one that nothing uses is no fault
+    with pytest.raises(InputError, match="'<image>' is not in the embedding"):
+        loading.check_vocabulary(model, tokenizer, [3, 40])
+    tokenizer.pad_token = "<image>"
+    with pytest.raises(InputError, match="'<image>' is not in the embedding"):
+        loading.check_vocabulary(model, tokenizer, [])
+
+
 def test_an_adapters_folder_is_no_model(folder, tmp_path):
     model, tokenizer = load_model(settings(folder))
     save_weights(model, tmp_path / "lora")

@@ -22,7 +22,7 @@ from engine.records import Outcome, Problem, Sampling, timestamp
 from engine.tasks.registry import task_named
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.cli.settings import POCKET_MODEL, shown_path
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
@@ -108,8 +108,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     view = View(stream)
     arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
     show_models(view, arms, settings.k_values)
-    view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {files.figures}")
-    view.line(f"Samples: {files.samples}")
+    view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(files.figures)}")
+    view.line(f"Samples: {shown_path(files.samples)}")
     _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
     return 0
 

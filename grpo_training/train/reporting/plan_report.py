@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.records import Problem
+from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import say
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
@@ -31,7 +32,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     known = sum(sample.old_logps is not None for sample in rows)
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
-        ("data", f"{config.dataset_path} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
+        ("data", f"{_data(config)} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
         ("training", f"{len(data.groups)} groups, {len(rows)} replies; held out: {len(data.validation)} groups"),
         ("rewards", f"mean {statistics.fmean(row.reward for row in rows):.3f}, {_verdicts(rows)}"),
         ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}"),
@@ -53,7 +54,7 @@ def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     labels = sum(len(sample.completion_ids) for sample in rows)
     return [
         ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
-        ("data", str(config.dataset_path)),
+        ("data", _data(config)),
         ("training", f"{len(rows)} chats; held out: {len(data.validation)}"),
         ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}"),
         ("labels", f"{labels} tokens of the last messages; no other token is trained on"),
@@ -97,6 +98,10 @@ def _reward(config: GRPOTrainingConfig) -> str:
     if config.reward_weight == 1:
         return config.reward
     return f"{config.reward_weight:g} {config.reward}, {1 - config.reward_weight:g} of the task"
+
+
+def _data(config: GRPOTrainingConfig) -> str:
+    return str(config.dataset_path and shown_path(config.dataset_path))
 
 
 def _trained_part(config: GRPOTrainingConfig) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import ConfigurationError, IncompleteRunError, InputError, MissingInputError
 from engine.llm.retry import RetryPolicy
+from grpo_training.cli import settings as command_settings
 from grpo_training.cli.settings import parse_settings
 from grpo_training.evaluate import models
 from grpo_training.evaluate import run as evaluation_run
@@ -89,6 +90,15 @@ def test_the_command_writes_the_known_keys_and_repeats_no_request(recorded_world
     shown = capsys.readouterr().out
     assert "pass@  1: 0.5833 (58.33%)" in shown
     assert "pass@5 cannot be estimated from 4 samples" in shown
+
+
+def test_the_files_are_named_as_a_person_would_type_them(recorded_world, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command_settings, "WORKING_DIR", tmp_path)
+    with recorded_world() as world:
+        assert run(world, recorded_world) == 0
+    shown = capsys.readouterr().out
+    assert "Figures: out/results.json\n" in shown
+    assert "Samples: out/results.samples.jsonl\n" in shown
 
 
 def test_another_configuration_is_refused_resumed_or_set_aside(recorded_world, capsys):

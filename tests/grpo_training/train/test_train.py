@@ -15,6 +15,7 @@ import pytest
 
 from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError, ScaffoldError
 from engine.storage.append_log import AppendLog
+from grpo_training.cli import settings as command_settings
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.environment import code_revision
 from grpo_training.train import run as train
@@ -211,6 +212,12 @@ def test_a_dry_run_reads_all_prints_the_plan_and_writes_nothing(tmp_path, data, 
     assert "1  rows: could not be read" in shown
     assert trainers == []
     assert not (tmp_path / "out").exists()
+
+
+def test_the_plan_names_the_data_as_a_person_would_type_it(tmp_path, data, trainers, monkeypatch, capsys):
+    monkeypatch.setattr(command_settings, "WORKING_DIR", tmp_path)
+    assert main(flags(tmp_path, data, "--dry-run")) == 0
+    assert capsys.readouterr().out.split("data  ")[1].split()[0] == "scored.jsonl"
 
 
 def test_a_dry_run_of_online_training_counts_the_problems(tmp_path, data, trainers, capsys):

@@ -43,7 +43,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     broken = []
     for number, row in enumerate(json_rows(path, report), 1):
         try:
-            if "full_response" in row:
+            if _is_trace(row):
                 found = trace_sample(_trace(row), hashes, chat, config, report)
             else:
                 found = _sample(row, f"{path.stem}:{number}", chat)
@@ -73,6 +73,11 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
         teacher=[],
         report=report,
     )
+
+
+def _is_trace(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a trace of a teacher, which may have its program alone, and no chat."""
+    return "full_response" in row or ("code" in row and "messages" not in row and "completion" not in row)
 
 
 def _trace(row: Mapping[str, Any]) -> TeacherTrace:

@@ -92,3 +92,11 @@ def test_chats_of_one_prompt_are_held_out_together(model, tmp_path):
 def test_half_of_a_surrogate_pair_in_a_reply_is_replaced(model, tmp_path):
     [[sample]] = chats(model, write(tmp_path / "chats.jsonl", {"prompt": "w1", "completion": "w2 \ud83d"})).groups
     assert len(sample.completion_ids) == 3
+
+
+def test_a_trace_without_full_response_is_named_as_never_executed(model, tmp_path):
+    trace = {"task_id": "a", "prompt": "w1", "code": "x = 1", "test_list": ["assert x"]}
+    extra = {"prompt": "w3", "completion": "w20", "code": "a column of its own"}
+    data = chats(model, write(tmp_path / "chats.jsonl", trace, extra))
+    assert len(data.groups) == 1
+    assert data.report.dropped == {"traces: of another program, and never executed here": 1}

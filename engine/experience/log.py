@@ -61,8 +61,8 @@ class LibraryLog:
         self.run_starts: dict[str, LibraryState] = {}
         self._file = AppendLog(path, wait_s=_LOCK_WAIT_S)
         self._reader = LineReader(path)
-        self._last_line = _hash(b"")
-        """The hash of the last line that was read."""
+        self._last_line = _hashes(b"")
+        """The hashes of the last line that was read."""
 
     @property
     def state(self) -> LibraryState:
@@ -92,7 +92,7 @@ class LibraryLog:
             )
         for line in self._reader.read():
             event = _event(line, self.path)
-            if event.previous and event.previous != self._last_line:
+            if event.previous and event.previous not in self._last_line:
                 raise InputError(
                     f"The library log {self.path} has a gap before line {line.number}",
                     why="The hash of the line before it is another: a line was removed, changed or added by hand.",
@@ -100,11 +100,11 @@ class LibraryLog:
                     f'"previous" from line {line.number}.',
                 )
             self.remember(event)
-            self._last_line = _hash(line.text)
+            self._last_line = _hashes(line.text)
 
     def append(self, event: LibraryEvent) -> None:
         """Write an event to the disk and apply it. The lock must be held, and the newest lines read."""
-        self._file.append(encode_line(event.model_copy(update={"previous": self._last_line})))
+        self._file.append(encode_line(event.model_copy(update={"previous": self._last_line[0]})))
         self.read()
 
     def remember(self, event: LibraryEvent) -> None:
@@ -122,11 +122,21 @@ class LibraryLog:
 
 
 _OF_ONE_RUN = re.compile(rb'"(at|created_at|run)": ?"[^"]*"')
+_PREVIOUS = re.compile(rb'"previous": ?"[^"]*", ?')
 
 
-def _hash(line: bytes) -> str:
-    """The hash of a line without times and the name of the run: the same inputs give the same log."""
-    return hashlib.blake2b(_OF_ONE_RUN.sub(b"", line), digest_size=8).hexdigest()
+def _hashes(line: bytes) -> tuple[str, str]:
+    """The hash of a line, and that of earlier versions, which had the line's own ``previous`` in it.
+
+    Both leave out times and the name of the run, so that the same inputs give the same log. Without its own
+    ``previous`` in the hash, a line from which that was removed still fits the line after it.
+    """
+    content = _OF_ONE_RUN.sub(b"", line)
+    return _hash(_PREVIOUS.sub(b"", content, count=1)), _hash(content)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _event(line: Line, path: Path) -> LibraryEvent:

@@ -13,6 +13,7 @@ from engine.errors import InputError, MissingInputError, first_line
 from engine.records import FORMAT, Completion, Outcome, Rollout, RolloutGroup, Sampling, SamplingPolicy
 from engine.statistics.groups import group_stats
 from engine.storage.lines import LineReader, encode_line
+from engine.task import completion_of_row
 
 SCORED = "scored"
 """The role of groups that another program sampled."""
@@ -36,11 +37,11 @@ def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
         try:
             row = json.loads(line.text)
             key = (json.dumps(row.get("step")), str(row["prompt_id"]))
-            row["reward"]["total"], row["text"]
+            row["reward"]["total"], _reply(row)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
                 f"{path}:{line.number}: no scored row",
-                why="It has no prompt_id, text and reward.total.",
+                why="It has no prompt_id, reply and reward.total.",
                 fix="Give a cache folder, or an --out file of python -m grpo_training.score_rollouts.",
             ) from None
         groups.setdefault(key, []).append(row)
@@ -92,7 +93,7 @@ def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
     outcome = derived.get("outcome") if isinstance(derived, Mapping) else None
     return Rollout(
         rollout_id=number,
-        scaffold=row.get("code") or row["text"],
+        scaffold=row.get("code") or _reply(row),
         answer=_answer(row),
         is_correct=row.get("is_correct"),
         r_ans=components.pop("r_ans", None),
@@ -101,9 +102,15 @@ def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
         r_total=reward["total"],
         components=components,
         outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.OK,
-        completion=Completion(text=str(row["text"])),
+        completion=Completion(text=_reply(row)),
         reward_detail={"reward": reward, "validation": row.get("validation")},
     )
+
+
+def _reply(row: Mapping[str, Any]) -> str:
+    """The reply of a row; its code where it has no other. ``KeyError`` if it has neither."""
+    completion = completion_of_row(row)
+    return str(row["code"]) if completion is None else completion.text
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:

@@ -85,7 +85,7 @@ def scored_row(
     """One row of the out file.
 
     Args:
-        row: the row of the rollouts. Its keys are kept.
+        row: the row of the rollouts. Its keys are kept; ``prompt_id`` is added if it names its prompt otherwise.
         entry: its verdict.
         paid: its reward.
         advantage: None if its group has none.
@@ -96,6 +96,7 @@ def scored_row(
     has_prompt = prompt is None or "prompt" in row.row or "messages" in row.row
     return {
         **row.row,
+        **({"prompt_id": row.prompt_id} if row.row.get("prompt_id") is None else {}),
         **verdict.row,
         **({} if has_prompt else {"prompt": prompt}),
         "task": task,

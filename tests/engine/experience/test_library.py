@@ -1,3 +1,4 @@
+import hashlib
 import json
 import random
 import re
@@ -406,6 +407,33 @@ def test_a_change_of_the_log_that_was_meant_is_accepted_by_removing_the_hash_aft
     without_chain(log, {2})
     path.unlink()
     assert contents(ExperienceLibrary(path)) == [CONTENTS[0], CONTENTS[2]]
+
+
+def test_removing_one_hash_is_enough_where_more_lines_follow(library, path):
+    log = log_of(path)
+    library.edit([Operation(op="pin", id="G1-001")])
+    library.edit([Operation(op="unpin", id="G1-001")])
+    first, _, third, *rest = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([first, re.sub(rb'"previous": ?"[^"]*", ?', b"", third), *rest]))
+    path.unlink()
+    assert contents(ExperienceLibrary(path)) == [CONTENTS[0], CONTENTS[2]]
+
+
+def test_a_log_whose_hashes_include_the_hash_before_is_read_and_continued(library, path):
+    """Earlier versions hashed a line with its own ``previous``."""
+    log, lines, previous = log_of(path), [], b""
+    for line in log.read_bytes().splitlines():
+        whole = re.sub(rb'"previous":"[^"]*"', b'"previous":"%s"' % previous, line) if lines else line
+        previous = re.sub(rb'"(at|created_at|run)": ?"[^"]*"', b"", whole)
+        previous = hashlib.blake2b(previous, digest_size=8).hexdigest().encode()
+        lines.append(whole + b"\n")
+    assert b"".join(lines) != log.read_bytes()
+    log.write_bytes(b"".join(lines))
+    ExperienceLibrary(path).commit_step(outcome(20), [add(CONTENTS[3])])
+    assert contents(ExperienceLibrary(path)) == CONTENTS[:4]
+    log.write_bytes(b"".join([lines[0], *lines[2:]]))
+    with pytest.raises(InputError, match="gap before line 2"):
+        ExperienceLibrary(path)
 
 
 def test_a_log_of_an_earlier_version_is_continued_with_hashes(library, path):

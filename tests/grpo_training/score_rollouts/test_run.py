@@ -5,7 +5,9 @@ import json
 import pytest
 
 from engine.errors import InputError, MissingInputError
+from grpo_training.runs.scored_groups import scored_groups
 from grpo_training.score_rollouts.__main__ import main
+from grpo_training.show import __main__ as show
 from tests.support.scoring import rollout
 
 
@@ -200,6 +202,21 @@ def test_replies_of_other_programs(scoring):
     main(scoring.arguments(scoring.write("r.jsonl", rows)))
     assert [row["reward"]["total"] for row in scoring.rows()] == pytest.approx([0.875] * 4)
     assert scoring.rows()[2]["prompt"] == "asked otherwise"
+
+
+def test_scored_replies_of_other_programs_are_shown(scoring, capsys):
+    scoring.prompts(1)
+    rows = [
+        {"problem_id": "p0", "response": "<answer>0</answer>"},
+        {"id": "p0", "output": "<answer>7</answer>"},
+        {"prompt_id": None, "task_id": "p0", "completion": [{"role": "assistant", "content": "<answer>8</answer>"}]},
+    ]
+    main(scoring.arguments(scoring.write("r.jsonl", rows)))
+    assert [row["prompt_id"] for row in scoring.rows()] == ["p0"] * 3
+    [group] = scored_groups(scoring.folder / "scored.jsonl")
+    assert [one.completion.text for one in group.rollouts] == [f"<answer>{n}</answer>" for n in (0, 7, 8)]
+    assert show.main([str(scoring.folder / "scored.jsonl")]) == 0
+    assert "p0" in capsys.readouterr().out
 
 
 def test_the_report_is_where_the_seed_format_has_it(scoring):

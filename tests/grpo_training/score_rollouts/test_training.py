@@ -35,3 +35,20 @@ def test_the_trainer_finds_the_groups_and_the_advantages_of_the_file(scoring):
     assert [sample.is_correct for sample in samples] == [row["is_correct"] for row in scored]
     assert len({sample.prompt_ids for sample in samples}) == 2
     assert data.report.dropped == {"groups: incomplete, a reply has no reward": 1}
+
+
+def test_rows_that_name_their_prompt_otherwise_are_trained_on_in_the_same_groups(scoring):
+    pytest.importorskip("transformers")
+    from grpo_training.train.data.training_data import load_training_data
+
+    scoring.prompts(1)
+    rows = [rollout("p0", answer, place, step=step) for step in (1, 2) for place, answer in enumerate(["0", "7"])]
+    for row in rows:
+        row["problem_id"] = row.pop("prompt_id")
+    assert main(scoring.arguments(scoring.write("r.jsonl", rows))) == 0
+    config = GRPOTrainingConfig(
+        model_name_or_path=str(ROOT / "data/models/pocket"),
+        dataset_path=scoring.folder / "scored.jsonl",
+        validation_share=0.0,
+    )
+    assert [len(group) for group in load_training_data(config).groups] == [2, 2]

@@ -3,8 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --editable
 
-# Half of the time of the tests is waiting. They start hundreds of processes, so the compiled modules are kept.
-WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? 4 : cores)))
+# One more than cores, as some tests wait; a worker more on two cores takes longer. The tests start hundreds of processes, so the compiled modules are kept.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : cores)))
 
 STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local

@@ -109,7 +109,7 @@ def formed(data, start):
     """The small model after the supervised stage."""
     style = ["--dataset", str(data / "rows"), "--prompts", "compact"]
     assert traffic(["sft-data", *style, "--output-dir", str(data), "--sample-size", "48"]) == 0
-    sft = ["--config", str(CONFIGS / "traffic_small_sft.yaml"), "--model-path", str(start), "--max-steps", "160"]
+    sft = ["--config", str(CONFIGS / "traffic_small_sft.yaml"), "--model-path", str(start), "--max-steps", "120"]
     sft += ["--dataset-path", str(data / "sft_dataset.jsonl"), "--output-dir", str(data / "sft"), "--batch-size", "16"]
     assert train([*sft, *SHORT]) == 0
     return data / "sft/merged"
@@ -124,7 +124,7 @@ def test_supervised_training_gives_the_form_and_grpo_the_better_decision(data, f
     assert before.sum(1).min() > 0.9  # almost every reply is strict
     grpo = ["--config", str(CONFIGS / "traffic_small.yaml"), "--model-path", str(formed)]
     grpo += ["--dataset-path", str(data / "rollouts"), "--output-dir", str(data / "grpo"), "--batch-size", "32"]
-    grpo += ["--validation-share", "0", "--rce-learning-rate", "3e-3", "--rce-epochs", "60", "--num-train-epochs", "10"]
+    grpo += ["--validation-share", "0", "--rce-learning-rate", "3e-3", "--rce-epochs", "40", "--num-train-epochs", "10"]
     assert train([*grpo, *SHORT]) == 0
     after = chances(data / "grpo/merged", rows)
     better = torch.tensor([0 if better_branch(one) else 1 for one in rows])[:, None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -34,6 +33,7 @@ from grpo_training.learning.generator import run_generator
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.status import LearnerStatus, is_writing
 from grpo_training.runs.learner_files import library_file
+from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
@@ -50,7 +50,6 @@ _SEED_STEP = 1000
 """Difference between the seeds of generators: equal prompts to one model must draw different samples."""
 _STOPPED_BY_BUDGET = BudgetExceededError.exit_code
 _NO_GAIN = 3
-_RESUME = re.compile(r"--resume [^,.]*, (?:or )?")
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -242,8 +241,9 @@ def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder,
             _learn_in_processes(limited, plan, generators, run)
     except BudgetExceededError as error:
         stopped = error.why
-    except InputError as error:  # --resume is a flag of the generators
-        raise InputError(error.what, why=error.why, fix=_RESUME.sub("", error.fix)) from None
+    except OtherRunError as error:  # its advice names --resume, a flag of the generators
+        fix = "Pass --fresh to set the stored results aside, or another --run to keep both."
+        raise OtherRunError(error.what, why=error.why, fix=fix) from None
     except CommandFailedError as error:
         if error.exit_code != _STOPPED_BY_BUDGET:
             raise

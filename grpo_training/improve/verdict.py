@@ -53,4 +53,5 @@ def _percent(share: float | None) -> str:
 
 
 def _level(alpha: float) -> str:
+    """The level of an interval. Two digits of alpha are kept, so that a small one does not give 100 %."""
     return f"{100 - float(f'{100 * alpha:.2g}'):.9g} %"

@@ -17,6 +17,10 @@ from engine.storage.append_log import replace_file
 from engine.storage.file_stamp import file_stamp
 
 
+class OtherRunError(InputError):
+    """The stored results are of another configuration, or of an unknown one."""
+
+
 @dataclass(frozen=True)
 class RunManifest:
     """The content of a manifest file.
@@ -145,7 +149,7 @@ def open_or_resume_manifest(
         the manifest, unfinished on disk; ``is_finished`` says whether an earlier start had completed it.
 
     Raises:
-        InputError: the results are of another configuration, or of an unknown one without ``resume``.
+        OtherRunError: the results are of another configuration, or of an unknown one without ``resume``.
     """
     wanted = json.loads(json.dumps({"settings": dict(settings), "facts": dict(facts)}))
     existing = load_manifest(path)
@@ -160,7 +164,7 @@ def open_or_resume_manifest(
         dataclasses.replace(existing, is_finished=False, stamp="", report=None).save()
         return existing
     if has_results and not resume:
-        raise InputError(
+        raise OtherRunError(
             f"{path.parent} holds results of an unknown configuration ({path.name} is missing)",
             fix="Pass --resume to add to them, or --fresh to set them aside.",
         )
@@ -183,7 +187,7 @@ def check_same_configuration(
     *,
     resume: bool,
 ) -> None:
-    """Raise ``InputError`` if the results of a manifest are of another configuration.
+    """Raise ``OtherRunError`` if the results of a manifest are of another configuration.
 
     Args:
         stored: the manifest.
@@ -192,7 +196,7 @@ def check_same_configuration(
     """
     differences = _differences(stored, wanted, compared(stored.settings))
     if differences:
-        raise InputError(
+        raise OtherRunError(
             f"{stored.path.parent} holds results of another configuration",
             why="; ".join(differences),
             fix=f"Pass {'' if resume else '--resume to continue with the stored settings, '}--fresh to set the "

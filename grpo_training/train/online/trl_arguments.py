@@ -16,7 +16,7 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.processes import number_of_processes
 
 Arguments = dict[str, Any]
-SAMPLER_CAP = 2.0
+_SAMPLER_CAP = 2.0
 """Cap of the weights p(trained model) / p(vLLM) of tokens. vLLM rounds otherwise: without them the gradient is biased.
 
 Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
@@ -59,7 +59,7 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
         "steps_per_generation": config.gradient_accumulation_steps,
         "generation_kwargs": None if config.use_vllm else {"use_cache": True},  # the training disables the model's
         "vllm_importance_sampling_correction": config.use_vllm,
-        "vllm_importance_sampling_clip_max": config.importance_cap or SAMPLER_CAP,
+        "vllm_importance_sampling_clip_max": config.importance_cap or _SAMPLER_CAP,
         "bf16": bf16,
         "use_cpu": use_cpu,
         "dataloader_pin_memory": not use_cpu,

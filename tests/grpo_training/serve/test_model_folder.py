@@ -196,6 +196,12 @@ def test_an_adapter_of_another_model_is_refused(tiny, model, adapter, why):
     assert "\n" not in raised.value.why
 
 
+@pytest.fixture
+def adapter(tiny, tmp_path):
+    """A copy of an adapter of the model ``two``, to be damaged."""
+    return Path(shutil.copytree(tiny[0] / "two-lora", tmp_path / "adapter"))
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
@@ -203,12 +209,9 @@ def test_an_adapter_of_another_model_is_refused(tiny, model, adapter, why):
         ("adapter_model.safetensors", b"half a cop", "does not fit the model"),
     ],
 )
-def test_an_adapter_that_is_not_whole_is_refused(tiny, tmp_path, file, content, message):
-    root, _ = tiny
-    adapter = tmp_path / "adapter"
-    shutil.copytree(root / "two-lora", adapter)
+def test_an_adapter_that_is_not_whole_is_refused(tiny, adapter, file, content, message):
     (adapter / file).write_bytes(content)
-    with pytest.raises(ConfigurationError, match=message), merged_with(root / "two", adapter):
+    with pytest.raises(ConfigurationError, match=message), merged_with(tiny[0] / "two", adapter):
         pass
 
 
@@ -224,35 +227,26 @@ def test_an_adapter_of_a_tied_embedding_is_refused(tiny, tmp_path):
         pass
 
 
-def test_an_adapter_that_is_not_finite_is_refused(tiny, tmp_path):
+def test_an_adapter_that_is_not_finite_is_refused(tiny, adapter):
     from safetensors.torch import load_file, save_file
 
-    root, _ = tiny
-    adapter = tmp_path / "adapter"
-    shutil.copytree(root / "two-lora", adapter)
     weights = load_file(adapter / "adapter_model.safetensors")
     save_file({name: weight * float("nan") for name, weight in weights.items()}, adapter / "adapter_model.safetensors")
-    with pytest.raises(ConfigurationError, match="NaN or infinite"), merged_with(root / "two", adapter):
+    with pytest.raises(ConfigurationError, match="NaN or infinite"), merged_with(tiny[0] / "two", adapter):
         pass
 
 
 @pytest.mark.parametrize("changed", [{"r": "2"}, {"lora_alpha": None}, {"peft_type": "PROMPT_TUNING"}])
-def test_an_adapter_with_a_wrong_configuration_is_refused(tiny, tmp_path, changed):
-    root, _ = tiny
-    adapter = tmp_path / "adapter"
-    shutil.copytree(root / "two-lora", adapter)
+def test_an_adapter_with_a_wrong_configuration_is_refused(tiny, adapter, changed):
     path = adapter / "adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(ConfigurationError, match="does not fit the model"), merged_with(root / "two", adapter):
+    with pytest.raises(ConfigurationError, match="does not fit the model"), merged_with(tiny[0] / "two", adapter):
         pass
 
 
-def test_an_adapter_without_weights_is_named(tiny, tmp_path):
-    root, _ = tiny
-    adapter = tmp_path / "adapter"
-    shutil.copytree(root / "two-lora", adapter)
+def test_an_adapter_without_weights_is_named(tiny, adapter):
     (adapter / "adapter_model.safetensors").unlink()
-    with pytest.raises(MissingInputError, match=f"No weights in {adapter}"), merged_with(root / "two", adapter):
+    with pytest.raises(MissingInputError, match=f"No weights in {adapter}"), merged_with(tiny[0] / "two", adapter):
         pass
 
 

@@ -26,7 +26,7 @@ from engine.tasks.code.testing.comparison import Comparison, same_text, same_val
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
 
 TestT = TypeVar("TestT")
-AFTER_TIMEOUT = 0.2
+_AFTER_TIMEOUT = 0.2
 """The time that all further tests of a program have together after a time-out, as a part of that of one test."""
 
 
@@ -316,14 +316,14 @@ class TestRunner:
             return Status.TAMPERED
 
     def _status_of(self, stopped: ProgramStopped) -> Status:
-        """The status of a stopped program. After a time-out the further tests have ``AFTER_TIMEOUT``, all together.
+        """The status of a stopped program. After a time-out the further tests have ``_AFTER_TIMEOUT``, all together.
 
         The program has failed by then, and a loop without end takes whatever time it is given, while others wait.
         """
         self._note(stopped.text)
         status = Status(stopped.failure)
         if status is Status.TIMEOUT:
-            left = AFTER_TIMEOUT * self._limits.time_s
+            left = _AFTER_TIMEOUT * self._limits.time_s
             self._cpu_left, self._sleep_left = min(self._cpu_left, left), min(self._sleep_left, left)
         return status
 

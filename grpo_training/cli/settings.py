@@ -111,6 +111,8 @@ class Settings(BaseModel):
     """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
     letters: ClassVar[Mapping[str, str]] = {}
     """Field -> its flag of one letter, such as ``-s``."""
+    not_in_help: ClassVar[Sequence[str]] = ()
+    """Fields of a base that the command refuses with a message of its own."""
     sections: ClassVar[frozenset[str]] = frozenset()
     """YAML keys whose values are mappings of further keys; these are read as if they were at the top level.
 
@@ -237,7 +239,7 @@ def _parser(model: type[Settings], prog: str, description: str) -> CommandParser
             group = parser.add_argument_group(title)
             for name in names:
                 action = _add_flags(group, model, name)
-                if is_short and not _is_common(model, name):
+                if is_short and not _is_common(model, name) and name not in model.not_in_help:
                     parser.hide(action)
     group = parser.add_argument_group("configuration")
     group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
@@ -263,7 +265,7 @@ def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str)
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
     flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
     flags += [model.letters[name]] if name in model.letters else []
-    text = _help_text(field, spellings[1:]).replace("%", "%%")
+    text = argparse.SUPPRESS if name in model.not_in_help else _help_text(field, spellings[1:]).replace("%", "%%")
     if _plain_type(field.annotation) is bool:
         return group.add_argument(
             *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from engine.executor.choice import EXECUTOR_HELP
 from engine.experience.events import PROMPT_BUDGET
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
     COMPARE_HELP,
     DATASET_HELP,
@@ -18,7 +19,6 @@ from grpo_training.cli.settings import (
     Common,
     Positive,
     Weight,
-    parse_settings,
 )
 from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettings, RoleSettings
 

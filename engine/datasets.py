@@ -170,7 +170,7 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
             fetched = rows_from_web(name, dataset.web.url, dataset.web.revision, dataset.web.fault)
             return dataset.web.url, map(_without_id, fetched)
         except MissingInputError as error:
-            not_on_web = f"{error.what}: {error.why}"
+            not_on_web = f"{error.what}: {error.why.rstrip('.')}"
     if dataset.hub is None:
         raise MissingInputError(what, why=not_on_web, fix=fix)
     try:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import BudgetExceededError, ConfigurationError, ScaffoldError
+from engine.errors import BudgetExceededError, ConfigurationError
 from engine.storage.process_identity import ProcessIdentity
-from engine.storage.sqlite import open_shared_database
+from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
 
 
 @dataclass(frozen=True)
@@ -140,10 +138,8 @@ CREATE TABLE IF NOT EXISTS holds (
 _POLL_S = 0.2
 
 
-class BudgetFileError(ScaffoldError, OSError):
+class BudgetFileError(SharedFileError):
     """The budget file cannot be read or written."""
-
-    exit_code = 2
 
 
 class SharedBudget(Budget):
@@ -223,13 +219,6 @@ class SharedBudget(Budget):
         held = self._file.execute("SELECT total(tokens), total(usd) FROM holds").fetchone()
         self._held_tokens, self._held_usd = int(held[0]), held[1]
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise BudgetFileError(
-                f"Cannot use the budget file {self.path}",
-                why=str(error),
-                fix="Check permissions and free disk space, or pass another --budget-file.",
-            ) from error
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        fix = "Check permissions and free disk space, or pass another --budget-file."
+        return database_errors(BudgetFileError, f"Cannot use the budget file {self.path}", fix)

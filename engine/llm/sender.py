@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,20 +18,13 @@ from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.interfaces import Journal, Purse
 from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.sent_requests import SentRequests
 from engine.llm.servers import ServerPool
 from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
-from engine.llm.wire.protocol import (
-    CHAT,
-    BadReplyError,
-    ChatResponse,
-    completions,
-    estimate_prompt_tokens,
-    most_prompt_tokens,
-    read_reply,
-    request_body,
-)
-from engine.records import ChatRequest, Reply, Usage
+from engine.llm.wire.replies import ChatResponse, completions, read_reply
+from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens, request_body
+from engine.records import ChatRequest, Reply
 
 
 class RequestSender:
@@ -72,8 +65,7 @@ class RequestSender:
         self._probe_patience_s, self._trouble = probe_patience_s, trouble
         self._clock, self._sleep, self._rng = clock, sleep, rng
         self._hedge, self._latencies = hedge, LatencyRecord()
-        self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
-        """The requests in flight, by the journal keys of their samples."""
+        self.sent = SentRequests()
 
     async def send(self, pool: ServerPool, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Send a request for samples with consecutive indices until it is answered or given up.
@@ -176,25 +168,6 @@ class RequestSender:
         error = unreachable_error(call.endpoint, decision, waited, self._config_path)
         raise self._cancel_scope.cancel(error)
 
-    def working(self, keys: Iterable[str]) -> list[asyncio.Task[dict[str, Reply] | RetryDecision]]:
-        """The requests in flight for these samples whose callers were cancelled."""
-        return list(dict.fromkeys(self._working[key] for key in keys if key in self._working))
-
-    async def drain(self, seconds: float) -> None:
-        """Let the requests in flight end and store their replies; cancel those that take longer than ``seconds``."""
-        left = set(self._working.values())
-        try:
-            if left and seconds > 0:
-                self._trouble.tell(
-                    f"waiting for {len(left)} requests in flight, at most {seconds:.0f} s, to keep their replies "
-                    "(Ctrl-C again: do not wait)"
-                )
-                await asyncio.wait(left, timeout=seconds)
-        finally:
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
-
     async def _attempt(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
         if call.proven:
@@ -221,9 +194,7 @@ class RequestSender:
         if isinstance(reserved, RetryDecision):
             return reserved
         task = asyncio.create_task(self._finish(call, reserved))
-        keys = [sample.key for sample in call.samples]
-        self._working.update(dict.fromkeys(keys, task))
-        task.add_done_callback(lambda done: self._finished(keys, done))
+        self.sent.add([sample.key for sample in call.samples], task)
         delay_s = None if self._hedge is None else self._latencies.quantile(call.kind, self._hedge)
         if delay_s is None:
             return await asyncio.shield(task)
@@ -275,13 +246,6 @@ class RequestSender:
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
         return Reserved(permit, hold, largest, is_urgent)
 
-    def _finished(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
-        for key in keys:
-            if self._working.get(key) is task:
-                del self._working[key]
-        if not task.cancelled():
-            task.exception()  # marked as retrieved: the caller may have been cancelled
-
     async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
         counted = reserved.permit.tokens if reserved.permit else 0
@@ -320,11 +284,7 @@ class RequestSender:
             async with self._patience(call):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = read_reply(content, count)
-            if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
-                result = result.only_finished()
-        except BadReplyError as error:
-            result = replace(error.decision, may_be_billed=True)
+            result = read_reply(content, count, only_finished=connection.reports_finish)
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
@@ -332,8 +292,6 @@ class RequestSender:
             result = decision
         finally:
             connection.health.ended(id(call))
-        if isinstance(result, ChatResponse) and not any(result.choices[:count]):
-            result = _unreadable(result)
         self._count_usage(call, result)
         call.latency_s = max(0.0, self._clock() - sent_at)
         if isinstance(result, ChatResponse) or result.code not in ("connection", "timeout"):
@@ -342,7 +300,11 @@ class RequestSender:
             self._trouble.answered(endpoint)
         if isinstance(result, RetryDecision):
             return await self._record_failure(call, result, sent_at)
-        self._record_success(call, names, result)
+        connection.record_reply(result, names, count, call.latency_s)
+        self._latencies.add(call.kind, call.latency_s)
+        blank = sum(choice.is_blank for choice in result.choices if choice)
+        if connection.health.sends_blanks(len(result.choices), blank):
+            self._trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
         return result
 
     @asynccontextmanager
@@ -360,22 +322,6 @@ class RequestSender:
             ):
                 yield
 
-    def _record_success(self, call: PendingCall, names: frozenset[str], response: ChatResponse) -> None:
-        """Update concurrency, capabilities and length statistics after a reply."""
-        connection = call.connection
-        connection.health.answered(call.latency_s)
-        blank = sum(choice.is_blank for choice in response.choices if choice)
-        if connection.health.sends_blanks(len(response.choices), blank):
-            self._trouble.sends_blanks(call.endpoint, connection.health.blank, connection.health.choices)
-        self._latencies.add(call.kind, call.latency_s)
-        connection.controller.succeeded(self._clock())
-        if "n" in names and len(response.choices) < len(call.samples):
-            names -= {"n"}
-            connection.drop_parameter("n")
-        connection.mark_proven({CHAT, *names})
-        connection.reports_finish = connection.reports_finish or response.reports_finish
-        connection.record_lengths(response.completion_tokens, len(response.choices))
-
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
         """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
         connection, endpoint = call.connection, call.endpoint
@@ -390,8 +336,7 @@ class RequestSender:
             connection.drop_parameter(decision.parameter)
             return decision
         call.failures += 1
-        call.wasted_prompt_tokens += decision.prompt_tokens
-        call.wasted_completion_tokens += decision.completion_tokens
+        call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
             connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
@@ -413,9 +358,8 @@ class RequestSender:
 
         All of them are queued before the first wait, so a caller that is cancelled here loses no reply.
         """
-        wasted = Usage(prompt_tokens=call.wasted_prompt_tokens, completion_tokens=call.wasted_completion_tokens)
         keys = [sample.key for sample in call.samples]
-        made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, wasted)
+        made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, call.wasted)
         received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
         if self._journal is None:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
@@ -435,13 +379,3 @@ def _failure(state: RetryCallState) -> Any:
 
 def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:
     return not isinstance(result, RetryDecision)
-
-
-def _unreadable(response: ChatResponse) -> RetryDecision:
-    return RetryDecision(
-        RetryAction.RETRY,
-        "wrong_schema",
-        "none of the choices can be read or is finished",
-        prompt_tokens=response.prompt_tokens,
-        completion_tokens=response.completion_tokens,
-    )

@@ -8,15 +8,14 @@ import os
 import select
 import signal
 import socket
-import struct
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from engine.sandbox.frames import packed, take_frame
 from engine.sandbox.program_process import process_clock
 from engine.sandbox.zygote_process import ProgramExit, SandboxError
 
-_LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_PRINTED_BYTES = 1 << 16
@@ -107,7 +106,7 @@ class CommandProcess:
         data = json.dumps(message).encode()
         self._channel.settimeout(timeout_s)
         try:
-            self._channel.sendall(_LENGTH.pack(len(data)) + data)
+            self._channel.sendall(packed(data))
         except TimeoutError:
             raise self._stopped("timeout", "it reads no messages") from None
         except OSError:
@@ -170,16 +169,10 @@ class CommandProcess:
             self._printed_end = -1
 
     def _take_frame(self) -> bytes | None:
-        if len(self._received) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._received)
-        if length > _MAX_FRAME_BYTES:
-            raise self._stopped("protocol", f"it sent a message of {length} bytes")
-        if len(self._received) < _LENGTH.size + length:
-            return None
-        frame = bytes(self._received[_LENGTH.size : _LENGTH.size + length])
-        del self._received[: _LENGTH.size + length]
-        return frame
+        def too_long(length: int) -> Exception:
+            return self._stopped("protocol", f"it sent a message of {length} bytes")
+
+        return take_frame(self._received, _MAX_FRAME_BYTES, too_long)
 
     def _read_printed(self) -> None:
         """Read what was printed so far. At the end of the pipe its descriptor is closed."""

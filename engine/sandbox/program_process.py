@@ -9,7 +9,6 @@ import random
 import select
 import signal
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from engine.sandbox.frames import HEAD_BYTES, packed, take_frame
 from engine.sandbox.inside import wire
 from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
 
-_LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _START_S = 20.0
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.005, 0.25
@@ -240,7 +239,7 @@ class ProgramProcess:
 
     def send_raw(self, data: bytes) -> None:
         """Queue a message that is already encoded."""
-        self._unsent += _LENGTH.pack(len(data)) + data
+        self._unsent += packed(data)
         self._flush()
 
     def receive(self, time_s: float, *, is_starting: bool = False) -> bytes:
@@ -344,7 +343,7 @@ class ProgramProcess:
                 )
         else:
             self._received += data
-            if len(self._received) > _LENGTH.size + self._limits.output_bytes + _CHUNK:
+            if len(self._received) > HEAD_BYTES + self._limits.output_bytes + _CHUNK:
                 raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, "more bytes on the channel than were requested")
 
     def _flush(self) -> None:
@@ -355,16 +354,10 @@ class ProgramProcess:
             self._poll.modify(self._channel, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
     def _take_frame(self) -> bytes | None:
-        if len(self._received) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._received)
-        if length > self._limits.output_bytes:
-            raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
-        if len(self._received) < _LENGTH.size + length:
-            return None
-        frame = bytes(self._received[_LENGTH.size : _LENGTH.size + length])
-        del self._received[: _LENGTH.size + length]
-        return frame
+        def too_long(length: int) -> Exception:
+            return ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
+
+        return take_frame(self._received, self._limits.output_bytes, too_long)
 
     def _early_exit(self, is_starting: bool) -> Exception:
         code = self.end().code

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -37,6 +37,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     start: int
     end: int
     digest: bytes = b""
+
+    def where(self) -> dict[str, Any]:
+        """The fields of any entry, to make another one of the same line."""
+        return {"line": self.line, "start": self.start, "end": self.end, "digest": self.digest}
 
 
 class Unreadable(Entry, frozen=True, kw_only=True, array_like=True, tag="unreadable"):
@@ -117,7 +121,7 @@ class IndexFile(Generic[EntryT]):
         if found is None:
             return None
         entry, end, crc = found
-        if (entry.line, entry.start, entry.end, entry.digest) != (place.line, place.start, place.end, place.digest):
+        if entry.where() != place.where():
             self.close()
             return None
         self._end, self._crc = end, crc

@@ -15,7 +15,6 @@ from engine.reading.special_tokens import break_special_tokens
 from engine.records import ChatRequest, Experience, Fault, Message, Operation, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks, task_named
-from prompts import PromptTemplate
 
 MAX_WORDS = 32
 _MOST_READ = 16
@@ -48,11 +47,6 @@ _SCHEMA: dict[str, Any] = {
 }
 
 _LEARNERS = {"generator": "that solver", "critic": "the critic that fuses"}
-
-
-def analyst_template(task: Task, learner: str, style: str = "full") -> PromptTemplate:
-    """The prompt that extracts experiences for a ``generator`` or the ``critic``."""
-    return role_template(f"{learner}_experience_extraction", task, style)
 
 
 @dataclass(frozen=True)
@@ -133,7 +127,7 @@ class ExperienceAnalyst:
         attempts_are = f"The attempts are {task.attempt_descriptions[learner]}"
         request = ChatRequest(
             role=self._role,
-            messages=analyst_template(task, learner, self._style).render(
+            messages=role_template(f"{learner}_experience_extraction", task, self._style).render(
                 learner=f"{attempts_are}; the lessons steer {_LEARNERS[learner]}.",
                 max_words=MAX_WORDS,
                 max_operations=self._max_operations,
@@ -147,7 +141,9 @@ class ExperienceAnalyst:
             json_schema=_SCHEMA,
             purpose="analysis",
         )
-        [answer] = await ask(self._client, request, [0], self._read, _unreadable)
+        [answer] = await ask(
+            self._client, request, [0], self._read, lambda read: read.fault.message if read.fault else None
+        )
         if answer.read is None:
             return Proposal([], Outcome.INFRA_FAULT, answer.reply.fault)
         completion = answer.reply.completion
@@ -218,7 +214,3 @@ def _operation(item: Any) -> Operation:
 
 def _shown(operation: Operation) -> str:
     return as_one_line(f'"{operation.content}"' if operation.content else operation.id or "")
-
-
-def _unreadable(proposal: Proposal) -> str | None:
-    return proposal.fault.message if proposal.outcome is Outcome.MODEL_FAULT and proposal.fault else None

@@ -12,12 +12,6 @@ from agents.templates import check_prompts, role_template
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks
-from prompts import PromptTemplate
-
-
-def critic_template(task: Task, style: str = "full") -> PromptTemplate:
-    """The prompt that asks for a fusion."""
-    return role_template("critic", task, style)
 
 
 @dataclass(frozen=True)
@@ -39,6 +33,7 @@ class FusedCandidate:
     re_asked: bool = False
 
 
+@dataclass(eq=False)
 class CriticAgent:
     """Fuses candidates.
 
@@ -49,12 +44,13 @@ class CriticAgent:
         role: the api role.
     """
 
-    def __init__(self, client: ChatClient, sampling: Sampling, style: str = "full", role: str = "critic") -> None:
-        self.role = role
-        self._client = client
-        self.sampling = sampling
-        self.style = style
-        check_prompts(known_tasks(), style)
+    client: ChatClient
+    sampling: Sampling
+    style: str = "full"
+    role: str = "critic"
+
+    def __post_init__(self) -> None:
+        check_prompts(known_tasks(), self.style)
 
     async def fuse(
         self,
@@ -86,7 +82,7 @@ class CriticAgent:
         ]
         request = ChatRequest(
             role=self.role,
-            messages=critic_template(task, self.style).render(
+            messages=role_template("critic", task, self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
                 generator_id=generator_id,
@@ -99,7 +95,7 @@ class CriticAgent:
             purpose="fusion",
         )
         [answer] = await ask(
-            self._client,
+            self.client,
             request,
             [0],
             lambda reply: read_candidate(task, problem, reply),

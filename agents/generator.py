@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
 
 from agents.chat import ChatClient, ReadReply, ask
 from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks
-from prompts import PromptTemplate
 
 
 def generator_messages(
@@ -26,21 +26,17 @@ def generator_messages(
     Raises:
         TemplateError: there is no such style, or the templates of the task are invalid.
     """
-    return generator_template(task, style).render(
+    return role_template("generator", task, style).render(
         problem=problem.text, experiences=list(experiences), **task.prompt_values(problem)
     )
 
 
 def prompt_hash(task: Task, style: str = "full") -> str:
     """Identifies the templates of :func:`generator_messages`; stored on every record."""
-    return generator_template(task, style).hash
+    return role_template("generator", task, style).hash
 
 
-def generator_template(task: Task, style: str = "full") -> PromptTemplate:
-    """The prompt that asks for a candidate."""
-    return role_template("generator", task, style)
-
-
+@dataclass(eq=False)
 class GeneratorAgent:
     """One of the three generators. They differ only in their role, which selects endpoint and library.
 
@@ -52,20 +48,14 @@ class GeneratorAgent:
         tasks: the tasks whose templates are checked here, before the first request; None: all.
     """
 
-    def __init__(
-        self,
-        client: ChatClient,
-        role: str,
-        sampling: Sampling,
-        style: str = "full",
-        *,
-        tasks: Iterable[Task] | None = None,
-    ) -> None:
-        self.role = role
-        self._client = client
-        self.sampling = sampling
-        self.style = style
-        check_prompts(known_tasks() if tasks is None else tasks, style)
+    client: ChatClient
+    role: str
+    sampling: Sampling
+    style: str = "full"
+    tasks: InitVar[Iterable[Task] | None] = field(default=None, kw_only=True)
+
+    def __post_init__(self, tasks: Iterable[Task] | None) -> None:
+        check_prompts(known_tasks() if tasks is None else tasks, self.style)
 
     async def answer(
         self, task: Task, problem: Problem, experiences: Sequence[Experience], sample_indices: Sequence[int]
@@ -80,7 +70,7 @@ class GeneratorAgent:
             purpose="rollout",
         )
         return await ask(
-            self._client,
+            self.client,
             request,
             sample_indices,
             lambda reply: read_candidate(task, problem, reply),

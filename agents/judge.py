@@ -70,7 +70,7 @@ class Judge:
             json_schema=_SCHEMA,
             purpose="judge",
         )
-        [answer] = await ask(self._client, request, [0], _read, _unreadable)
+        [answer] = await ask(self._client, request, [0], _read, lambda read: read.fault.message if read.fault else None)
         if answer.read is None:
             return Opinion(None, Outcome.INFRA_FAULT, answer.reply.fault)
         return answer.read
@@ -106,7 +106,3 @@ def _number(value: Any) -> float | None:
         return None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits
         return None
-
-
-def _unreadable(opinion: Opinion) -> str | None:
-    return opinion.fault.message if opinion.outcome is Outcome.JUDGE_FAULT and opinion.fault else None

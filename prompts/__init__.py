@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,30 +82,6 @@ class PromptTemplate:
             Message(role="system", content=system.render(**values)),
             Message(role="user", content=render_with_number(lambda **number: user.render(**values, **number))),
         )
-
-
-@cache
-def task_template(
-    name: str, task: Task, variables: frozenset[str], style: str = "full", optional: frozenset[str] = frozenset()
-) -> PromptTemplate:
-    """A prompt template of a task, loaded once per process. The arguments are those of :class:`PromptTemplate`."""
-    return PromptTemplate(name, variables, style, task, optional)
-
-
-def check_templates(loads: Iterable[Callable[[], PromptTemplate]]) -> None:
-    """Load templates.
-
-    Raises:
-        TemplateError: some of them are invalid; one error that names all of them.
-    """
-    errors: dict[str, TemplateError] = {}
-    for load in loads:
-        try:
-            load()
-        except TemplateError as error:
-            errors.setdefault(error.what, error)
-    if errors:
-        raise TemplateError("\n".join(errors), fix="\n".join(dict.fromkeys(error.fix for error in errors.values())))
 
 
 def experience_block(experiences: Iterable[Experience], style: str = "full") -> str:

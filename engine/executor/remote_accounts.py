@@ -65,11 +65,15 @@ class AccountsClient:
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Call a method and wait for its result."""
-        return _value(self.accounts.call(method, *arguments).result())
+        return _value(self.send(method, *arguments).result())
 
     async def reply(self, method: str, *arguments: Any) -> Any:
         """Call a method in an event loop. If the caller is cancelled, the call still ends on its own."""
-        return await _value_of(self.accounts.call(method, *arguments))
+        return await _value_of(self.send(method, *arguments))
+
+    def send(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method; the future of its result, or of an error that it raised."""
+        return self.accounts.call("answer", method, *arguments)
 
     def stored(self, keys: Sequence[str]) -> dict[str, Completion]:
         """The stored completions of these keys."""
@@ -105,7 +109,7 @@ class AccountsClient:
     def _send(self) -> None:
         entries, settled = self._entries, self._settled
         self._entries, self._settled = [], []
-        call = self.accounts.call("record", self.worker, [entry for entry, _ in entries], settled)
+        call = self.send("record", self.worker, [entry for entry, _ in entries], settled)
         sent = asyncio.ensure_future(_value_of(call))
         self.keep(sent)
         sent.add_done_callback(lambda done: _resolve(entries, done))
@@ -159,7 +163,7 @@ class RemoteJournal:
 
     def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
         """As in the base; does not wait."""
-        self._client.accounts.call("remember_capabilities", base_url, model, facts)
+        self._client.send("remember_capabilities", base_url, model, facts)
 
 
 class RemoteLedger:

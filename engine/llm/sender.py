@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens,
 from engine.records import ChatRequest, Reply
 
 
+@dataclass(kw_only=True, eq=False)
 class RequestSender:
     """Sends requests until they are answered or given up. For one event loop.
 
@@ -44,28 +45,20 @@ class RequestSender:
         rng: for jitter.
     """
 
-    def __init__(
-        self,
-        *,
-        config_path: Path | str,
-        journal: Journal | None,
-        retry: RetryPolicy,
-        budget: Purse,
-        hedge: float | None,
-        probe_patience_s: float,
-        cancel_scope: CancelScope,
-        trouble: TroubleReporter,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        rng: random.Random,
-    ) -> None:
-        self.tally = Tally()
-        self._config_path, self._journal = config_path, journal
-        self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
-        self._probe_patience_s, self._trouble = probe_patience_s, trouble
-        self._clock, self._sleep, self._rng = clock, sleep, rng
-        self._hedge, self._latencies = hedge, LatencyRecord()
-        self.sent = SentRequests()
+    config_path: Path | str
+    journal: Journal | None
+    retry: RetryPolicy
+    budget: Purse
+    hedge: float | None
+    probe_patience_s: float
+    cancel_scope: CancelScope
+    trouble: TroubleReporter
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    rng: random.Random
+    tally: Tally = field(default_factory=Tally, init=False)
+    sent: SentRequests = field(default_factory=SentRequests, init=False)
+    _latencies: LatencyRecord = field(default_factory=LatencyRecord, init=False)
 
     async def send(self, pool: ServerPool, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Send a request for samples with consecutive indices until it is answered or given up.
@@ -102,26 +95,26 @@ class RequestSender:
 
         def wait_s(state: RetryCallState) -> float:
             # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
-            elapsed_s = 0.0 if call.first_sent_at is None else self._clock() - call.first_sent_at
+            elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
             return self._wait_s(call, _failure(state), elapsed_s)
 
         def tell(state: RetryCallState) -> None:
             if not self._moves(call):
-                self._trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
+                self.trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_is_repeatable),
             wait=wait_s,
             stop=lambda state: state.upcoming_sleep == math.inf,
             before_sleep=tell,
-            sleep=self._sleep,
+            sleep=self.sleep,
             retry_error_callback=_failure,
         )
         return await retrying(attempt)
 
     def _moves(self, call: PendingCall) -> bool:
         """Whether the next attempt goes to another server at once."""
-        return call.pool.should_move(call.server) and call.failures < self._retry.attempts
+        return call.pool.should_move(call.server) and call.failures < self.retry.attempts
 
     def _wait_s(self, call: PendingCall, decision: RetryDecision, elapsed_s: float) -> float:
         """Seconds to wait before the next attempt; infinite if there is none.
@@ -134,19 +127,19 @@ class RequestSender:
         """
         if self._moves(call):
             return 0.0
-        wait_s = self._retry.wait_s(decision, call.failures, self._rng)
+        wait_s = self.retry.wait_s(decision, call.failures, self.rng)
         left = self._time_to_connect(call, decision)
         if left is not None:
             call.unreached += 1
-            return min(wait_s, self._retry.max_connect_wait_s, left)
+            return min(wait_s, self.retry.max_connect_wait_s, left)
         failures = call.failures - call.unreached
-        if not self._retry.exhausted(failures, elapsed_s, wait_s):
+        if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
-        left = self._retry.total_s - elapsed_s
-        if decision.wait_s is None or call.is_last or failures >= self._retry.attempts or left <= 0:
+        left = self.retry.total_s - elapsed_s
+        if decision.wait_s is None or call.is_last or failures >= self.retry.attempts or left <= 0:
             return math.inf
         call.is_last = True
-        self._trouble.long_wait(call.endpoint, decision, left)
+        self.trouble.long_wait(call.endpoint, decision, left)
         return left
 
     def _time_to_connect(self, call: PendingCall, decision: RetryDecision) -> float | None:
@@ -157,23 +150,23 @@ class RequestSender:
         Raises:
             FatalEndpointError: the time is over.
         """
-        limit = self._retry.connect_s
+        limit = self.retry.connect_s
         if limit is None or decision.code != "connection":
             return None
         if call.pool.reached:
             return None
-        waited = max(0.0, self._clock() - call.connection.first_sent_at)
+        waited = max(0.0, self.clock() - call.connection.first_sent_at)
         if waited < limit:
             return limit - waited
-        error = unreachable_error(call.endpoint, decision, waited, self._config_path)
-        raise self._cancel_scope.cancel(error)
+        error = unreachable_error(call.endpoint, decision, waited, self.config_path)
+        raise self.cancel_scope.cancel(error)
 
     async def _attempt(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
         if call.proven:
             return await self._send_once(call)
         try:
-            async with asyncio.timeout(self._probe_patience_s):
+            async with asyncio.timeout(self.probe_patience_s):
                 await call.connection.probing.acquire()
         except TimeoutError:  # the probe is slow; sending unproven parameters costs at most a refused request
             return await self._send_once(call)
@@ -195,13 +188,13 @@ class RequestSender:
             return reserved
         task = asyncio.create_task(self._finish(call, reserved))
         self.sent.add([sample.key for sample in call.samples], task)
-        delay_s = None if self._hedge is None else self._latencies.quantile(call.kind, self._hedge)
+        delay_s = None if self.hedge is None else self._latencies.quantile(call.kind, self.hedge)
         if delay_s is None:
             return await asyncio.shield(task)
-        sent_at = self._clock()
-        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self._sleep)
+        sent_at = self.clock()
+        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self.sleep)
         if task.cancelled():  # it took at least this long; without it the quantile would fall with each such request
-            self._latencies.add(call.kind, self._clock() - sent_at)
+            self._latencies.add(call.kind, self.clock() - sent_at)
         return result
 
     async def _send_again(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
@@ -227,22 +220,22 @@ class RequestSender:
         connection, endpoint, request = call.connection, call.endpoint, call.request
         count, max_tokens = len(call.samples), request.sampling.max_tokens
         expected = 0
-        if self._budget.limited or endpoint.tpm is not None:
+        if self.budget.limited or endpoint.tpm is not None:
             expected = estimate_prompt_tokens(request) + count * connection.expected_completion_tokens(max_tokens)
         hold, largest = None, (0, 0)
-        if self._budget.limited:
+        if self.budget.limited:
             largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
-            hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
+            hold = await self.budget.hold(sum(largest), endpoint.cost_usd(*largest))
         try:
             permit = await connection.acquire(expected, is_urgent=is_urgent)
         except BaseException:
             if hold is not None:
-                self._budget.settle(hold, 0, 0.0)
+                self.budget.settle(hold, 0, 0.0)
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
             connection.release(permit, 0, is_urgent=is_urgent)
             if hold is not None:
-                self._budget.settle(hold, 0, 0.0)
+                self.budget.settle(hold, 0, 0.0)
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
         return Reserved(permit, hold, largest, is_urgent)
 
@@ -262,12 +255,12 @@ class RequestSender:
         finally:
             call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
             if reserved.hold is not None:
-                self._budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
+                self.budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
         return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
         """Post the request, read the reply and update counters and concurrency. The slot is held meanwhile."""
-        self._cancel_scope.check()
+        self.cancel_scope.check()
         connection, endpoint = call.connection, call.endpoint
         count, first_index = len(call.samples), call.samples[0].index
         names = call.parameters
@@ -275,7 +268,7 @@ class RequestSender:
         self.tally.requests_sent += 1
         self.tally.retries += 1 if call.failures else 0
         call.attempts += 1
-        sent_at = self._clock()
+        sent_at = self.clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
         call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
         connection.health.sent(id(call), sent_at)
@@ -293,18 +286,18 @@ class RequestSender:
         finally:
             connection.health.ended(id(call))
         self._count_usage(call, result)
-        call.latency_s = max(0.0, self._clock() - sent_at)
+        call.latency_s = max(0.0, self.clock() - sent_at)
         if isinstance(result, ChatResponse) or result.code not in ("connection", "timeout"):
             connection.reached = True
             connection.progress.replied()
-            self._trouble.answered(endpoint)
+            self.trouble.answered(endpoint)
         if isinstance(result, RetryDecision):
             return await self._record_failure(call, result, sent_at)
         connection.record_reply(result, names, count, call.latency_s)
         self._latencies.add(call.kind, call.latency_s)
         blank = sum(choice.is_blank for choice in result.choices if choice)
         if connection.health.sends_blanks(len(result.choices), blank):
-            self._trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
+            self.trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
         return result
 
     @asynccontextmanager
@@ -318,7 +311,7 @@ class RequestSender:
         with connection.progress.watching():
             async with (
                 running_timeout(endpoint.timeout_s, connection.progress.left_s),
-                self._trouble.waiting(endpoint, work),
+                self.trouble.waiting(endpoint, work),
             ):
                 yield
 
@@ -327,11 +320,11 @@ class RequestSender:
         connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.mask.message(decision.message))
         if note := call.pool.failed(call.server, decision):
-            self._trouble.server_out(endpoint, decision, note)
+            self.trouble.server_out(endpoint, decision, note)
         if decision.action is RetryAction.STOP and len(call.pool.servers) > 1 and not call.pool.all_refuse():
             decision = replace(decision, action=RetryAction.RETRY)
         if decision.action is RetryAction.STOP:
-            raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
+            raise self.cancel_scope.cancel(fatal_error(endpoint, decision, self.config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
             connection.drop_parameter(decision.parameter)
             return decision
@@ -339,9 +332,9 @@ class RequestSender:
         call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
-            connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
+            connection.controller.rate_limited(self.clock(), sent_at, decision.wait_s)
             if decision.wait_s:
-                await connection.pause(min(decision.wait_s, self._retry.total_s))
+                await connection.pause(min(decision.wait_s, self.retry.total_s))
         elif decision.action is RetryAction.RETRY:
             connection.controller.server_failed()
         return decision
@@ -361,10 +354,10 @@ class RequestSender:
         keys = [sample.key for sample in call.samples]
         made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, call.wasted)
         received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
-        if self._journal is None:
+        if self.journal is None:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
         asked = (call.request.role, call.request.purpose)
-        stored = [(sample, self._journal.put(sample.key, completion, *asked)) for sample, completion in received]
+        stored = [(sample, self.journal.put(sample.key, completion, *asked)) for sample, completion in received]
         return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
 
 

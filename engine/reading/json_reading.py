@@ -35,38 +35,32 @@ class FoundObject:
     error: ValueError | None = None
 
 
-@dataclass(frozen=True)
 class ObjectSearch:
     """The outermost objects of a text. Iterating parses those that contain one of the keys, the last one first.
 
     Args:
         text: the text.
         keys: an object is parsed only if its text contains one of them.
+
+    Attributes:
+        spans: their places.
+        cut_off: whether an object is not closed and one of the keys occurs in the text.
     """
 
-    text: str
-    keys: Collection[str]
-    spans: list[tuple[int, int]]
-    unclosed: bool
-    """Whether the text contains an object that is not closed."""
+    def __init__(self, text: str, keys: Collection[str]) -> None:
+        self._text, self._keys = text, keys
+        self.spans, unclosed = _object_spans(text)
+        self.cut_off = unclosed and self._is_likely(text)
 
-    @classmethod
-    def of(cls, text: str, keys: Collection[str]) -> ObjectSearch:
-        """Find the objects of a text."""
-        spans, unclosed = _object_spans(text)
-        return cls(text, keys, spans, unclosed)
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether an object is not closed and one of the keys occurs in the text."""
-        return self.unclosed and any(key in self.text for key in self.keys)
+    def _is_likely(self, text: str) -> bool:
+        return any(key in text for key in self._keys)
 
     def __iter__(self) -> Iterator[FoundObject]:
-        likely = [(start, end) for start, end in self.spans if any(key in self.text[start:end] for key in self.keys)]
+        likely = [(start, end) for start, end in self.spans if self._is_likely(self._text[start:end])]
         for start, end in reversed(likely[-_MAX_PARSED:]):
             repairs = RepairLog()
             try:
-                value = read_object(self.text[start:end], repairs)
+                value = read_object(self._text[start:end], repairs)
             except ValueError as error:
                 yield FoundObject(start, end, repairs, error=error)
             else:
@@ -89,7 +83,7 @@ def read_json_object(text: str, required: str) -> Reading:
         text: a reply; only the last 200,000 characters are read.
         required: the key that the object must have.
     """
-    search = ObjectSearch.of(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
+    search = ObjectSearch(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
     unreadable = False
     for found in search:
         unreadable = True

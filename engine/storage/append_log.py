@@ -60,7 +60,7 @@ class AppendLog:
         self._size: int | None = None
         """The size of the file after the last append of this holder."""
         self._held = False
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -119,29 +119,26 @@ class AppendLog:
     def check(self) -> None:
         """Raise FileChangedError if the file was deleted, moved, replaced or truncated since the last append."""
         with self._guard:
-            self._check()
-
-    def _check(self) -> None:
-        if self._fd is None or self._size is None:
-            return
-        own = os.fstat(self._fd)
-        try:
-            there: os.stat_result | None = self.path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            there = None
-        if there is None or (there.st_ino, there.st_dev) != (own.st_ino, own.st_dev):
-            raise FileChangedError(
-                f"{self.path} was {'deleted or moved' if there is None else 'replaced'} while it was in use",
-                why="The results of this run were in it.",
-                fix="Put the file back if it was moved. Then run the same command again; replies that are in the "
-                "journal are not requested again.",
-            )
-        if own.st_size < self._size:
-            raise FileChangedError(
-                f"{self.path} was truncated while it was in use",
-                why=f"It had {self._size} bytes and has {own.st_size}.",
-                fix="Run the same command again: results that are missing are computed again from stored replies.",
-            )
+            if self._fd is None or self._size is None:
+                return
+            own = os.fstat(self._fd)
+            try:
+                there: os.stat_result | None = self.path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                there = None
+            if there is None or (there.st_ino, there.st_dev) != (own.st_ino, own.st_dev):
+                raise FileChangedError(
+                    f"{self.path} was {'deleted or moved' if there is None else 'replaced'} while it was in use",
+                    why="The results of this run were in it.",
+                    fix="Put the file back if it was moved. Then run the same command again; replies that are in the "
+                    "journal are not requested again.",
+                )
+            if own.st_size < self._size:
+                raise FileChangedError(
+                    f"{self.path} was truncated while it was in use",
+                    why=f"It had {self._size} bytes and has {own.st_size}.",
+                    fix="Run the same command again: results that are missing are computed again from stored replies.",
+                )
 
     def append_all(self, lines: Sequence[bytes]) -> int:
         """Append lines with one write and one sync. Only inside ``hold``; from any thread.
@@ -167,7 +164,7 @@ class AppendLog:
             if not self._held:
                 raise RuntimeError("append outside of hold()")
             fd = self._open()
-            self._check()
+            self.check()
             start = os.fstat(fd).st_size
             try:
                 content = b"".join(line + b"\n" for line in lines)

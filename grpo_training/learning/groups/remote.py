@@ -15,8 +15,8 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from agents.critic import critic_template
 from agents.generator import prompt_hash
+from agents.templates import role_template
 from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import SharedAccounts
@@ -52,7 +52,7 @@ class Facts(NamedTuple):
         """Those of a task on this machine."""
         task = task_named(task_name)
         if isinstance(settings, CriticSettings):
-            return cls(dict(task.verifier()), critic_template(task, settings.prompts).hash)
+            return cls(dict(task.verifier()), role_template("critic", task, settings.prompts).hash)
         return cls(dict(task.verifier()), prompt_hash(task, settings.prompts))
 
 

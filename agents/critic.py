@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from agents.chat import ChatClient, ask
-from agents.generator import read_candidate
+from agents.chat import ChatClient
+from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Problem, Reply, Sampling
 from engine.task import Task
@@ -72,12 +72,8 @@ class CriticAgent:
         merge = task.merge([one.candidate for one in inputs], problem)
         if merge.candidate is not None:
             return FusedCandidate(merge.candidate, "structural")
-        proposals: list[dict[str, Any]] = [
-            {
-                "answer": one.answer,
-                "answer_source": one.answer_source,
-                "text": task.show(one.candidate),
-            }
+        proposals = [
+            {"answer": one.answer, "answer_source": one.answer_source, "text": task.show(one.candidate)}
             for one in inputs
         ]
         request = ChatRequest(
@@ -94,12 +90,5 @@ class CriticAgent:
             json_schema=task.reply_schema,
             purpose="fusion",
         )
-        [answer] = await ask(
-            self.client,
-            request,
-            [0],
-            lambda reply: read_candidate(task, problem, reply),
-            task.re_ask_reason,
-            form=task.reply_description,
-        )
+        [answer] = await ask_for_candidates(self.client, request, [0], task, problem)
         return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked)

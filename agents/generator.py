@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from agents.chat import ChatClient, ReadReply, ask
 from agents.templates import check_prompts, role_template
@@ -52,7 +52,8 @@ class GeneratorAgent:
     role: str
     sampling: Sampling
     style: str = "full"
-    tasks: InitVar[Iterable[Task] | None] = field(default=None, kw_only=True)
+    _: KW_ONLY
+    tasks: InitVar[Iterable[Task] | None] = None
 
     def __post_init__(self, tasks: Iterable[Task] | None) -> None:
         check_prompts(known_tasks() if tasks is None else tasks, self.style)
@@ -69,14 +70,18 @@ class GeneratorAgent:
             json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
-        return await ask(
-            self.client,
-            request,
-            sample_indices,
-            lambda reply: read_candidate(task, problem, reply),
-            task.re_ask_reason,
-            form=task.reply_description,
-        )
+        return await ask_for_candidates(self.client, request, sample_indices, task, problem)
+
+
+async def ask_for_candidates(
+    client: ChatClient, request: ChatRequest, sample_indices: Sequence[int], task: Task, problem: Problem
+) -> list[ReadReply[Candidate]]:
+    """Sample a request for candidates; the model is asked once to send an unreadable one again."""
+
+    def read(reply: Reply) -> Candidate:
+        return read_candidate(task, problem, reply)
+
+    return await ask(client, request, sample_indices, read, task.re_ask_reason, form=task.reply_description)
 
 
 def read_candidate(task: Task, problem: Problem, reply: Reply) -> Candidate:

@@ -84,9 +84,9 @@ class PromptTemplate:
         )
 
 
-def experience_block(experiences: Iterable[Experience], style: str = "full") -> str:
+def experience_block(experiences: Iterable[Experience]) -> str:
     """The experiences as they appear in every prompt; empty text if there are none."""
-    template = _environment(style, None).get_template("experience_block.j2")
+    template = _environment("full", None).get_template("experience_block.j2")
     return template.render(experiences=_harmless(experiences)).strip("\n")
 
 

@@ -220,23 +220,15 @@ def problem_hash(text: str, ground_truth: str) -> bytes:
 
 def _fast(line: Line) -> _Group | None:
     """The group, or None if the line has to be read the slow way."""
-    if line.fault or not _is_utf8(line.text):  # msgspec does not look into strings that it skips
+    if line.fault:
         return None
     try:
+        if not line.text.isascii():
+            line.text.decode()  # msgspec does not look into strings that it skips
         group = _FAST.decode(line.text)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return group if group.problem_id and group.rollouts and (group.format or 0) <= FORMAT else None
-
-
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _summary(group: _Group, place: Entry) -> GroupSummary:
@@ -302,9 +294,7 @@ def _statistics(group: _Group, complete: bool) -> _Stats | GroupStats | None:
 
 def _components(rollouts: Sequence[_Rollout]) -> dict[str, Spread]:
     values: dict[str, list[float | None]] = {
-        "r_ans": [rollout.r_ans for rollout in rollouts],
-        "r_logic": [rollout.r_logic for rollout in rollouts],
-        "r_graph": [rollout.r_graph for rollout in rollouts],
+        name: [getattr(rollout, name) for rollout in rollouts] for name in ("r_ans", "r_logic", "r_graph")
     }
     for rollout in rollouts:
         for long_name, value in (rollout.components or {}).items():

@@ -166,12 +166,9 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
     if not known:
         # UnicodeError: a redirect names a host that cannot be looked up.
-        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError))
-        return (
-            RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
-            if is_unread
-            else None
-        )
+        if not isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError)):
+            return None
+        return RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
     for one in known:
         if isinstance(one, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
             return RetryDecision(RetryAction.RETRY, "connection", _about_proxy(one, causes[-1]))

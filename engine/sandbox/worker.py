@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from engine.records import Outcome
 from engine.sandbox.pool import ProcessPool
@@ -177,12 +177,14 @@ class _Worker:
         try:
             stdin.write(request)
             stdin.flush()
-            line = _read_line(stdout)
+            line = stdout.readline(_MAX_REPLY_BYTES)
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         finally:
             answered.set()
-        return None if expired.is_set() else line
+        if expired.is_set():
+            return None
+        return line if line.endswith(b"\n") else b""
 
     def _kill_late(self, wall_s: float, answered: threading.Event, expired: threading.Event) -> None:
         """Kill the child if there is no answer in time."""
@@ -197,11 +199,6 @@ class _Worker:
             if self._process.returncode is None:  # its number may be another process's after it was reaped
                 os.killpg(self._process.pid, 9)
         self._process.wait()
-
-
-def _read_line(stream: IO[bytes]) -> bytes:
-    line = stream.readline(_MAX_REPLY_BYTES)
-    return line if line.endswith(b"\n") else b""
 
 
 _shared: KillablePool | None = None

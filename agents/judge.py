@@ -86,11 +86,8 @@ def _read(reply: Reply) -> Opinion:
         return Opinion(None, Outcome.JUDGE_FAULT, reading.fault)
     score = _number(reading.value["score"])
     if score is None or not 0 <= score <= 1:
-        return Opinion(
-            None,
-            Outcome.JUDGE_FAULT,
-            Fault(kind="schema", message=f"score {reading.value['score']!r} is no number from 0 to 1"),
-        )
+        message = f"score {reading.value['score']!r} is no number from 0 to 1"
+        return Opinion(None, Outcome.JUDGE_FAULT, Fault(kind="schema", message=message))
     return Opinion(score)
 
 

@@ -154,10 +154,8 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
     if found is not None:
         return str(found), _file_rows(found, dataset.max_line_bytes or MAX_LINE_BYTES)
     places = " or ".join(str(folder / dataset.files[0]) for folder in folders) or dataset.files[0]
-    what, fix = (
-        f"Dataset {name} is not on this machine",
-        f"Put it at {places}{_more_places()}, one JSON object per line.",
-    )
+    what = f"Dataset {name} is not on this machine"
+    fix = f"Put it at {places}{_more_places()}, one JSON object per line."
     if dataset.read_row is None or not dataset.drops_unusable_rows:
         fix += f" {NEEDED_FIELDS}"
     not_on_web = ""

@@ -148,9 +148,8 @@ class _Sources:
         self.digest.update(source.encode())
         problems = []
         for included in meta.find_referenced_templates(tree):
-            problems += (
-                [f"{file} includes a template by a computed name"]
-                if included is None
-                else (self.read(environment, included))
-            )
+            if included is None:
+                problems.append(f"{file} includes a template by a computed name")
+            else:
+                problems += self.read(environment, included)
         return problems

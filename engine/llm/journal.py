@@ -107,9 +107,9 @@ class ResponseJournal:
         self._queue: list[_Waiting] = []
         self._closed = False
         with self._errors("Cannot open the response journal"):
-            self._reader, self._writing, self._moving = (
-                open_shared_database(path, _SCHEMA, _SCHEMA_VERSION) for _ in range(3)
-            )
+            self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
+            self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
+            self._moving = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing.execute("PRAGMA wal_autocheckpoint=0")
         self._inode = path.stat().st_ino
         self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)

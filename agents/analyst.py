@@ -183,9 +183,9 @@ class ExperienceAnalyst:
         if reply.completion is None:
             return Proposal([], Outcome.MODEL_FAULT, reply.fault)
         reading = read_json_object(reply.completion.text, required="operations")
-        if reading.value is None:
-            return Proposal([], Outcome.MODEL_FAULT, reading.fault)
-        listed = reading.value["operations"]
+        if isinstance(reading, Fault):
+            return Proposal([], Outcome.MODEL_FAULT, reading)
+        listed = reading["operations"]
         if not isinstance(listed, list):
             return Proposal([], Outcome.MODEL_FAULT, Fault(kind="schema", message="operations is no list"))
         operations = [_operation(item) for item in listed[:_MOST_READ]]

@@ -82,11 +82,11 @@ def _read(reply: Reply) -> Opinion:
     if reply.completion is None:
         return Opinion(None, Outcome.JUDGE_FAULT, reply.fault)
     reading = read_json_object(reply.completion.text, required="score")
-    if reading.value is None:
-        return Opinion(None, Outcome.JUDGE_FAULT, reading.fault)
-    score = _number(reading.value["score"])
+    if isinstance(reading, Fault):
+        return Opinion(None, Outcome.JUDGE_FAULT, reading)
+    score = _number(reading["score"])
     if score is None or not 0 <= score <= 1:
-        message = f"score {reading.value['score']!r} is no number from 0 to 1"
+        message = f"score {reading['score']!r} is no number from 0 to 1"
         return Opinion(None, Outcome.JUDGE_FAULT, Fault(kind="schema", message=message))
     return Opinion(score)
 

@@ -65,9 +65,9 @@ class _Member:
 class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     """Actors that are opened from one description.
 
-    A worker gets items when it is ready. When it ends (its process was killed, its node left), its items go to the
-    others and a replacement is asked for, which starts as soon as a node has a free CPU. One thread does all of this;
-    the futures of Ray only give it events.
+    Each reserves one CPU; those beyond the CPUs start when a node joins. A worker gets items when it is ready. When it
+    ends (its process was killed, its node left), its items go to the others and a replacement is asked for, which
+    starts as soon as a node has a free CPU. One thread does all of this; the futures of Ray only give it events.
 
     A call costs more than an item of a few milliseconds, so such items travel several in a call. Items of a worker that
     works on several at once, and those whose worker ended, travel alone.

@@ -131,10 +131,7 @@ class ResponseJournal:
         for start in range(0, len(keys), _MAX_ROWS):
             with self._errors(_UNREADABLE), self._guard:
                 rows = _select(self._reader, keys[start : start + _MAX_ROWS])
-            for key, text in rows:
-                completion = _decode(text)
-                if completion is not None:
-                    found[key] = completion
+            found |= {key: completion for key, text in rows if (completion := _decode(text)) is not None}
         return found
 
     def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from engine.reading.loose_json import RepairLog, TooDeepError, end_of_string, plain, read_object
@@ -67,36 +68,29 @@ class ObjectSearch:
                 yield FoundObject(start, end, repairs, value)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The object and its repairs, or the fault: ``no_json``, ``cut_off``, ``schema``."""
-
-    value: dict[str, Any] | None
-    repairs: list[str] = field(default_factory=list)
-    fault: Fault | None = None
-
-
-def read_json_object(text: str, required: str) -> Reading:
+def read_json_object(text: str, required: str) -> dict[str, Any] | Fault:
     """Read the last object of a text that has the key ``required``. Never raises; bounded in time.
 
     Args:
         text: a reply; only the last 200,000 characters are read.
         required: the key that the object must have.
+
+    Returns:
+        the object, or why there is none: ``no_json``, ``cut_off``, ``schema``.
     """
     search = ObjectSearch(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
     unreadable = False
     for found in search:
         unreadable = True
         if isinstance(found.value, dict) and required in found.value:
-            try:
-                return Reading(plain(found.value, found.repairs, _MAX_PARTS), found.repairs.codes)
-            except TooDeepError:
-                continue
+            with contextlib.suppress(TooDeepError):
+                value: dict[str, Any] = plain(found.value, found.repairs, _MAX_PARTS)
+                return value
     if search.cut_off:
-        return Reading(None, fault=Fault(kind="cut_off", message="the object is not closed"))
+        return Fault(kind="cut_off", message="the object is not closed")
     if unreadable:
-        return Reading(None, fault=Fault(kind="schema", message=f"no readable object has the key {required}"))
-    return Reading(None, fault=Fault(kind="no_json", message=f"no JSON object with the key {required}"))
+        return Fault(kind="schema", message=f"no readable object has the key {required}")
+    return Fault(kind="no_json", message=f"no JSON object with the key {required}")
 
 
 def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:

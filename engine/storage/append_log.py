@@ -70,8 +70,8 @@ class AppendLog:
             LockHeldError: another process, or another object of this process, holds the lock.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(_lock_path(self.path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
+        # Closing the lock file releases the lock; deleting it would allow two writers.
+        with opened(_lock_path(self.path), os.O_RDWR | os.O_CREAT) as lock:
             self._acquire(lock)
             with self._directory_lock():
                 _write_holder(lock)
@@ -84,24 +84,19 @@ class AppendLog:
                 finally:
                     self._close()
                     os.ftruncate(lock, 0)
-        finally:
-            os.close(lock)  # releases the lock; deleting the lock file would allow two writers
 
     @contextlib.contextmanager
     def _directory_lock(self) -> Iterator[None]:
         if not self._owns_directory:
             yield
             return
-        fd = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with opened(self.path.parent, os.O_RDONLY) as fd:
             try:
                 self._acquire(fd, "Its lock file was deleted while a process was using the directory.")
             except OSError as error:
                 if error.errno != errno.EBADF:  # NFS locks no directories
                     raise
             yield
-        finally:
-            os.close(fd)
 
     def append(self, line: bytes) -> None:
         """Append one line and sync it to disk. Only inside ``hold``; from any thread.
@@ -221,44 +216,44 @@ class AppendLog:
                 self._fd = self._size = None
 
 
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of a file or a directory, which is closed at the end of the block."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def writer_of(path: Path) -> str | None:
     """A description of the process that holds the file's lock; None if it is not locked. Never waits."""
-    try:
-        lock = os.open(_lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers retry for a moment, so this does not disturb them
-    except BlockingIOError:
-        return _holder_text(lock)
-    finally:
-        os.close(lock)
+    with contextlib.suppress(FileNotFoundError), opened(_lock_path(path), os.O_RDONLY) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers retry for a moment: this does not disturb them
+        except BlockingIOError:
+            return _holder_text(lock)
     return None
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file atomically: after a crash it has the old or the new content. One caller at a time."""
     temporary = path.with_name(path.name + ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        _write_all(fd, content)
-        os.fsync(fd)
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-    finally:
-        os.close(fd)
+    with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+        try:
+            _write_all(fd, content)
+            os.fsync(fd)
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
     temporary.replace(path)
     sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:
     """Sync the entries of a directory to disk."""
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(directory, os.O_RDONLY) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _repair(fd: int, path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from engine.storage.append_log import opened
 from engine.storage.lines import MAX_LINE_BYTES
 
 _VERSION = 1
@@ -160,15 +161,11 @@ class IndexFile(Generic[EntryT]):
         if not self._is_writable or not (self._pending or is_cut or header != self._header):
             return
         self._is_writable = False
-        with contextlib.suppress(OSError):
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if (os.fstat(fd).st_size, os.pread(fd, _HEADER.size, 0)) == (self._size, self._header):
-                    self._write(fd, header)
-                    self._is_writable = True
-            finally:
-                os.close(fd)
+        with contextlib.suppress(OSError), opened(self.path, os.O_RDWR | os.O_CREAT) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (os.fstat(fd).st_size, os.pread(fd, _HEADER.size, 0)) == (self._size, self._header):
+                self._write(fd, header)
+                self._is_writable = True
         self._pending.clear()
 
     def _write(self, fd: int, header: bytes) -> None:

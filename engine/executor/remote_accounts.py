@@ -1,7 +1,7 @@
 """The journal, the rate ledger and the budget in a worker: they call the shared accounts of the run.
 
-They share an :class:`AccountsClient`. A call costs more than what it asks for, so what is asked for at the same time
-travels in one call.
+:class:`AccountsClient` makes the calls, and is the journal. A call costs more than what it asks for, so what is asked
+for at the same time travels in one call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ async def _value_of(call: Future[Any]) -> Any:
 
 @dataclass
 class AccountsClient:
-    """The calls of one worker, or of the process that started the run, to the shared accounts.
+    """The calls of one worker, or of the process that started the run, to the shared accounts; also its journal.
+
+    For one event loop.
 
     Args:
         accounts: the handle of :class:`SharedAccounts`.
@@ -75,20 +77,29 @@ class AccountsClient:
         """Call a method; the future of its result, or of an error that it raised."""
         return self.accounts.call("answer", method, *arguments)
 
-    def stored(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """The stored completions of these keys."""
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        """As in the protocol of a journal. Blocks for one call to the other process."""
         asked_at = time.monotonic()
         found: Found = self.ask("stored", list(keys))
         self.pauses = {scope: asked_at + left for scope, left in found.pauses.items() if left > 0}
         self.heard_at = asked_at
         return found.completions
 
-    def store(self, entry: Entry) -> asyncio.Future[Completion]:
-        """Store a completion; the future of what is stored."""
+    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
+        """As in the protocol of a journal. The completions of one reply travel in one call, with what it cost."""
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._send_soon()
-        self._entries.append((entry, future))
+        self._entries.append((Entry(key, completion, role, purpose), future))
         return future
+
+    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
+        """As in the protocol of a journal."""
+        facts: dict[str, Any] = self.ask("capabilities", base_url, model, max_age_s)
+        return facts
+
+    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
+        """As in the protocol of a journal; does not wait."""
+        self.send("remember_capabilities", base_url, model, facts)
 
     def settle(self, settlement: Settlement) -> None:
         """Release a reservation; does not wait."""
@@ -136,34 +147,6 @@ def _resolve(
         else:
             future.set_exception(error)
             future.exception()  # marked as retrieved: the caller waits for the first of them only
-
-
-class RemoteJournal:
-    """The journal in a worker. For one event loop.
-
-    Args:
-        client: to the shared accounts.
-    """
-
-    def __init__(self, client: AccountsClient) -> None:
-        self._client = client
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """As in the protocol. Blocks for one call to the other process."""
-        return self._client.stored(keys)
-
-    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
-        """As in the protocol. The completions of one reply travel in one call, with what the reply cost."""
-        return self._client.store(Entry(key, completion, role, purpose))
-
-    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
-        """As in the protocol."""
-        facts: dict[str, Any] = self._client.ask("capabilities", base_url, model, max_age_s)
-        return facts
-
-    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
-        """As in the base; does not wait."""
-        self._client.send("remember_capabilities", base_url, model, facts)
 
 
 class RemoteLedger:

@@ -21,7 +21,7 @@ from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
-from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteLedger
 from engine.llm.client import Counters, LLMClient
 from engine.llm.interfaces import Purse
 from engine.records import Fault, Fusion, RolloutGroup
@@ -145,7 +145,7 @@ class GroupWorker:
         self._accounts_client = accounts_client = AccountsClient(accounts, str(self._number))
         client = LLMClient(
             manager,
-            journal=RemoteJournal(accounts_client),
+            journal=accounts_client,
             ledger=RemoteLedger(accounts_client),
             retry=retry_policy(settings),
             hedge=settings.hedge,

@@ -26,6 +26,9 @@ from engine.llm.wire.replies import ChatResponse, completions, read_reply
 from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens, request_body
 from engine.records import ChatRequest, Reply
 
+_LONGEST_CONNECT_WAIT_S = 10.0
+"""Longest wait between attempts to reach an endpoint for the first time."""
+
 
 @dataclass(kw_only=True, eq=False)
 class RequestSender:
@@ -131,7 +134,7 @@ class RequestSender:
         left = self._time_to_connect(call, decision)
         if left is not None:
             call.unreached += 1
-            return min(wait_s, self.retry.max_connect_wait_s, left)
+            return min(wait_s, _LONGEST_CONNECT_WAIT_S, left)
         failures = call.failures - call.unreached
         if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from typing import Any
 
 from agents.chat import ChatClient, ask
@@ -15,7 +15,6 @@ from engine.reading.special_tokens import break_special_tokens
 from engine.records import ChatRequest, Experience, Fault, Message, Operation, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks, task_named
-from prompts import PromptTemplate
 
 MAX_WORDS = 32
 _MOST_READ = 16
@@ -50,11 +49,6 @@ _SCHEMA: dict[str, Any] = {
 _LEARNERS = {"generator": "that solver", "critic": "the critic that fuses"}
 
 
-def analyst_template(task: Task, learner: str, style: str = "full") -> PromptTemplate:
-    """The prompt that extracts experiences for a ``generator`` or the ``critic``."""
-    return role_template(f"{learner}_experience_extraction", task, style)
-
-
 @dataclass(frozen=True)
 class Attempt:
     """A rollout or fusion as the analyst sees it."""
@@ -80,6 +74,7 @@ class Proposal:
     text: str = ""
 
 
+@dataclass(eq=False)
 class ExperienceAnalyst:
     """Extracts experiences from groups for one learner.
 
@@ -94,25 +89,18 @@ class ExperienceAnalyst:
         tasks: the tasks whose templates are checked here, before the first request; None: all.
     """
 
-    def __init__(
-        self,
-        client: ChatClient,
-        role: str,
-        learner: str,
-        *,
-        max_operations: int = 2,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-        style: str = "full",
-        tasks: Iterable[Task] | None = None,
-    ) -> None:
-        self._client = client
-        self._role = role
-        self._learner = learner
-        self._max_operations = max_operations
-        self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens, seed=seed)
-        self._style = style
-        check_prompts(known_tasks() if tasks is None else tasks, style)
+    client: ChatClient
+    role: str
+    learner: str
+    _: KW_ONLY
+    max_operations: int = 2
+    max_tokens: int | None = None
+    seed: int | None = None
+    style: str = "full"
+    tasks: InitVar[Iterable[Task] | None] = None
+
+    def __post_init__(self, tasks: Iterable[Task] | None) -> None:
+        check_prompts(known_tasks() if tasks is None else tasks, self.style)
 
     async def propose(
         self,
@@ -129,25 +117,27 @@ class ExperienceAnalyst:
             experiences: the present library, or its part that is about such problems.
             tried: experiences that were measured and did not help.
         """
-        task, learner = task_named(problem.task), self._learner
+        task, learner = task_named(problem.task), self.learner
         attempts_are = f"The attempts are {task.attempt_descriptions[learner]}"
         request = ChatRequest(
-            role=self._role,
-            messages=analyst_template(task, learner, self._style).render(
+            role=self.role,
+            messages=role_template(f"{learner}_experience_extraction", task, self.style).render(
                 learner=f"{attempts_are}; the lessons steer {_LEARNERS[learner]}.",
                 max_words=MAX_WORDS,
-                max_operations=self._max_operations,
+                max_operations=self.max_operations,
                 experiences=list(experiences),
                 tried=list(tried),
                 problem=problem.text,
                 ground_truth=task.truth(problem),
                 attempts=list(attempts),
             ),
-            sampling=self._sampling,
+            sampling=Sampling(temperature=0.0, max_tokens=self.max_tokens, seed=self.seed),
             json_schema=_SCHEMA,
             purpose="analysis",
         )
-        [answer] = await ask(self._client, request, [0], self._read, _unreadable)
+        [answer] = await ask(
+            self.client, request, [0], self._read, lambda read: read.fault.message if read.fault else None
+        )
         if answer.read is None:
             return Proposal([], Outcome.INFRA_FAULT, answer.reply.fault)
         completion = answer.reply.completion
@@ -172,7 +162,7 @@ class ExperienceAnalyst:
             Message(role="assistant", content=break_special_tokens(proposal.text[:_SHOWN])),
             Message(role="user", content=_AMEND.format(refused=break_special_tokens(lines))),
         )
-        [reply] = await self._client.sample(proposal.request.model_copy(update={"messages": messages}), [0])
+        [reply] = await self.client.sample(proposal.request.model_copy(update={"messages": messages}), [0])
         if reply.outcome is Outcome.INFRA_FAULT:
             return Proposal([], Outcome.INFRA_FAULT, reply.fault)
         second = self._read(reply)
@@ -193,14 +183,14 @@ class ExperienceAnalyst:
         if reply.completion is None:
             return Proposal([], Outcome.MODEL_FAULT, reply.fault)
         reading = read_json_object(reply.completion.text, required="operations")
-        if reading.value is None:
-            return Proposal([], Outcome.MODEL_FAULT, reading.fault)
-        listed = reading.value["operations"]
+        if isinstance(reading, Fault):
+            return Proposal([], Outcome.MODEL_FAULT, reading)
+        listed = reading["operations"]
         if not isinstance(listed, list):
             return Proposal([], Outcome.MODEL_FAULT, Fault(kind="schema", message="operations is no list"))
         operations = [_operation(item) for item in listed[:_MOST_READ]]
-        surplus = [item.model_copy(update={"op": "surplus"}) for item in operations[self._max_operations :]]
-        return Proposal(operations[: self._max_operations] + surplus)
+        surplus = [item.model_copy(update={"op": "surplus"}) for item in operations[self.max_operations :]]
+        return Proposal(operations[: self.max_operations] + surplus)
 
 
 def _operation(item: Any) -> Operation:
@@ -218,7 +208,3 @@ def _operation(item: Any) -> Operation:
 
 def _shown(operation: Operation) -> str:
     return as_one_line(f'"{operation.content}"' if operation.content else operation.id or "")
-
-
-def _unreadable(proposal: Proposal) -> str | None:
-    return proposal.fault.message if proposal.outcome is Outcome.MODEL_FAULT and proposal.fault else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from engine.llm.wire.protocol import is_blank
+from engine.llm.wire.replies import is_blank
 from engine.reading.control_characters import as_one_line
 from engine.reading.special_tokens import break_special_tokens
 from engine.records import ChatRequest, Message, Outcome, Reply

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from agents.chat import ChatClient, ask
-from agents.generator import read_candidate
+from agents.chat import ChatClient
+from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks
-from prompts import PromptTemplate
-
-
-def critic_template(task: Task, style: str = "full") -> PromptTemplate:
-    """The prompt that asks for a fusion."""
-    return role_template("critic", task, style)
 
 
 @dataclass(frozen=True)
@@ -39,6 +33,7 @@ class FusedCandidate:
     re_asked: bool = False
 
 
+@dataclass(eq=False)
 class CriticAgent:
     """Fuses candidates.
 
@@ -49,12 +44,13 @@ class CriticAgent:
         role: the api role.
     """
 
-    def __init__(self, client: ChatClient, sampling: Sampling, style: str = "full", role: str = "critic") -> None:
-        self.role = role
-        self._client = client
-        self.sampling = sampling
-        self.style = style
-        check_prompts(known_tasks(), style)
+    client: ChatClient
+    sampling: Sampling
+    style: str = "full"
+    role: str = "critic"
+
+    def __post_init__(self) -> None:
+        check_prompts(known_tasks(), self.style)
 
     async def fuse(
         self,
@@ -76,17 +72,13 @@ class CriticAgent:
         merge = task.merge([one.candidate for one in inputs], problem)
         if merge.candidate is not None:
             return FusedCandidate(merge.candidate, "structural")
-        proposals: list[dict[str, Any]] = [
-            {
-                "answer": one.answer,
-                "answer_source": one.answer_source,
-                "text": task.show(one.candidate),
-            }
+        proposals = [
+            {"answer": one.answer, "answer_source": one.answer_source, "text": task.show(one.candidate)}
             for one in inputs
         ]
         request = ChatRequest(
             role=self.role,
-            messages=critic_template(task, self.style).render(
+            messages=role_template("critic", task, self.style).render(
                 problem=problem.text,
                 experiences=list(experiences),
                 generator_id=generator_id,
@@ -98,12 +90,5 @@ class CriticAgent:
             json_schema=task.reply_schema,
             purpose="fusion",
         )
-        [answer] = await ask(
-            self._client,
-            request,
-            [0],
-            lambda reply: read_candidate(task, problem, reply),
-            task.re_ask_reason,
-            form=task.reply_description,
-        )
+        [answer] = await ask_for_candidates(self.client, request, [0], task, problem)
         return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from agents.chat import ChatClient, ReadReply, ask
 from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import known_tasks
-from prompts import PromptTemplate
 
 
 def generator_messages(
@@ -26,21 +26,17 @@ def generator_messages(
     Raises:
         TemplateError: there is no such style, or the templates of the task are invalid.
     """
-    return generator_template(task, style).render(
+    return role_template("generator", task, style).render(
         problem=problem.text, experiences=list(experiences), **task.prompt_values(problem)
     )
 
 
 def prompt_hash(task: Task, style: str = "full") -> str:
     """Identifies the templates of :func:`generator_messages`; stored on every record."""
-    return generator_template(task, style).hash
+    return role_template("generator", task, style).hash
 
 
-def generator_template(task: Task, style: str = "full") -> PromptTemplate:
-    """The prompt that asks for a candidate."""
-    return role_template("generator", task, style)
-
-
+@dataclass(eq=False)
 class GeneratorAgent:
     """One of the three generators. They differ only in their role, which selects endpoint and library.
 
@@ -52,20 +48,15 @@ class GeneratorAgent:
         tasks: the tasks whose templates are checked here, before the first request; None: all.
     """
 
-    def __init__(
-        self,
-        client: ChatClient,
-        role: str,
-        sampling: Sampling,
-        style: str = "full",
-        *,
-        tasks: Iterable[Task] | None = None,
-    ) -> None:
-        self.role = role
-        self._client = client
-        self.sampling = sampling
-        self.style = style
-        check_prompts(known_tasks() if tasks is None else tasks, style)
+    client: ChatClient
+    role: str
+    sampling: Sampling
+    style: str = "full"
+    _: KW_ONLY
+    tasks: InitVar[Iterable[Task] | None] = None
+
+    def __post_init__(self, tasks: Iterable[Task] | None) -> None:
+        check_prompts(known_tasks() if tasks is None else tasks, self.style)
 
     async def answer(
         self, task: Task, problem: Problem, experiences: Sequence[Experience], sample_indices: Sequence[int]
@@ -79,14 +70,18 @@ class GeneratorAgent:
             json_schema=None if self.sampling.logprobs else task.reply_schema,
             purpose="rollout",
         )
-        return await ask(
-            self._client,
-            request,
-            sample_indices,
-            lambda reply: read_candidate(task, problem, reply),
-            task.re_ask_reason,
-            form=task.reply_description,
-        )
+        return await ask_for_candidates(self.client, request, sample_indices, task, problem)
+
+
+async def ask_for_candidates(
+    client: ChatClient, request: ChatRequest, sample_indices: Sequence[int], task: Task, problem: Problem
+) -> list[ReadReply[Candidate]]:
+    """Sample a request for candidates; the model is asked once to send an unreadable one again."""
+
+    def read(reply: Reply) -> Candidate:
+        return read_candidate(task, problem, reply)
+
+    return await ask(client, request, sample_indices, read, task.re_ask_reason, form=task.reply_description)
 
 
 def read_candidate(task: Task, problem: Problem, reply: Reply) -> Candidate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from agents.chat import ChatClient, ask
@@ -29,6 +29,7 @@ class Opinion:
     fault: Fault | None = None
 
 
+@dataclass(eq=False)
 class Judge:
     """Asks for opinions. Those on reasoning are part of ``r_logic``, those by a rubric are ``r_rubric``.
 
@@ -39,38 +40,31 @@ class Judge:
         style: prompt style.
     """
 
-    def __init__(
-        self,
-        client: ChatClient,
-        role: str = "reward_evaluator",
-        *,
-        max_tokens: int | None = None,
-        style: str = "full",
-    ) -> None:
-        self._client = client
-        self._role = role
-        self._sampling = Sampling(temperature=0.0, max_tokens=max_tokens)
-        self._style = style
+    client: ChatClient
+    role: str = "reward_evaluator"
+    _: KW_ONLY
+    max_tokens: int | None = None
+    style: str = "full"
 
     async def opinion(self, task: Task, problem: Problem, candidate: Candidate) -> Opinion:
         """Ask for an opinion on the reasoning of a candidate."""
-        template = role_template("judge", task, self._style)
+        template = role_template("judge", task, self.style)
         return await self._ask(template.render(problem=problem.text, scaffold=task.show(candidate)))
 
     async def opinion_by_rubric(self, task: Task, problem: Problem, rubric: str, answer: str) -> Opinion:
         """Ask how much of a rubric an answer fulfils."""
-        template = role_template("rubric_judge", task, self._style)
+        template = role_template("rubric_judge", task, self.style)
         return await self._ask(template.render(problem=problem.text, rubric=rubric, answer=answer))
 
     async def _ask(self, messages: tuple[Message, ...]) -> Opinion:
         request = ChatRequest(
-            role=self._role,
+            role=self.role,
             messages=messages,
-            sampling=self._sampling,
+            sampling=Sampling(temperature=0.0, max_tokens=self.max_tokens),
             json_schema=_SCHEMA,
             purpose="judge",
         )
-        [answer] = await ask(self._client, request, [0], _read, _unreadable)
+        [answer] = await ask(self.client, request, [0], _read, lambda read: read.fault.message if read.fault else None)
         if answer.read is None:
             return Opinion(None, Outcome.INFRA_FAULT, answer.reply.fault)
         return answer.read
@@ -88,15 +82,12 @@ def _read(reply: Reply) -> Opinion:
     if reply.completion is None:
         return Opinion(None, Outcome.JUDGE_FAULT, reply.fault)
     reading = read_json_object(reply.completion.text, required="score")
-    if reading.value is None:
-        return Opinion(None, Outcome.JUDGE_FAULT, reading.fault)
-    score = _number(reading.value["score"])
+    if isinstance(reading, Fault):
+        return Opinion(None, Outcome.JUDGE_FAULT, reading)
+    score = _number(reading["score"])
     if score is None or not 0 <= score <= 1:
-        return Opinion(
-            None,
-            Outcome.JUDGE_FAULT,
-            Fault(kind="schema", message=f"score {reading.value['score']!r} is no number from 0 to 1"),
-        )
+        message = f"score {reading['score']!r} is no number from 0 to 1"
+        return Opinion(None, Outcome.JUDGE_FAULT, Fault(kind="schema", message=message))
     return Opinion(score)
 
 
@@ -106,7 +97,3 @@ def _number(value: Any) -> float | None:
         return None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits
         return None
-
-
-def _unreadable(opinion: Opinion) -> str | None:
-    return opinion.fault.message if opinion.outcome is Outcome.JUDGE_FAULT and opinion.fault else None

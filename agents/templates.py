@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cache
 
+from engine.errors import TemplateError
 from engine.task import Task
-from prompts import PromptTemplate, check_templates, task_template
+from prompts import PromptTemplate
 
-_EXTRACTION = frozenset(
-    {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"}
-)
+_EXTRACTION = {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"}
 _VARIABLES = {
-    "generator": frozenset({"problem", "experiences"}),
-    "critic": frozenset({"problem", "experiences", "generator_id", "proposals", "conflicts"}),
+    "generator": {"problem", "experiences"},
+    "critic": {"problem", "experiences", "generator_id", "proposals", "conflicts"},
     "generator_experience_extraction": _EXTRACTION,
     "critic_experience_extraction": _EXTRACTION,
-    "judge": frozenset({"problem", "scaffold"}),
-    "rubric_judge": frozenset({"problem", "rubric", "answer"}),
+    "judge": {"problem", "scaffold"},
+    "rubric_judge": {"problem", "rubric", "answer"},
 }
-_OPTIONAL = dict.fromkeys(("generator_experience_extraction", "critic_experience_extraction"), frozenset({"tried"}))
 _WITH_TASK_VARIABLES = ("generator", "critic")
 
 TEMPLATE_NAMES = tuple(_VARIABLES)
 
 
+@cache
 def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
-    """A prompt template of a task.
+    """A prompt template of a task, loaded once per process.
 
     Args:
         name: one of ``TEMPLATE_NAMES``.
@@ -37,7 +36,8 @@ def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
         TemplateError: there is no such style, or the template does not have the variables of its role.
     """
     own = task.prompt_variables if name in _WITH_TASK_VARIABLES else frozenset()
-    return task_template(name, task, _VARIABLES[name] | own, style, _OPTIONAL.get(name, frozenset()))
+    optional = {"tried"} if _VARIABLES[name] is _EXTRACTION else set()
+    return PromptTemplate(name, _VARIABLES[name] | own, style, task, optional)
 
 
 def check_prompts(tasks: Iterable[Task], style: str) -> None:
@@ -46,4 +46,12 @@ def check_prompts(tasks: Iterable[Task], style: str) -> None:
     Raises:
         TemplateError: some are missing or invalid; one error names all of them.
     """
-    check_templates(partial(role_template, name, task, style) for task in tasks for name in TEMPLATE_NAMES)
+    errors: dict[str, TemplateError] = {}
+    for task in tasks:
+        for name in TEMPLATE_NAMES:
+            try:
+                role_template(name, task, style)
+            except TemplateError as error:
+                errors.setdefault(error.what, error)
+    if errors:
+        raise TemplateError("\n".join(errors), fix="\n".join(dict.fromkeys(error.fix for error in errors.values())))

@@ -23,7 +23,7 @@ from engine.api_manager import Endpoint
 from engine.executor.accounts import SharedAccounts
 from engine.executor.local import LocalExecutor
 from engine.executor.ray_cluster import RayExecutor
-from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteLedger
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.rate_limits import WINDOW_S, Correction, Grant, LeaseRequest, RateLimits
 from engine.records import Completion, Problem, RolloutGroup
@@ -132,7 +132,7 @@ def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
 
     async def ask(worker: int) -> None:
         line = AccountsClient(accounts, str(worker))
-        journal, ledger, budget = RemoteJournal(line), RemoteLedger(line), RemoteBudget(line, None, limit)
+        journal, ledger, budget = line, RemoteLedger(line), RemoteBudget(line, None, limit)
         scope = ledger.scope(endpoint)
         for number in range(worker, groups, ASKING):
             keys = [f"{number}-{sample}" for sample in range(IN_GROUP)]

@@ -104,35 +104,33 @@ def load_dataset(
     if max_problems is not None and max_problems < 1:
         raise InputError(f"max_problems is {max_problems}", fix="Give 1 or more, or leave it out for all.")
     folders = _default_folders() if search is None else search
+    loading = _Loading(task, fields, compare_as, max_problems, row_read)
     if _is_path(name_or_path):
         path = Path(name_or_path).expanduser()
         on_hub = hub_name(name_or_path)
         if on_hub is not None:
             source, rows = rows_of_hub(on_hub)
-            stem = on_hub.repository.rpartition("/")[2]
-            return _read_own(rows, stem, source, task, fields, compare_as, max_problems, row_read)
+            return loading.read_own(rows, on_hub.repository.rpartition("/")[2], source)
         if path.is_dir():
-            return _read_folder(path, _with_fields(_row_reader(task), fields), max_problems, row_read)
+            return loading.read_folder(path)
         named = None if task is not None else _reader_of_path(path)
         if named is not None:
-            return _read(
-                _file_rows(path), path.stem, str(path), _with_fields(named, fields), None, max_problems, row_read
-            )
-        return _read_own(_file_rows(path), path.stem, str(path), task, fields, compare_as, max_problems, row_read)
+            return loading.read(_file_rows(path), path.stem, str(path), named)
+        return loading.read_own(_file_rows(path), path.stem, str(path))
     owner = task_with_dataset(name_or_path)
     if owner is None:
         found = _find([f"{name_or_path}.jsonl"], folders) if _PLAIN_NAME.fullmatch(name_or_path) else None
         if found is None:
             raise _unknown_name(name_or_path, folders)
-        return _read_own(_file_rows(found), name_or_path, str(found), task, fields, compare_as, max_problems, row_read)
+        return loading.read_own(_file_rows(found), name_or_path, str(found))
     dataset = owner.dataset(name_or_path)
     if dataset.generate is not None:
         if task is not None and task is not owner:
             raise InputError(f"The dataset {name_or_path} belongs to the task {owner.name}, not to {task.name}")
         return LoadedDataset(dataset.generate(max_problems))
     source, rows = _rows_of(dataset, name_or_path, folders)
-    reader = _with_fields(_row_reader(owner, dataset) if task in (None, owner) else _row_reader(task), fields)
-    return _read(rows, name_or_path, source, reader, dataset, max_problems, row_read)
+    reader = _row_reader(owner, dataset) if task in (None, owner) else _row_reader(task)
+    return loading.read(rows, name_or_path, source, reader, dataset)
 
 
 def problem_families(name: str) -> ProblemFamilies:
@@ -156,10 +154,8 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
     if found is not None:
         return str(found), _file_rows(found, dataset.max_line_bytes or MAX_LINE_BYTES)
     places = " or ".join(str(folder / dataset.files[0]) for folder in folders) or dataset.files[0]
-    what, fix = (
-        f"Dataset {name} is not on this machine",
-        f"Put it at {places}{_more_places()}, one JSON object per line.",
-    )
+    what = f"Dataset {name} is not on this machine"
+    fix = f"Put it at {places}{_more_places()}, one JSON object per line."
     if dataset.read_row is None or not dataset.drops_unusable_rows:
         fix += f" {NEEDED_FIELDS}"
     not_on_web = ""
@@ -224,35 +220,99 @@ def _file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Any
     return file_rows(path, max_line_bytes, needed=NEEDED_FIELDS)
 
 
-def _read_own(
-    rows: Iterable[Any],
-    name: str,
-    source: str,
-    task: Task | None,
-    fields: Mapping[str, str] | None,
-    compare_as: str | None,
-    max_problems: int | None,
-    row_read: Callable[[], object],
-) -> LoadedDataset:
-    """Read rows of a user's file. What names no task is read as the first rows together suggest."""
-    arriving, first, failed = iter(rows), [], None
-    try:
-        for row in itertools.islice(arriving, _LOOKED_AT):
-            first.append(row)
-    except InputError as error:  # raised when it is reached: max_problems may stop before
-        failed = error
-    reader, note = _row_reader(task), ""
-    renamed = [_renamed(row, fields, source) for row in first if isinstance(row, Mapping)]
-    open_rows = [row for row in renamed if row.get("task") is None and (task is not None or task_of_row(row) is None)]
-    chosen = task or (task_of_rows(open_rows) if open_rows else None)
-    if open_rows and isinstance(chosen, ReadsWholeDatasets):
-        own, found = chosen.reader(open_rows, compare_as)
-        reader = _row_reader(task, read_open=own)
-        more = "+" if len(first) == _LOOKED_AT else ""
-        note = f"{len(open_rows)}{more} rows are read as {chosen.name}, {found}"
-    everything = itertools.chain(first, arriving if failed is None else _failing(failed))
-    loaded = _read(everything, name, source, _with_fields(reader, fields), None, max_problems, row_read)
-    return replace(loaded, note=note)
+@dataclass(frozen=True)
+class _Loading:
+    """How the rows of a dataset are read; the arguments of :func:`load_dataset`."""
+
+    task: Task | None
+    fields: Mapping[str, str] | None
+    compare_as: str | None
+    max_problems: int | None
+    row_read: Callable[[], object]
+
+    def read_own(self, rows: Iterable[Any], name: str, source: str) -> LoadedDataset:
+        """Read rows of a user's file. What names no task is read as the first rows together suggest."""
+        arriving, first, failed = iter(rows), [], None
+        try:
+            for row in itertools.islice(arriving, _LOOKED_AT):
+                first.append(row)
+        except InputError as error:  # raised when it is reached: max_problems may stop before
+            failed = error
+        reader, note = _row_reader(self.task), ""
+        renamed = [_renamed(row, self.fields, source) for row in first if isinstance(row, Mapping)]
+        open_rows = [
+            row for row in renamed if row.get("task") is None and (self.task is not None or task_of_row(row) is None)
+        ]
+        chosen = self.task or (task_of_rows(open_rows) if open_rows else None)
+        if open_rows and isinstance(chosen, ReadsWholeDatasets):
+            own, found = chosen.reader(open_rows, self.compare_as)
+            reader = _row_reader(self.task, read_open=own)
+            more = "+" if len(first) == _LOOKED_AT else ""
+            note = f"{len(open_rows)}{more} rows are read as {chosen.name}, {found}"
+        everything = itertools.chain(first, arriving if failed is None else _failing(failed))
+        return replace(self.read(everything, name, source, reader), note=note)
+
+    def read(
+        self, rows: Iterable[Any], name: str, source: str, reader: RowReader, dataset: Dataset | None = None
+    ) -> LoadedDataset:
+        """Read the rows of a source; ``dataset`` is None for a user's file."""
+        drops = dataset is not None and dataset.drops_unusable_rows
+        problems: dict[str, Problem] = {}
+        lines: dict[str, int] = {}
+        dropped: list[tuple[str, str, str]] = []
+        for number, row in enumerate(rows, start=1):
+            self.row_read()
+            if row is None or (drops and not isinstance(row, Mapping)):
+                continue
+            where = f"{source}, line {number}"
+            try:
+                if not isinstance(row, Mapping):
+                    kind = type(row).__name__
+                    raise InputError(f"{where}: expected a JSON object, got a {kind}", fix=NEEDED_FIELDS)
+                problem = reader(_renamed(row, self.fields, where), where)
+                if problem is None:
+                    continue
+                if not problem.id:
+                    problem = problem.model_copy(update={"id": f"{name}_{len(problems) + 1:03d}"})
+                if problem.id in problems:
+                    raise _repeated_id(problem.id, lines[problem.id], where, drops)
+            except UnusableRowError as error:
+                if not drops:
+                    raise
+                dropped.append((error.row_id, error.reason, error.what))
+                continue
+            problems[problem.id], lines[problem.id] = problem, number
+            if len(problems) == self.max_problems:
+                break
+        if not problems:
+            of_which = "" if dataset is None else f" of {name}"
+            described = "" if dataset is None else dataset.described
+            needed = f"It needs rows of {described}." if described else NEEDED_FIELDS
+            raise InputError(f"{source} holds no problem{of_which}", fix=needed)
+        return LoadedDataset(list(problems.values()), dropped)
+
+    def read_folder(self, folder: Path) -> LoadedDataset:
+        """Read the datasets of a folder as one."""
+        files = [folder / FOLDER_FILE] if (folder / FOLDER_FILE).is_file() else sorted(folder.glob(f"*/{FOLDER_FILE}"))
+        if not files:
+            raise InputError(
+                f"Cannot read {folder}: it is a folder without datasets",
+                why=f"There is no {FOLDER_FILE} in it, nor in a folder in it.",
+                fix="Give a file, or the folder that holds them.",
+            )
+        problems: dict[str, Problem] = {}
+        for file in files:
+            left = None if self.max_problems is None else self.max_problems - len(problems)
+            if left == 0:
+                break
+            part = replace(self, max_problems=left).read(
+                _file_rows(file), file.parent.name, str(file), _row_reader(self.task)
+            )
+            for problem in part.problems:
+                if problem.id in problems:
+                    raise InputError(f"{file}: the id {quoted(problem.id)} is in an earlier file of {folder} too")
+                problems[problem.id] = problem
+        return LoadedDataset(list(problems.values()))
 
 
 def _failing(error: InputError) -> Iterator[Any]:
@@ -289,14 +349,6 @@ def _row_reader(
     return read
 
 
-def _with_fields(reader: RowReader, fields: Mapping[str, str] | None) -> RowReader:
-    """The reader behind a map of fields."""
-    if not fields:
-        return reader
-
-    return lambda row, where: reader(_renamed(row, fields, where), where)
-
-
 def _renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
     if not fields:
         return row
@@ -315,75 +367,6 @@ def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None) -> T
         if owner is None:
             raise InputError(f"{where}: field 'task': {error.what}", why=error.why, fix=error.fix) from None
         return owner
-
-
-def _read(
-    rows: Iterable[Any],
-    name: str,
-    source: str,
-    reader: RowReader,
-    dataset: Dataset | None,
-    max_problems: int | None,
-    row_read: Callable[[], object],
-) -> LoadedDataset:
-    """Read the rows of a source; ``dataset`` is None for a user's file."""
-    drops = dataset is not None and dataset.drops_unusable_rows
-    problems: dict[str, Problem] = {}
-    lines: dict[str, int] = {}
-    dropped: list[tuple[str, str, str]] = []
-    for number, row in enumerate(rows, start=1):
-        row_read()
-        if row is None or (drops and not isinstance(row, Mapping)):
-            continue
-        where = f"{source}, line {number}"
-        try:
-            if not isinstance(row, Mapping):
-                kind = type(row).__name__
-                raise InputError(f"{where}: expected a JSON object, got a {kind}", fix=NEEDED_FIELDS)
-            problem = reader(row, where)
-            if problem is None:
-                continue
-            problem = problem if problem.id else problem.model_copy(update={"id": f"{name}_{len(problems) + 1:03d}"})
-            if problem.id in problems:
-                raise _repeated_id(problem.id, lines[problem.id], where, drops)
-        except UnusableRowError as error:
-            if not drops:
-                raise
-            dropped.append((error.row_id, error.reason, error.what))
-            continue
-        problems[problem.id], lines[problem.id] = problem, number
-        if len(problems) == max_problems:
-            break
-    if not problems:
-        needed = (
-            f"It needs rows of {dataset.described}." if dataset is not None and dataset.described else NEEDED_FIELDS
-        )
-        of_which = "" if dataset is None else f" of {name}"
-        raise InputError(f"{source} holds no problem{of_which}", fix=needed)
-    return LoadedDataset(list(problems.values()), dropped)
-
-
-def _read_folder(
-    folder: Path, reader: RowReader, max_problems: int | None, row_read: Callable[[], object]
-) -> LoadedDataset:
-    """Read the datasets of a folder as one."""
-    files = [folder / FOLDER_FILE] if (folder / FOLDER_FILE).is_file() else sorted(folder.glob(f"*/{FOLDER_FILE}"))
-    if not files:
-        raise InputError(
-            f"Cannot read {folder}: it is a folder without datasets",
-            why=f"There is no {FOLDER_FILE} in it, nor in a folder in it.",
-            fix="Give a file, or the folder that holds them.",
-        )
-    problems: dict[str, Problem] = {}
-    for file in files:
-        left = None if max_problems is None else max_problems - len(problems)
-        if left == 0:
-            break
-        for problem in _read(_file_rows(file), file.parent.name, str(file), reader, None, left, row_read).problems:
-            if problem.id in problems:
-                raise InputError(f"{file}: the id {quoted(problem.id)} is in an earlier file of {folder} too")
-            problems[problem.id] = problem
-    return LoadedDataset(list(problems.values()))
 
 
 def _repeated_id(problem_id: str, first_line: int, where: str, drops: bool) -> InputError:

@@ -178,7 +178,8 @@ class Task(ABC, Generic[ContentT]):
 
         A template that none of them has is taken from the shared ``prompts/``.
         """
-        return _prompt_folders(type(self))
+        folders = (Path(inspect.getfile(base)).resolve().parent / "prompts" for base in self._own_classes())
+        return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
         """The values of ``prompt_variables`` for a problem."""
@@ -252,9 +253,11 @@ class Task(ABC, Generic[ContentT]):
         Raises:
             ConfigurationError: a tool that the task needs is missing or has another version.
         """
-        return {
-            "source": source_digest(base for base in type(self).__mro__ if issubclass(base, Task) and base is not Task)
-        }
+        return {"source": source_digest(self._own_classes())}
+
+    def _own_classes(self) -> list[type[Task[Any]]]:
+        """The class of the task and its base classes below this one."""
+        return [base for base in type(self).__mro__ if issubclass(base, Task) and base is not Task]
 
 
 def validate(task: Task[Any], problem: Problem) -> list[str]:
@@ -294,13 +297,3 @@ def completion_of_row(row: Mapping[str, Any]) -> Completion | None:
     facts = {**(meta if isinstance(meta, Mapping) else {}), **row}
     texts = {key: facts[key] for key in ("reasoning", "finish_reason") if isinstance(facts.get(key), str)}
     return Completion(text=reply, **texts)
-
-
-def _prompt_folders(task_class: type) -> tuple[Path, ...]:
-    folders = []
-    for base in task_class.__mro__:
-        if issubclass(base, Task) and base is not Task:
-            folder = Path(inspect.getfile(base)).resolve().parent / "prompts"
-            if folder.is_dir() and folder not in folders:
-                folders.append(folder)
-    return tuple(folders)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,33 +84,9 @@ class PromptTemplate:
         )
 
 
-@cache
-def task_template(
-    name: str, task: Task, variables: frozenset[str], style: str = "full", optional: frozenset[str] = frozenset()
-) -> PromptTemplate:
-    """A prompt template of a task, loaded once per process. The arguments are those of :class:`PromptTemplate`."""
-    return PromptTemplate(name, variables, style, task, optional)
-
-
-def check_templates(loads: Iterable[Callable[[], PromptTemplate]]) -> None:
-    """Load templates.
-
-    Raises:
-        TemplateError: some of them are invalid; one error that names all of them.
-    """
-    errors: dict[str, TemplateError] = {}
-    for load in loads:
-        try:
-            load()
-        except TemplateError as error:
-            errors.setdefault(error.what, error)
-    if errors:
-        raise TemplateError("\n".join(errors), fix="\n".join(dict.fromkeys(error.fix for error in errors.values())))
-
-
-def experience_block(experiences: Iterable[Experience], style: str = "full") -> str:
+def experience_block(experiences: Iterable[Experience]) -> str:
     """The experiences as they appear in every prompt; empty text if there are none."""
-    template = _environment(style, None).get_template("experience_block.j2")
+    template = _environment("full", None).get_template("experience_block.j2")
     return template.render(experiences=_harmless(experiences)).strip("\n")
 
 
@@ -173,9 +148,8 @@ class _Sources:
         self.digest.update(source.encode())
         problems = []
         for included in meta.find_referenced_templates(tree):
-            problems += (
-                [f"{file} includes a template by a computed name"]
-                if included is None
-                else (self.read(environment, included))
-            )
+            if included is None:
+                problems.append(f"{file} includes a template by a computed name")
+            else:
+                problems += self.read(environment, included)
         return problems

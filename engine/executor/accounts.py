@@ -6,10 +6,9 @@ what stands for the journal, the ledger and the budget in a worker.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import IncompleteRunError, ScaffoldError
@@ -19,14 +18,15 @@ from engine.llm.limits.budget import Budget, Hold
 from engine.llm.limits.rate_limits import Grant, LeaseRequest, RateLedger, RateLimits
 from engine.records import Completion
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
-
 _MOST_NOTES = 1000
 _EXCHANGE_S, _LONGEST_RENEW_S = 0.02, 20.0
 """Workers exchange with the ledger less often the more they are, all together once in 0.02 s, each once in 20 s."""
 _RETRY_S = 0.005
 """The same for workers whose requests wait for the limits: all together once in 0.005 s."""
+
+_OF_JOURNAL = ("capabilities", "remember_capabilities")
+_OF_LEDGER = ("pause", "pause_left_s", "add_spent")
+"""Their methods that workers call as they are."""
 
 
 class Found(NamedTuple):
@@ -44,28 +44,10 @@ class Settlement(NamedTuple):
     usd: float | None
 
 
-def _returns_errors(
-    method: Callable[Concatenate[SharedAccounts, _Arguments], _Result],
-) -> Callable[Concatenate[SharedAccounts, _Arguments], _Result | ScaffoldError]:
-    """A method that returns an error that a person is to read, as Ray wraps what is raised."""
-
-    @functools.wraps(method)
-    def call(
-        accounts: SharedAccounts, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
-    ) -> _Result | ScaffoldError:
-        try:
-            return method(accounts, *args, **kwargs)
-        except ScaffoldError as error:
-            return error
-
-    return call
-
-
 class SharedAccounts:
     """The journal, the ledger and the budget of a run. Its methods are called one at a time.
 
-    A reply is stored here before the worker that asked for it uses it, so that it is not lost with the worker. Errors
-    are returned, not raised: the worker raises them.
+    A reply is stored here before the worker that asked for it uses it, so that it is not lost with the worker.
 
     Args:
         journal: file of the journal.
@@ -85,6 +67,17 @@ class SharedAccounts:
         self._next_hold = 0
         self._notes: list[str] = []
 
+    def answer(self, method: str, *arguments: Any) -> Any:
+        """What a method of these accounts, of the journal or of the ledger returns to a worker.
+
+        An error that a person is to read is returned too, as Ray wraps what is raised. The worker raises it.
+        """
+        owner = self._ledger if method in _OF_LEDGER else self._journal if method in _OF_JOURNAL else self
+        try:
+            return getattr(owner, method)(*arguments)
+        except ScaffoldError as error:
+            return error
+
     def set_endpoints(self, manager: ApiManager) -> None:
         """Give the endpoints with their keys, which are kept in memory only."""
         self._manager = manager
@@ -93,13 +86,11 @@ class SharedAccounts:
         """The endpoints with their keys."""
         return self._manager
 
-    @_returns_errors
     def stored(self, keys: Sequence[str]) -> Found:
         """The stored completions of these keys, and the pauses of all endpoints."""
         pauses = {scope: self._ledger.pause_left_s(scope) for scope in self._scopes}
         return Found(self._journal.get_many(keys), pauses)
 
-    @_returns_errors
     def record(self, worker: str, entries: Sequence[Entry], settled: Sequence[Settlement]) -> list[Completion | None]:
         """Store completions by key, and release reservations of a worker; each also where the other fails.
 
@@ -115,17 +106,6 @@ class SharedAccounts:
                     self._budget.settle(hold, settlement.tokens, settlement.usd)
         return [None if kept is sent.completion else kept for kept, sent in zip(stored, entries, strict=True)]
 
-    @_returns_errors
-    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
-        """As :meth:`ResponseJournal.capabilities`."""
-        return self._journal.capabilities(base_url, model, max_age_s)
-
-    @_returns_errors
-    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
-        """As :meth:`ResponseJournal.remember_capabilities`."""
-        self._journal.remember_capabilities(base_url, model, facts)
-
-    @_returns_errors
     def scope(self, endpoint: Endpoint) -> str:
         """As :meth:`RateLedger.scope`."""
         scope = self._ledger.scope(endpoint)
@@ -136,7 +116,6 @@ class SharedAccounts:
         """The time of the ledger's clock."""
         return self._ledger.clock()
 
-    @_returns_errors
     def exchange(self, worker: str, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """As :meth:`RateLedger.exchange`, for a worker."""
         self._check(worker)
@@ -151,22 +130,6 @@ class SharedAccounts:
         grant.retry_in_s = max(grant.retry_in_s, _RETRY_S * workers)
         return grant
 
-    @_returns_errors
-    def pause(self, scope: str, seconds: float) -> None:
-        """As :meth:`RateLedger.pause`."""
-        self._ledger.pause(scope, seconds)
-
-    @_returns_errors
-    def pause_left_s(self, scope: str) -> float:
-        """As :meth:`RateLedger.pause_left_s`."""
-        return self._ledger.pause_left_s(scope)
-
-    @_returns_errors
-    def add_spent(self, scope: str, tokens: int, usd: float) -> None:
-        """As :meth:`RateLedger.add_spent`."""
-        self._ledger.add_spent(scope, tokens, usd)
-
-    @_returns_errors
     def hold(self, worker: str, wanted: Sequence[tuple[int, float | None]]) -> list[int]:
         """Reserve the costs of attempts for a worker, in their order, up to the first that has to wait.
 

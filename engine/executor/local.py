@@ -17,42 +17,25 @@ from engine.errors import IncompleteRunError
 from engine.executor.work import Executor, ItemPool, ItemT, ResultT, Worker, WorkerDescription
 
 
-class LocalExecutor(Executor):
-    """This machine."""
-
-    @property
-    def cpus(self) -> int:
-        """The CPUs that this process may use."""
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-    def close(self) -> None:
-        """Nothing: a pool ends its own workers."""
-
-    def pool(
-        self,
-        description: WorkerDescription[ItemT, ResultT],
-        workers: int,
-        *,
-        in_flight: int = 1,
-        lost: Callable[[int], object] | None = None,
-    ) -> LocalPool[ItemT, ResultT]:
-        """As the base class says. One worker works in this process; of several, each is a process of its own.
-
-        A process that ends is not replaced: what killed it on this machine would kill the next one too.
-        """
-        return LocalPool(description, workers, in_flight)
-
-
 class LocalPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
-    """Workers on this machine.
+    """Workers on this machine. One works in this process; of several, each is a process of its own.
+
+    A process that ends is not replaced: what killed it on this machine would kill the next one too.
 
     Args:
         description: opens a worker.
         workers: 1: in threads of this process; more: processes, each with one item at a time.
         in_flight: items at once, of one worker.
+        lost: never called.
     """
 
-    def __init__(self, description: WorkerDescription[ItemT, ResultT], workers: int, in_flight: int = 1) -> None:
+    def __init__(
+        self,
+        description: WorkerDescription[ItemT, ResultT],
+        workers: int,
+        in_flight: int = 1,
+        lost: Callable[[int], object] | None = None,
+    ) -> None:
         self._description, self._workers, self._in_flight = description, workers, in_flight
         self._own: Worker[ItemT, ResultT] | None = None
         self._executor: FutureExecutor
@@ -84,6 +67,20 @@ class LocalPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         outer: Future[ResultT] = Future()
         inner.add_done_callback(lambda done: _hand_over(done, outer))
         return outer
+
+
+class LocalExecutor(Executor):
+    """This machine."""
+
+    pool_kind = LocalPool
+
+    @property
+    def cpus(self) -> int:
+        """The CPUs that this process may use."""
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def close(self) -> None:
+        """Nothing: a pool ends its own workers."""
 
 
 def _hand_over(done: Future[Any], outer: Future[Any]) -> None:

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,7 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.errors import ConfigurationError, first_line
 from engine.executor.ray_pool import RayPool
-from engine.executor.work import Executor, ItemT, ResultT, WorkerDescription
+from engine.executor.work import Executor
 
 
 class RayExecutor(Executor):
@@ -29,6 +28,8 @@ class RayExecutor(Executor):
     Raises:
         ConfigurationError: the cluster cannot be reached, or has another version of Ray or Python.
     """
+
+    pool_kind = RayPool
 
     def __init__(self, address: str | None = None) -> None:
         self._is_own = not ray.is_initialized()
@@ -62,17 +63,6 @@ class RayExecutor(Executor):
         """Leave the cluster."""
         if self._is_own:
             ray.shutdown()
-
-    def pool(
-        self,
-        description: WorkerDescription[ItemT, ResultT],
-        workers: int,
-        *,
-        in_flight: int = 1,
-        lost: Callable[[int], object] | None = None,
-    ) -> RayPool[ItemT, ResultT]:
-        """As the base class says. Each worker reserves one CPU; workers beyond the CPUs start when a node joins."""
-        return RayPool(description, workers, in_flight=in_flight, lost=lost)
 
     def beside_driver(self, kind: type[Any], *arguments: Any) -> ActorHandle:
         """An object in a process of its own on the node of this process, whose files it can open.

@@ -47,34 +47,27 @@ class _Job:
 
 
 @dataclass(eq=False)
-class _Call:
-    """Items that a worker was given in one call."""
-
-    jobs: list[_Job]
-
-
-@dataclass(eq=False)
 class _Member:
-    """A worker of a pool."""
+    """A worker of a pool, with the items that it was given in each call."""
 
     handle: Any
     number: int
     is_ready: bool = False
     is_lost: bool = False
-    calls: list[_Call] = field(default_factory=list)
+    calls: list[list[_Job]] = field(default_factory=list)
 
     @property
     def jobs(self) -> list[_Job]:
         """The items that it was given."""
-        return [job for call in self.calls for job in call.jobs]
+        return [job for call in self.calls for job in call]
 
 
 class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     """Actors that are opened from one description.
 
-    A worker gets items when it is ready. When it ends (its process was killed, its node left), its items go to the
-    others and a replacement is asked for, which starts as soon as a node has a free CPU. One thread does all of this;
-    the futures of Ray only give it events.
+    Each reserves one CPU; those beyond the CPUs start when a node joins. A worker gets items when it is ready. When it
+    ends (its process was killed, its node left), its items go to the others and a replacement is asked for, which
+    starts as soon as a node has a free CPU. One thread does all of this; the futures of Ray only give it events.
 
     A call costs more than an item of a few milliseconds, so such items travel several in a call. Items of a worker that
     works on several at once, and those whose worker ended, travel alone.
@@ -190,12 +183,12 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         while self._queue and (member := self._least_loaded()) is not None:
             if member.calls and self._is_alone(self._queue[0]):
                 return  # until a worker has nothing else
-            call = _Call(self._take_jobs())
-            if call.jobs:
-                member.calls.append(call)
+            jobs = self._take_jobs()
+            if jobs:
+                member.calls.append(jobs)
                 self._load_changed(member)
-                result = member.handle.run.remote([job.item for job in call.jobs])
-                self._when_done(result, partial(self._ended, member, call))
+                result = member.handle.run.remote([job.item for job in jobs])
+                self._when_done(result, partial(self._ended, member, jobs))
 
     def _is_alone(self, job: _Job) -> bool:
         """Whether a worker is to have nothing else meanwhile, so that it is known what ends it."""
@@ -236,24 +229,24 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
             self._by_load = [(self._load(one), one.number, next(self._ticket), one) for one in ready]
             heapq.heapify(self._by_load)
 
-    def _ended(self, member: _Member, call: _Call, done: Future[Any]) -> None:
+    def _ended(self, member: _Member, jobs: list[_Job], done: Future[Any]) -> None:
         error = done.exception()
         if isinstance(error, RayActorError):
             self._replace(member)
-            for job in call.jobs:
+            for job in jobs:
                 job.losses += 1
-            self._again(call.jobs)
+            self._again(jobs)
         else:
-            member.calls.remove(call)
+            member.calls.remove(jobs)
             self._load_changed(member)
-            results, seconds = ([error] * len(call.jobs), 0.0) if error is not None else done.result()
-            self._adapt(len(call.jobs), seconds)
-            for job, result in zip(call.jobs, results, strict=False):
+            results, seconds = ([error] * len(jobs), 0.0) if error is not None else done.result()
+            self._adapt(len(jobs), seconds)
+            for job, result in zip(jobs, results, strict=False):
                 if isinstance(result, BaseException):
                     _fail(job, result)
                 elif not job.future.done():
                     job.future.set_result(result)
-            self._again(call.jobs[len(results) :])
+            self._again(jobs[len(results) :])
         self._dispatch()
 
     def _adapt(self, items: int, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The journal, the rate ledger and the budget in a worker: they call the shared accounts of the run.
 
-They share an :class:`AccountsClient`. A call costs more than what it asks for, so what is asked for at the same time
-travels in one call.
+:class:`AccountsClient` makes the calls, and is the journal. A call costs more than what it asks for, so what is asked
+for at the same time travels in one call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ async def _value_of(call: Future[Any]) -> Any:
 
 @dataclass
 class AccountsClient:
-    """The calls of one worker, or of the process that started the run, to the shared accounts.
+    """The calls of one worker, or of the process that started the run, to the shared accounts; also its journal.
+
+    For one event loop.
 
     Args:
         accounts: the handle of :class:`SharedAccounts`.
@@ -65,26 +67,39 @@ class AccountsClient:
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """Call a method and wait for its result."""
-        return _value(self.accounts.call(method, *arguments).result())
+        return _value(self.send(method, *arguments).result())
 
     async def reply(self, method: str, *arguments: Any) -> Any:
         """Call a method in an event loop. If the caller is cancelled, the call still ends on its own."""
-        return await _value_of(self.accounts.call(method, *arguments))
+        return await _value_of(self.send(method, *arguments))
 
-    def stored(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """The stored completions of these keys."""
+    def send(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method; the future of its result, or of an error that it raised."""
+        return self.accounts.call("answer", method, *arguments)
+
+    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
+        """As in the protocol of a journal. Blocks for one call to the other process."""
         asked_at = time.monotonic()
         found: Found = self.ask("stored", list(keys))
         self.pauses = {scope: asked_at + left for scope, left in found.pauses.items() if left > 0}
         self.heard_at = asked_at
         return found.completions
 
-    def store(self, entry: Entry) -> asyncio.Future[Completion]:
-        """Store a completion; the future of what is stored."""
+    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
+        """As in the protocol of a journal. The completions of one reply travel in one call, with what it cost."""
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._send_soon()
-        self._entries.append((entry, future))
+        self._entries.append((Entry(key, completion, role, purpose), future))
         return future
+
+    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
+        """As in the protocol of a journal."""
+        facts: dict[str, Any] = self.ask("capabilities", base_url, model, max_age_s)
+        return facts
+
+    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
+        """As in the protocol of a journal; does not wait."""
+        self.send("remember_capabilities", base_url, model, facts)
 
     def settle(self, settlement: Settlement) -> None:
         """Release a reservation; does not wait."""
@@ -105,7 +120,7 @@ class AccountsClient:
     def _send(self) -> None:
         entries, settled = self._entries, self._settled
         self._entries, self._settled = [], []
-        call = self.accounts.call("record", self.worker, [entry for entry, _ in entries], settled)
+        call = self.send("record", self.worker, [entry for entry, _ in entries], settled)
         sent = asyncio.ensure_future(_value_of(call))
         self.keep(sent)
         sent.add_done_callback(lambda done: _resolve(entries, done))
@@ -132,34 +147,6 @@ def _resolve(
         else:
             future.set_exception(error)
             future.exception()  # marked as retrieved: the caller waits for the first of them only
-
-
-class RemoteJournal:
-    """The journal in a worker. For one event loop.
-
-    Args:
-        client: to the shared accounts.
-    """
-
-    def __init__(self, client: AccountsClient) -> None:
-        self._client = client
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """As in the protocol. Blocks for one call to the other process."""
-        return self._client.stored(keys)
-
-    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
-        """As in the protocol. The completions of one reply travel in one call, with what the reply cost."""
-        return self._client.store(Entry(key, completion, role, purpose))
-
-    def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
-        """As in the protocol."""
-        facts: dict[str, Any] = self._client.ask("capabilities", base_url, model, max_age_s)
-        return facts
-
-    def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
-        """As in the base; does not wait."""
-        self._client.accounts.call("remember_capabilities", base_url, model, facts)
 
 
 class RemoteLedger:

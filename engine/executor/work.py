@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -61,7 +61,13 @@ class ItemPool(ABC, Generic[ItemT, ResultT]):
 
 
 class Executor(ABC):
-    """A place where work runs. A context manager."""
+    """A place where work runs. A context manager.
+
+    Attributes:
+        pool_kind: makes the pools; takes the arguments of :meth:`pool`.
+    """
+
+    pool_kind: ClassVar[Callable[..., ItemPool[Any, Any]]]
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +84,6 @@ class Executor(ABC):
     def cpus(self) -> int:
         """How many CPUs the place has for work."""
 
-    @abstractmethod
     def pool(
         self,
         description: WorkerDescription[ItemT, ResultT],
@@ -95,3 +100,4 @@ class Executor(ABC):
             in_flight: items that one worker works on at once, for work that waits more than it computes.
             lost: called, in any thread, with the number of a worker that ended and is replaced.
         """
+        return self.pool_kind(description, workers, in_flight=in_flight, lost=lost)

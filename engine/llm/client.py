@@ -142,7 +142,7 @@ class LLMClient:
         """
         self._cancel_scope.close()
         try:
-            await self._sender.drain(self._drain_s)
+            await self._sender.sent.drain(self._drain_s, self._trouble.tell)
         finally:
             for connection in self._connections.values():
                 await connection.close()
@@ -187,7 +187,7 @@ class LLMClient:
             replies: dict[str, Reply] = {}
             while missing := {key: index for key, index in index_of.items() if key not in replies}:
                 replies |= self._stored_replies(missing)
-                for task in self._sender.working(key for key in missing if key not in self._in_flight):
+                for task in self._sender.sent.tasks_of(key for key in missing if key not in self._in_flight):
                     await asyncio.wait({task})  # its caller was cancelled; the reply is stored when it ends
                     result = None if task.cancelled() or task.exception() else task.result()
                     if isinstance(result, dict):
@@ -217,8 +217,7 @@ class LLMClient:
         self._in_flight.update(futures)
         replies: dict[str, Reply] = {}
         try:
-            for part in await _gather([self._send_run(request, run) for run in _consecutive(samples)]):
-                replies |= part
+            replies = await _gather([self._send_run(request, run) for run in _consecutive(samples)])
         finally:
             for key, future in futures.items():
                 del self._in_flight[key]
@@ -232,9 +231,7 @@ class LLMClient:
         together = "n" not in pool.pick().connection.capabilities.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
-            sent = [self._sender.send(pool, request, batch) for batch in batches]
-            for part in await _gather(sent):
-                replies |= part
+            replies |= await _gather([self._sender.send(pool, request, batch) for batch in batches])
             batches = [[sample] for sample in samples if sample.key not in replies]
         return replies
 
@@ -276,14 +273,13 @@ def _consecutive(samples: Sequence[Sample]) -> list[list[Sample]]:
     return runs
 
 
-async def _gather(calls: Sequence[Coroutine[Any, Any, dict[str, Reply]]]) -> list[dict[str, Reply]]:
+async def _gather(calls: Sequence[Coroutine[Any, Any, dict[str, Reply]]]) -> dict[str, Reply]:
     """Run all calls to completion, then raise the first error: replies of the other calls are stored first."""
     if len(calls) == 1:
-        return [await calls[0]]
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    parts = []
-    for result in results:
+        return await calls[0]
+    replies: dict[str, Reply] = {}
+    for result in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
-        parts.append(result)
-    return parts
+        replies |= result
+    return replies

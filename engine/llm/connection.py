@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from engine.api_manager import Endpoint
@@ -16,7 +16,8 @@ from engine.llm.limits.rate_limits import RateLimits
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.server_health import ServerHealth
 from engine.llm.server_progress import ServerProgress
-from engine.llm.wire.protocol import Capabilities
+from engine.llm.wire.replies import ChatResponse
+from engine.llm.wire.requests import CHAT, Capabilities
 from engine.llm.wire.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
@@ -35,7 +36,6 @@ class EndpointConnection:
         ledger: shares limits and pauses with other processes; may be None.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
-        wall_clock: seconds since the epoch, to interpret dates in headers.
     """
 
     def __init__(
@@ -47,7 +47,6 @@ class EndpointConnection:
         ledger: Ledger | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
-        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
@@ -63,7 +62,7 @@ class EndpointConnection:
         self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
         self._scope, self._journal, self._ledger = scope, journal, ledger
-        self._clock, self._sleep, self._wall_clock = clock, sleep, wall_clock
+        self._clock, self._sleep = clock, sleep
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         self.paused_until = 0.0
@@ -163,11 +162,28 @@ class EndpointConnection:
                     self._take_slot(urgent)
                     waiter.set_result(None)
 
-    def mark_proven(self, names: Iterable[str]) -> None:
-        """Record that a request with these parameters was answered."""
+    def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int, seconds: float) -> None:
+        """Record what a reply shows.
+
+        Args:
+            response: the reply.
+            names: names of the optional parameters that were sent.
+            samples: how many samples were asked for.
+            seconds: the time it took.
+        """
+        self.health.answered(seconds)
+        self.controller.succeeded(self._clock())
+        if "n" in names and len(response.choices) < samples:
+            names -= {"n"}
+            self.drop_parameter("n")
         self.answered = True
-        if not self.capabilities.proven.issuperset(names):
-            self._set_capabilities(self.capabilities.with_proven(names))
+        self.reports_finish = self.reports_finish or response.reports_finish
+        if not self.capabilities.proven >= {CHAT, *names}:
+            self._set_capabilities(self.capabilities.with_proven({CHAT, *names}))
+        tokens, choices = response.completion_tokens, len(response.choices)
+        self._completion_sum += tokens
+        self._completion_count += choices
+        self._longest_completion = max(self._longest_completion, -(-tokens // choices))
 
     def drop_parameter(self, name: str) -> None:
         """Record that the endpoint refuses or ignores this parameter."""
@@ -177,12 +193,6 @@ class EndpointConnection:
         self.capabilities = capabilities
         if self._journal is not None:
             self._journal.remember_capabilities(self.endpoint.shown_url, self.endpoint.model, capabilities.facts())
-
-    def record_lengths(self, completion_tokens: int, samples: int) -> None:
-        """Update the statistics behind the token estimates."""
-        self._completion_sum += completion_tokens
-        self._completion_count += samples
-        self._longest_completion = max(self._longest_completion, -(-completion_tokens // samples))
 
     def expected_completion_tokens(self, max_tokens: int | None) -> int:
         """Expected tokens of one sample: the mean so far, at most ``max_tokens``."""
@@ -214,7 +224,7 @@ class EndpointConnection:
             optional: names of the optional parameters that were sent.
             max_tokens: the limit that was sent, if any.
         """
-        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, self._wall_clock()))
+        return classify_exception(error, RequestContext(optional, max_tokens, self.answered, time.time()))
 
     async def close(self) -> None:
         """Return the lease, record the usage in the ledger and close the HTTP connections."""

@@ -15,16 +15,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from engine.errors import ScaffoldError
 from engine.llm.interfaces import Entry
 from engine.llm.wire.failed_replies import is_failed_finish
 from engine.records import ChatRequest, Completion
-from engine.storage.sqlite import open_shared_database
+from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
 
 _SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -41,13 +41,12 @@ _MOST_LOG_BYTES = 256 << 20
 """While replies arrive without a pause, the log is not begun anew and grows; then the writer waits for the disk."""
 _MAX_ROWS = 500
 """Maximum number of rows in one statement."""
+_UNREADABLE = "Cannot read the response journal"
 _NOT_STORED = "Cannot write the response journal; the last replies are not stored"
 
 
-class JournalError(ScaffoldError, OSError):
+class JournalError(SharedFileError):
     """The journal cannot be read or written. Replies that were not acknowledged may not be stored."""
-
-    exit_code = 2
 
 
 def request_keys(
@@ -78,26 +77,17 @@ def request_keys(
     return keys
 
 
+@dataclass(slots=True)
 class _Row:
     """One reply to be written. When it is written, ``completion`` is what is stored."""
 
-    __slots__ = ("completion", "key", "text")
-
-    def __init__(self, entry: Entry) -> None:
-        self.key = entry.key
-        self.completion = entry.completion
-        self.text = _content(entry)
+    key: str
+    completion: Completion
+    text: str
 
 
-class _Waiting(_Row):
-    """One reply to be written, and the future of its caller."""
-
-    __slots__ = ("future", "loop")
-
-    def __init__(self, entry: Entry) -> None:
-        super().__init__(entry)
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Completion] = self.loop.create_future()
+_Waiting = tuple[_Row, asyncio.Future[Completion]]
+"""One reply to be written, and the future of its caller."""
 
 
 class ResponseJournal:
@@ -116,13 +106,11 @@ class ResponseJournal:
         self._wake = threading.Event()
         self._queue: list[_Waiting] = []
         self._closed = False
-        try:
+        with self._errors("Cannot open the response journal"):
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._moving = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing.execute("PRAGMA wal_autocheckpoint=0")
-        except (sqlite3.Error, OSError) as error:
-            raise self._error("Cannot open the response journal", error) from error
         self._inode = path.stat().st_ino
         self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)
         self._unmoved_bytes = 0
@@ -141,18 +129,9 @@ class ResponseJournal:
         """
         found: dict[str, Completion] = {}
         for start in range(0, len(keys), _MAX_ROWS):
-            part = keys[start : start + _MAX_ROWS]
-            marks = ",".join("?" * len(part))
-            sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
-            try:
-                with self._guard:
-                    rows = self._reader.execute(sql, part).fetchall()
-            except sqlite3.Error as error:
-                raise self._error("Cannot read the response journal", error) from error
-            for key, text in rows:
-                completion = _decode(text)
-                if completion is not None:
-                    found[key] = completion
+            with self._errors(_UNREADABLE), self._guard:
+                rows = _select(self._reader, keys[start : start + _MAX_ROWS])
+            found |= {key: completion for key, text in rows if (completion := _decode(text)) is not None}
         return found
 
     def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
@@ -167,13 +146,14 @@ class ResponseJournal:
             a future that is done when the completion is stored. Its result is the stored completion: this one, or
             the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
-        waiting = _Waiting(Entry(key, completion, role, purpose))
+        row = _row(Entry(key, completion, role, purpose))
+        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         with self._guard:
             if self._closed:
                 raise JournalError(f"The response journal is closed: {self.path}")
-            self._queue.append(waiting)
+            self._queue.append((row, future))
         self._wake.set()
-        return waiting.future
+        return future
 
     def put_many(self, entries: Sequence[Entry]) -> list[Completion]:
         """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns.
@@ -181,23 +161,17 @@ class ResponseJournal:
         Raises:
             JournalError: they cannot be stored. The first ones may be.
         """
-        rows = list(map(_Row, entries))
-        try:
-            with self._guard:
-                for start in range(0, len(rows), _MAX_ROWS):
-                    self._insert(self._reader, rows[start : start + _MAX_ROWS])
-        except (sqlite3.Error, OSError, MemoryError) as error:
-            raise self._error(_NOT_STORED, error) from error
+        rows = list(map(_row, entries))
+        with self._errors(_NOT_STORED), self._guard:
+            for start in range(0, len(rows), _MAX_ROWS):
+                self._insert(self._reader, rows[start : start + _MAX_ROWS])
         return [row.completion for row in rows]
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if none can be read."""
         sql = "SELECT CAST(facts AS BLOB) FROM abilities WHERE base_url = ? AND model = ? AND learnt_at >= ?"
-        try:
-            with self._guard:
-                row = self._reader.execute(sql, (base_url, model, time.time() - max_age_s)).fetchone()
-        except sqlite3.Error as error:
-            raise self._error("Cannot read the response journal", error) from error
+        with self._errors(_UNREADABLE), self._guard:
+            row = self._reader.execute(sql, (base_url, model, time.time() - max_age_s)).fetchone()
         try:
             facts = json.loads(row[0]) if row else {}
         except (ValueError, TypeError, RecursionError):  # a damaged row: what it said is learnt again
@@ -207,11 +181,8 @@ class ResponseJournal:
     def remember_capabilities(self, base_url: str, model: str, facts: dict[str, Any]) -> None:
         """Store the capabilities of an endpoint (a JSON object). Rare, so it commits immediately."""
         sql = "INSERT OR REPLACE INTO abilities VALUES (?, ?, ?, ?)"
-        try:
-            with self._guard:
-                self._reader.execute(sql, (base_url, model, json.dumps(facts, sort_keys=True), time.time()))
-        except sqlite3.Error as error:
-            raise self._error("Cannot write the response journal", error) from error
+        with self._errors("Cannot write the response journal"), self._guard:
+            self._reader.execute(sql, (base_url, model, json.dumps(facts, sort_keys=True), time.time()))
 
     def close(self) -> None:
         """Write the queued replies, then close the file. May be called twice."""
@@ -243,13 +214,15 @@ class ResponseJournal:
 
     def _write(self, batch: list[_Waiting]) -> None:
         """Store a batch and resolve its futures."""
+        rows = [row for row, _ in batch]
         try:
-            self._insert(self._writing, batch)
-        except (sqlite3.Error, OSError, MemoryError) as error:
-            _notify(batch, self._error(_NOT_STORED, error))
+            with self._errors(_NOT_STORED):
+                self._insert(self._writing, rows)
+        except JournalError as error:
+            _notify(batch, error)
         else:
             _notify(batch, None)
-            self._unmoved_bytes += sum(len(entry.text) for entry in batch)
+            self._unmoved_bytes += sum(len(row.text) for row in rows)
             if self._unmoved_bytes >= _CHECKPOINT_BYTES:
                 self._unmoved_bytes = 0
                 if self._log_bytes() > _MOST_LOG_BYTES:
@@ -294,9 +267,7 @@ class ResponseJournal:
 
     def _use_stored(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
         """Replace the completions of rows by those that are already stored."""
-        marks = ",".join("?" * len(rows))
-        sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
-        stored = dict(connection.execute(sql, [row.key for row in rows]).fetchall())
+        stored = dict(_select(connection, [row.key for row in rows]))
         for row in rows:
             first = _decode(stored.get(row.key))
             if first is not None:
@@ -305,20 +276,26 @@ class ResponseJournal:
                 sql = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)"
                 connection.execute(sql, (row.key, row.text, time.time()))
 
-    def _error(self, what: str, error: Exception) -> JournalError:
-        return JournalError(
-            f"{what}: {self.path}",
-            why=str(error),
-            fix="Check permissions and free disk space, then run the same command again. "
-            "A damaged file may be moved away; its replies are then requested again.",
+    def _errors(self, what: str) -> contextlib.AbstractContextManager[None]:
+        fix = (
+            "Check permissions and free disk space, then run the same command again. "
+            "A damaged file may be moved away; its replies are then requested again."
         )
+        return database_errors(JournalError, f"{what}: {self.path}", fix)
 
 
-def _content(entry: Entry) -> str:
-    """The text of a row: the completion, which has a text at least, and who asked for what, if that is known."""
+def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[str, bytes]]:
+    """The key and the text of each row with one of these keys."""
+    marks = ",".join("?" * len(keys))
+    sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
+    return connection.execute(sql, keys).fetchall()
+
+
+def _row(entry: Entry) -> _Row:
+    """A row with the completion, which has a text at least, and who asked for what, if that is known."""
     text = entry.completion.model_dump_json(exclude_defaults=True)
     asked = {name: value for name, value in (("role", entry.role), ("purpose", entry.purpose)) if value}
-    return f"{text[:-1]},{json.dumps(asked)[1:]}" if asked else text
+    return _Row(entry.key, entry.completion, f"{text[:-1]},{json.dumps(asked)[1:]}" if asked else text)
 
 
 def _move_log(connection: sqlite3.Connection) -> None:
@@ -344,21 +321,21 @@ def _decode(text: bytes | None) -> Completion | None:
 def _notify(batch: list[_Waiting], error: JournalError | None) -> None:
     """Resolve the futures of a batch, with one callback per event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
-    for entry in batch:
-        loops.setdefault(entry.loop, []).append(entry)
-    for loop, entries in loops.items():
+    for row, future in batch:
+        loops.setdefault(future.get_loop(), []).append((row, future))
+    for loop, part in loops.items():
         try:
-            loop.call_soon_threadsafe(_resolve, entries, error)
+            loop.call_soon_threadsafe(_resolve, part, error)
         except RuntimeError:  # the loop is closed, so there is no waiting caller
             continue
 
 
-def _resolve(entries: list[_Waiting], error: JournalError | None) -> None:
-    for entry in entries:
-        if entry.future.done():  # the caller was cancelled
+def _resolve(batch: list[_Waiting], error: JournalError | None) -> None:
+    for row, future in batch:
+        if future.done():  # the caller was cancelled
             continue
         if error is None:
-            entry.future.set_result(entry.completion)
+            future.set_result(row.completion)
         else:
-            entry.future.set_exception(error)
-            entry.future.exception()  # marked as retrieved, to avoid a warning if no caller awaits it
+            future.set_exception(error)
+            future.exception()  # marked as retrieved, to avoid a warning if no caller awaits it

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
 from engine.llm.retry import RetryAction, RetryDecision
 from engine.llm.servers import Server, ServerPool
+from engine.llm.tally import Spent
 from engine.llm.trouble import describe
-from engine.llm.wire.protocol import CHAT, optional_names
+from engine.llm.wire.requests import CHAT, optional_names
 from engine.records import ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class PendingCall:
     """A request for samples with consecutive indices, and the totals of its attempts so far.
 
     ``server`` is the one of ``pool`` that gets the next attempt; ``unreached`` counts the failed attempts before any
-    of them was reached.
+    of them was reached; ``wasted`` are the tokens that failed attempts reported.
     """
 
     pool: ServerPool
@@ -56,8 +57,7 @@ class PendingCall:
     failures: int = 0
     is_last: bool = False
     unreached: int = 0
-    wasted_prompt_tokens: int = 0
-    wasted_completion_tokens: int = 0
+    wasted: Spent = field(default_factory=Spent)
     latency_s: float = 0.0
     first_sent_at: float | None = None
 

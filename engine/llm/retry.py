@@ -71,7 +71,6 @@ class RetryPolicy:
         max_wait_s: upper bound of the exponential back-off; a server may ask for a longer wait.
         connect_s: seconds in which an endpoint must be reached for the first time, or the run stops. In that time the
             number of attempts is not limited. None: as any other failure.
-        max_connect_wait_s: longest wait between attempts to reach an endpoint for the first time.
     """
 
     attempts: int = 8
@@ -79,7 +78,6 @@ class RetryPolicy:
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
     connect_s: float | None = None
-    max_connect_wait_s: float = 10.0
 
     def wait_s(self, decision: RetryDecision, failures: int, rng: random.Random) -> float:
         """Seconds to wait after the ``failures``-th failure (1, 2, ...).

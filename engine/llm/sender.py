@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,19 @@ from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.interfaces import Journal, Purse
 from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
+from engine.llm.sent_requests import SentRequests
 from engine.llm.servers import ServerPool
 from engine.llm.tally import Spent, Tally
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
-from engine.llm.wire.protocol import (
-    CHAT,
-    BadReplyError,
-    ChatResponse,
-    completions,
-    estimate_prompt_tokens,
-    most_prompt_tokens,
-    read_reply,
-    request_body,
-)
-from engine.records import ChatRequest, Reply, Usage
+from engine.llm.wire.replies import ChatResponse, completions, read_reply
+from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens, request_body
+from engine.records import ChatRequest, Reply
+
+_LONGEST_CONNECT_WAIT_S = 10.0
+"""Longest wait between attempts to reach an endpoint for the first time."""
 
 
+@dataclass(kw_only=True, eq=False)
 class RequestSender:
     """Sends requests until they are answered or given up. For one event loop.
 
@@ -51,29 +48,20 @@ class RequestSender:
         rng: for jitter.
     """
 
-    def __init__(
-        self,
-        *,
-        config_path: Path | str,
-        journal: Journal | None,
-        retry: RetryPolicy,
-        budget: Purse,
-        hedge: float | None,
-        probe_patience_s: float,
-        cancel_scope: CancelScope,
-        trouble: TroubleReporter,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        rng: random.Random,
-    ) -> None:
-        self.tally = Tally()
-        self._config_path, self._journal = config_path, journal
-        self._retry, self._budget, self._cancel_scope = retry, budget, cancel_scope
-        self._probe_patience_s, self._trouble = probe_patience_s, trouble
-        self._clock, self._sleep, self._rng = clock, sleep, rng
-        self._hedge, self._latencies = hedge, LatencyRecord()
-        self._working: dict[str, asyncio.Task[dict[str, Reply] | RetryDecision]] = {}
-        """The requests in flight, by the journal keys of their samples."""
+    config_path: Path | str
+    journal: Journal | None
+    retry: RetryPolicy
+    budget: Purse
+    hedge: float | None
+    probe_patience_s: float
+    cancel_scope: CancelScope
+    trouble: TroubleReporter
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    rng: random.Random
+    tally: Tally = field(default_factory=Tally, init=False)
+    sent: SentRequests = field(default_factory=SentRequests, init=False)
+    _latencies: LatencyRecord = field(default_factory=LatencyRecord, init=False)
 
     async def send(self, pool: ServerPool, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Send a request for samples with consecutive indices until it is answered or given up.
@@ -110,26 +98,26 @@ class RequestSender:
 
         def wait_s(state: RetryCallState) -> float:
             # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
-            elapsed_s = 0.0 if call.first_sent_at is None else self._clock() - call.first_sent_at
+            elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
             return self._wait_s(call, _failure(state), elapsed_s)
 
         def tell(state: RetryCallState) -> None:
             if not self._moves(call):
-                self._trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
+                self.trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_is_repeatable),
             wait=wait_s,
             stop=lambda state: state.upcoming_sleep == math.inf,
             before_sleep=tell,
-            sleep=self._sleep,
+            sleep=self.sleep,
             retry_error_callback=_failure,
         )
         return await retrying(attempt)
 
     def _moves(self, call: PendingCall) -> bool:
         """Whether the next attempt goes to another server at once."""
-        return call.pool.should_move(call.server) and call.failures < self._retry.attempts
+        return call.pool.should_move(call.server) and call.failures < self.retry.attempts
 
     def _wait_s(self, call: PendingCall, decision: RetryDecision, elapsed_s: float) -> float:
         """Seconds to wait before the next attempt; infinite if there is none.
@@ -142,19 +130,19 @@ class RequestSender:
         """
         if self._moves(call):
             return 0.0
-        wait_s = self._retry.wait_s(decision, call.failures, self._rng)
+        wait_s = self.retry.wait_s(decision, call.failures, self.rng)
         left = self._time_to_connect(call, decision)
         if left is not None:
             call.unreached += 1
-            return min(wait_s, self._retry.max_connect_wait_s, left)
+            return min(wait_s, _LONGEST_CONNECT_WAIT_S, left)
         failures = call.failures - call.unreached
-        if not self._retry.exhausted(failures, elapsed_s, wait_s):
+        if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
-        left = self._retry.total_s - elapsed_s
-        if decision.wait_s is None or call.is_last or failures >= self._retry.attempts or left <= 0:
+        left = self.retry.total_s - elapsed_s
+        if decision.wait_s is None or call.is_last or failures >= self.retry.attempts or left <= 0:
             return math.inf
         call.is_last = True
-        self._trouble.long_wait(call.endpoint, decision, left)
+        self.trouble.long_wait(call.endpoint, decision, left)
         return left
 
     def _time_to_connect(self, call: PendingCall, decision: RetryDecision) -> float | None:
@@ -165,42 +153,23 @@ class RequestSender:
         Raises:
             FatalEndpointError: the time is over.
         """
-        limit = self._retry.connect_s
+        limit = self.retry.connect_s
         if limit is None or decision.code != "connection":
             return None
         if call.pool.reached:
             return None
-        waited = max(0.0, self._clock() - call.connection.first_sent_at)
+        waited = max(0.0, self.clock() - call.connection.first_sent_at)
         if waited < limit:
             return limit - waited
-        error = unreachable_error(call.endpoint, decision, waited, self._config_path)
-        raise self._cancel_scope.cancel(error)
-
-    def working(self, keys: Iterable[str]) -> list[asyncio.Task[dict[str, Reply] | RetryDecision]]:
-        """The requests in flight for these samples whose callers were cancelled."""
-        return list(dict.fromkeys(self._working[key] for key in keys if key in self._working))
-
-    async def drain(self, seconds: float) -> None:
-        """Let the requests in flight end and store their replies; cancel those that take longer than ``seconds``."""
-        left = set(self._working.values())
-        try:
-            if left and seconds > 0:
-                self._trouble.tell(
-                    f"waiting for {len(left)} requests in flight, at most {seconds:.0f} s, to keep their replies "
-                    "(Ctrl-C again: do not wait)"
-                )
-                await asyncio.wait(left, timeout=seconds)
-        finally:
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+        error = unreachable_error(call.endpoint, decision, waited, self.config_path)
+        raise self.cancel_scope.cancel(error)
 
     async def _attempt(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
         if call.proven:
             return await self._send_once(call)
         try:
-            async with asyncio.timeout(self._probe_patience_s):
+            async with asyncio.timeout(self.probe_patience_s):
                 await call.connection.probing.acquire()
         except TimeoutError:  # the probe is slow; sending unproven parameters costs at most a refused request
             return await self._send_once(call)
@@ -221,16 +190,14 @@ class RequestSender:
         if isinstance(reserved, RetryDecision):
             return reserved
         task = asyncio.create_task(self._finish(call, reserved))
-        keys = [sample.key for sample in call.samples]
-        self._working.update(dict.fromkeys(keys, task))
-        task.add_done_callback(lambda done: self._finished(keys, done))
-        delay_s = None if self._hedge is None else self._latencies.quantile(call.kind, self._hedge)
+        self.sent.add([sample.key for sample in call.samples], task)
+        delay_s = None if self.hedge is None else self._latencies.quantile(call.kind, self.hedge)
         if delay_s is None:
             return await asyncio.shield(task)
-        sent_at = self._clock()
-        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self._sleep)
+        sent_at = self.clock()
+        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self.sleep)
         if task.cancelled():  # it took at least this long; without it the quantile would fall with each such request
-            self._latencies.add(call.kind, self._clock() - sent_at)
+            self._latencies.add(call.kind, self.clock() - sent_at)
         return result
 
     async def _send_again(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
@@ -256,31 +223,24 @@ class RequestSender:
         connection, endpoint, request = call.connection, call.endpoint, call.request
         count, max_tokens = len(call.samples), request.sampling.max_tokens
         expected = 0
-        if self._budget.limited or endpoint.tpm is not None:
+        if self.budget.limited or endpoint.tpm is not None:
             expected = estimate_prompt_tokens(request) + count * connection.expected_completion_tokens(max_tokens)
         hold, largest = None, (0, 0)
-        if self._budget.limited:
+        if self.budget.limited:
             largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
-            hold = await self._budget.hold(sum(largest), endpoint.cost_usd(*largest))
+            hold = await self.budget.hold(sum(largest), endpoint.cost_usd(*largest))
         try:
             permit = await connection.acquire(expected, is_urgent=is_urgent)
         except BaseException:
             if hold is not None:
-                self._budget.settle(hold, 0, 0.0)
+                self.budget.settle(hold, 0, 0.0)
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
             connection.release(permit, 0, is_urgent=is_urgent)
             if hold is not None:
-                self._budget.settle(hold, 0, 0.0)
+                self.budget.settle(hold, 0, 0.0)
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
         return Reserved(permit, hold, largest, is_urgent)
-
-    def _finished(self, keys: Sequence[str], task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
-        for key in keys:
-            if self._working.get(key) is task:
-                del self._working[key]
-        if not task.cancelled():
-            task.exception()  # marked as retrieved: the caller may have been cancelled
 
     async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
@@ -298,12 +258,12 @@ class RequestSender:
         finally:
             call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
             if reserved.hold is not None:
-                self._budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
+                self.budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
         return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
         """Post the request, read the reply and update counters and concurrency. The slot is held meanwhile."""
-        self._cancel_scope.check()
+        self.cancel_scope.check()
         connection, endpoint = call.connection, call.endpoint
         count, first_index = len(call.samples), call.samples[0].index
         names = call.parameters
@@ -311,7 +271,7 @@ class RequestSender:
         self.tally.requests_sent += 1
         self.tally.retries += 1 if call.failures else 0
         call.attempts += 1
-        sent_at = self._clock()
+        sent_at = self.clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
         call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
         connection.health.sent(id(call), sent_at)
@@ -320,11 +280,7 @@ class RequestSender:
             async with self._patience(call):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = read_reply(content, count)
-            if connection.reports_finish:  # an endpoint that reports finish reasons left it out: cut off
-                result = result.only_finished()
-        except BadReplyError as error:
-            result = replace(error.decision, may_be_billed=True)
+            result = read_reply(content, count, only_finished=connection.reports_finish)
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
@@ -332,17 +288,19 @@ class RequestSender:
             result = decision
         finally:
             connection.health.ended(id(call))
-        if isinstance(result, ChatResponse) and not any(result.choices[:count]):
-            result = _unreadable(result)
         self._count_usage(call, result)
-        call.latency_s = max(0.0, self._clock() - sent_at)
+        call.latency_s = max(0.0, self.clock() - sent_at)
         if isinstance(result, ChatResponse) or result.code not in ("connection", "timeout"):
             connection.reached = True
             connection.progress.replied()
-            self._trouble.answered(endpoint)
+            self.trouble.answered(endpoint)
         if isinstance(result, RetryDecision):
             return await self._record_failure(call, result, sent_at)
-        self._record_success(call, names, result)
+        connection.record_reply(result, names, count, call.latency_s)
+        self._latencies.add(call.kind, call.latency_s)
+        blank = sum(choice.is_blank for choice in result.choices if choice)
+        if connection.health.sends_blanks(len(result.choices), blank):
+            self.trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
         return result
 
     @asynccontextmanager
@@ -356,47 +314,30 @@ class RequestSender:
         with connection.progress.watching():
             async with (
                 running_timeout(endpoint.timeout_s, connection.progress.left_s),
-                self._trouble.waiting(endpoint, work),
+                self.trouble.waiting(endpoint, work),
             ):
                 yield
-
-    def _record_success(self, call: PendingCall, names: frozenset[str], response: ChatResponse) -> None:
-        """Update concurrency, capabilities and length statistics after a reply."""
-        connection = call.connection
-        connection.health.answered(call.latency_s)
-        blank = sum(choice.is_blank for choice in response.choices if choice)
-        if connection.health.sends_blanks(len(response.choices), blank):
-            self._trouble.sends_blanks(call.endpoint, connection.health.blank, connection.health.choices)
-        self._latencies.add(call.kind, call.latency_s)
-        connection.controller.succeeded(self._clock())
-        if "n" in names and len(response.choices) < len(call.samples):
-            names -= {"n"}
-            connection.drop_parameter("n")
-        connection.mark_proven({CHAT, *names})
-        connection.reports_finish = connection.reports_finish or response.reports_finish
-        connection.record_lengths(response.completion_tokens, len(response.choices))
 
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
         """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
         connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.mask.message(decision.message))
         if note := call.pool.failed(call.server, decision):
-            self._trouble.server_out(endpoint, decision, note)
+            self.trouble.server_out(endpoint, decision, note)
         if decision.action is RetryAction.STOP and len(call.pool.servers) > 1 and not call.pool.all_refuse():
             decision = replace(decision, action=RetryAction.RETRY)
         if decision.action is RetryAction.STOP:
-            raise self._cancel_scope.cancel(fatal_error(endpoint, decision, self._config_path))
+            raise self.cancel_scope.cancel(fatal_error(endpoint, decision, self.config_path))
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
             connection.drop_parameter(decision.parameter)
             return decision
         call.failures += 1
-        call.wasted_prompt_tokens += decision.prompt_tokens
-        call.wasted_completion_tokens += decision.completion_tokens
+        call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
         if decision.action is RetryAction.SLOW_DOWN:
             self.tally.rate_limited += 1
-            connection.controller.rate_limited(self._clock(), sent_at, decision.wait_s)
+            connection.controller.rate_limited(self.clock(), sent_at, decision.wait_s)
             if decision.wait_s:
-                await connection.pause(min(decision.wait_s, self._retry.total_s))
+                await connection.pause(min(decision.wait_s, self.retry.total_s))
         elif decision.action is RetryAction.RETRY:
             connection.controller.server_failed()
         return decision
@@ -413,14 +354,13 @@ class RequestSender:
 
         All of them are queued before the first wait, so a caller that is cancelled here loses no reply.
         """
-        wasted = Usage(prompt_tokens=call.wasted_prompt_tokens, completion_tokens=call.wasted_completion_tokens)
         keys = [sample.key for sample in call.samples]
-        made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, wasted)
+        made = completions(response, call.endpoint, keys, call.attempts, call.latency_s, call.wasted)
         received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
-        if self._journal is None:
+        if self.journal is None:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
         asked = (call.request.role, call.request.purpose)
-        stored = [(sample, self._journal.put(sample.key, completion, *asked)) for sample, completion in received]
+        stored = [(sample, self.journal.put(sample.key, completion, *asked)) for sample, completion in received]
         return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
 
 
@@ -435,13 +375,3 @@ def _failure(state: RetryCallState) -> Any:
 
 def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:
     return not isinstance(result, RetryDecision)
-
-
-def _unreadable(response: ChatResponse) -> RetryDecision:
-    return RetryDecision(
-        RetryAction.RETRY,
-        "wrong_schema",
-        "none of the choices can be read or is finished",
-        prompt_tokens=response.prompt_tokens,
-        completion_tokens=response.completion_tokens,
-    )

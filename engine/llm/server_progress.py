@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import httpx
@@ -30,16 +30,10 @@ class ServerProgress:
     Args:
         endpoint: the server.
         queue: called with the running and the waiting sequences while the server has a queue.
-        fetch: reads the metrics page; as :func:`fetch_metrics`.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        queue: Callable[[int, int], None],
-        fetch: Callable[[str], Awaitable[ServerMetrics | None]] = fetch_metrics,
-    ) -> None:
-        self._endpoint, self._queue, self._fetch = endpoint, queue, fetch
+    def __init__(self, endpoint: Endpoint, queue: Callable[[int, int], None]) -> None:
+        self._endpoint, self._queue = endpoint, queue
         # With a short timeout there must be several looks before it ends.
         self._watch_after_s = min(_WATCH_AFTER_S, endpoint.timeout_s / 8)
         self._poll_s = min(_POLL_S, endpoint.timeout_s / 8)
@@ -119,7 +113,7 @@ class ServerProgress:
         try:
             while self._in_flight and self._has_page is not False:
                 with contextlib.suppress(httpx.HTTPError, OSError):  # a server under load may not answer in time
-                    self._look(await self._fetch(self._endpoint.base_url))
+                    self._look(await fetch_metrics(self._endpoint.base_url))
                 await asyncio.sleep(self._poll_s)
         finally:
             self._task = None

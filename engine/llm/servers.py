@@ -53,11 +53,11 @@ class ServerPool:
         paces = [server.connection.health.pace_s(now) for server in usable]
         best = min((pace for pace in paces if pace is not None), default=1.0)  # an unknown server may be the best
 
-        def expected_wait(place: int) -> float:
-            pace = paces[place]
-            return (usable[place].connection.health.load + 1) * max(1e-3, best if pace is None else pace)
+        def expected_wait(server: Server) -> float:
+            pace = server.connection.health.pace_s(now)
+            return (server.connection.health.load + 1) * max(1e-3, best if pace is None else pace)
 
-        return usable[min(range(len(usable)), key=expected_wait)]
+        return min(usable, key=expected_wait)
 
     def should_move(self, server: Server) -> bool:
         """Whether a request that is assigned to ``server`` should go to another one."""

@@ -59,11 +59,19 @@ class TroubleReporter:
             timers[-1].cancel()
 
     def _silent(self, endpoint: Endpoint, seconds: float, work: str) -> None:
-        now, url = self._clock(), endpoint.shown_url
-        if abs(now - self._told_at.get(url, -_REPEAT_S)) >= _REPEAT_S:
-            self._told_at[url] = now
+        if not self._was_told(endpoint):
             limit = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
-            self.tell(work or f"no reply from {url} for {seconds:.0f} s; {limit}")
+            self._tell_of(endpoint, None, work or f"no reply from {endpoint.shown_url} for {seconds:.0f} s; {limit}")
+
+    def _was_told(self, endpoint: Endpoint) -> bool:
+        """Whether there was a line about the endpoint a moment ago."""
+        return abs(self._clock() - self._told_at.get(endpoint.shown_url, -_REPEAT_S)) < _REPEAT_S
+
+    def _tell_of(self, endpoint: Endpoint, decision: RetryDecision | None, text: str) -> None:
+        self._told_at[endpoint.shown_url] = self._clock()
+        if decision is not None and decision.code == "connection":
+            self._unreachable.add(endpoint.shown_url)
+        self.tell(text)
 
     def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
         """Report that a request failed for the ``failures``-th time and is sent again. The first time is not displayed.
@@ -74,28 +82,22 @@ class TroubleReporter:
             failures: 1 after the first failed attempt.
             answered: whether the endpoint has answered any request.
         """
-        now = self._clock()
-        if failures < 2 or abs(now - self._told_at.get(endpoint.shown_url, -_REPEAT_S)) < _REPEAT_S:
+        if failures < 2 or self._was_told(endpoint):
             return
-        self._told_at[endpoint.shown_url] = now
-        if decision.code == "connection":
-            self._unreachable.add(endpoint.shown_url)
-        self.tell(f"{describe(endpoint, decision, answered)} (trying again)")
+        self._tell_of(endpoint, decision, f"{describe(endpoint, decision, answered)} (trying again)")
 
     def server_out(self, endpoint: Endpoint, decision: RetryDecision, note: str) -> None:
         """Report that one of several servers was taken out."""
-        self._told_at[endpoint.shown_url] = self._clock()
-        if decision.code == "connection":
-            self._unreachable.add(endpoint.shown_url)
-        self.tell(f"{describe(endpoint, decision, True)}; {note}")
+        self._tell_of(endpoint, decision, f"{describe(endpoint, decision, True)}; {note}")
 
     def long_wait(self, endpoint: Endpoint, decision: RetryDecision, seconds: float) -> None:
         """Report that a server asks to wait for longer than a request is retried."""
-        self._told_at[endpoint.shown_url] = self._clock()
         asked = timedelta(seconds=round(min(decision.wait_s or 0.0, 1e9)))
-        self.tell(
+        self._tell_of(
+            endpoint,
+            decision,
             f"{describe(endpoint, decision, True)}; it asks to wait {asked}, which is beyond --retry-minutes: "
-            f"one more attempt in {seconds:.0f} s"
+            f"one more attempt in {seconds:.0f} s",
         )
 
     def sends_blanks(self, endpoint: Endpoint, blank: int, choices: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from engine.reading.loose_json import RepairLog, TooDeepError, end_of_string, plain, read_object
@@ -35,74 +36,61 @@ class FoundObject:
     error: ValueError | None = None
 
 
-@dataclass(frozen=True)
 class ObjectSearch:
     """The outermost objects of a text. Iterating parses those that contain one of the keys, the last one first.
 
     Args:
         text: the text.
         keys: an object is parsed only if its text contains one of them.
+
+    Attributes:
+        spans: their places.
+        cut_off: whether an object is not closed and one of the keys occurs in the text.
     """
 
-    text: str
-    keys: Collection[str]
-    spans: list[tuple[int, int]]
-    unclosed: bool
-    """Whether the text contains an object that is not closed."""
+    def __init__(self, text: str, keys: Collection[str]) -> None:
+        self._text, self._keys = text, keys
+        self.spans, unclosed = _object_spans(text)
+        self.cut_off = unclosed and self._is_likely(text)
 
-    @classmethod
-    def of(cls, text: str, keys: Collection[str]) -> ObjectSearch:
-        """Find the objects of a text."""
-        spans, unclosed = _object_spans(text)
-        return cls(text, keys, spans, unclosed)
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether an object is not closed and one of the keys occurs in the text."""
-        return self.unclosed and any(key in self.text for key in self.keys)
+    def _is_likely(self, text: str) -> bool:
+        return any(key in text for key in self._keys)
 
     def __iter__(self) -> Iterator[FoundObject]:
-        likely = [(start, end) for start, end in self.spans if any(key in self.text[start:end] for key in self.keys)]
+        likely = [(start, end) for start, end in self.spans if self._is_likely(self._text[start:end])]
         for start, end in reversed(likely[-_MAX_PARSED:]):
             repairs = RepairLog()
             try:
-                value = read_object(self.text[start:end], repairs)
+                value = read_object(self._text[start:end], repairs)
             except ValueError as error:
                 yield FoundObject(start, end, repairs, error=error)
             else:
                 yield FoundObject(start, end, repairs, value)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The object and its repairs, or the fault: ``no_json``, ``cut_off``, ``schema``."""
-
-    value: dict[str, Any] | None
-    repairs: list[str] = field(default_factory=list)
-    fault: Fault | None = None
-
-
-def read_json_object(text: str, required: str) -> Reading:
+def read_json_object(text: str, required: str) -> dict[str, Any] | Fault:
     """Read the last object of a text that has the key ``required``. Never raises; bounded in time.
 
     Args:
         text: a reply; only the last 200,000 characters are read.
         required: the key that the object must have.
+
+    Returns:
+        the object, or why there is none: ``no_json``, ``cut_off``, ``schema``.
     """
-    search = ObjectSearch.of(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
+    search = ObjectSearch(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
     unreadable = False
     for found in search:
         unreadable = True
         if isinstance(found.value, dict) and required in found.value:
-            try:
-                return Reading(plain(found.value, found.repairs, _MAX_PARTS), found.repairs.codes)
-            except TooDeepError:
-                continue
+            with contextlib.suppress(TooDeepError):
+                value: dict[str, Any] = plain(found.value, found.repairs, _MAX_PARTS)
+                return value
     if search.cut_off:
-        return Reading(None, fault=Fault(kind="cut_off", message="the object is not closed"))
+        return Fault(kind="cut_off", message="the object is not closed")
     if unreadable:
-        return Reading(None, fault=Fault(kind="schema", message=f"no readable object has the key {required}"))
-    return Reading(None, fault=Fault(kind="no_json", message=f"no JSON object with the key {required}"))
+        return Fault(kind="schema", message=f"no readable object has the key {required}")
+    return Fault(kind="no_json", message=f"no JSON object with the key {required}")
 
 
 def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:

@@ -253,13 +253,8 @@ def plain(value: Any, repairs: RepairLog, max_parts: int) -> Any:
             return _restored(part, repairs) if _CONTROL.search(part) else part
         if part is None or isinstance(part, bool):
             return part
-        if isinstance(part, int):
-            if part.bit_length() <= MAX_INTEGER_BITS:
-                return part
-            repairs.note("not_finite")  # Python does not convert integers of more than 4300 digits to text
-            return None
-        if isinstance(part, float):
-            if math.isfinite(part):
+        if isinstance(part, int | float):  # Python does not convert integers of more than 4300 digits to text
+            if part.bit_length() <= MAX_INTEGER_BITS if isinstance(part, int) else math.isfinite(part):
                 return part
             repairs.note("not_finite")
             return None

@@ -7,32 +7,16 @@ import json
 import os
 import select
 import signal
-import socket
-import struct
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from engine.sandbox.program_process import process_clock
+from engine.sandbox.channel import ProcessHost, packed, process_clock, start_confined, take_frame
 from engine.sandbox.zygote_process import ProgramExit, SandboxError
 
-_LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_PRINTED_BYTES = 1 << 16
-
-
-class ProcessHost(Protocol):
-    """What starts and ends a confined process; a zygote does."""
-
-    def start_program(self, fds: list[int], memory_bytes: int, command: Sequence[str] | None = None) -> int:
-        """Start ``command`` with ``fds`` as its channel, standard input and output; its process id, 0 if unknown."""
-
-    def end_program(self, *, ending: bool = False) -> ProgramExit:
-        """End it and say how it ended."""
-
-    def close(self) -> None:
-        """End it and the host."""
 
 
 class CommandStoppedError(Exception):
@@ -68,23 +52,14 @@ class CommandProcess:
 
     def __init__(self, command: Sequence[str], host: ProcessHost, *, memory_mb: int, busy_factor: float = 30.0) -> None:
         self._host, self._busy_factor = host, busy_factor
-        self._channel, child_end = socket.socketpair()
-        self._printed_end, child_stdout = os.pipe()
         self._received, self._printed = bytearray(), bytearray()
-        self._ending: ProgramExit | None = None
         null = os.open(os.devnull, os.O_RDONLY)
         try:
-            os.set_blocking(self._printed_end, False)
-            fds = [child_end.fileno(), null, child_stdout]
-            self._pid = host.start_program(fds, memory_mb << 20, list(command))
-            self._clock = process_clock(self._pid)
+            self._pid, self._channel, self._printed_end = start_confined(host, null, memory_mb, list(command))
         except BaseException:
-            self.close()
+            host.close()
             raise
-        finally:
-            child_end.close()
-            os.close(child_stdout)
-            os.close(null)
+        self._clock = process_clock(self._pid)
 
     @property
     def printed(self) -> str:
@@ -107,7 +82,7 @@ class CommandProcess:
         data = json.dumps(message).encode()
         self._channel.settimeout(timeout_s)
         try:
-            self._channel.sendall(_LENGTH.pack(len(data)) + data)
+            self._channel.sendall(packed(data))
         except TimeoutError:
             raise self._stopped("timeout", "it reads no messages") from None
         except OSError:
@@ -170,16 +145,10 @@ class CommandProcess:
             self._printed_end = -1
 
     def _take_frame(self) -> bytes | None:
-        if len(self._received) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._received)
-        if length > _MAX_FRAME_BYTES:
-            raise self._stopped("protocol", f"it sent a message of {length} bytes")
-        if len(self._received) < _LENGTH.size + length:
-            return None
-        frame = bytes(self._received[_LENGTH.size : _LENGTH.size + length])
-        del self._received[: _LENGTH.size + length]
-        return frame
+        def too_long(length: int) -> Exception:
+            return self._stopped("protocol", f"it sent a message of {length} bytes")
+
+        return take_frame(self._received, _MAX_FRAME_BYTES, too_long)
 
     def _read_printed(self) -> None:
         """Read what was printed so far. At the end of the pipe its descriptor is closed."""

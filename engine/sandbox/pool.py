@@ -1,63 +1,79 @@
-"""A pool of zygotes for programs that run at the same time."""
+"""Pools of processes, each of which works for one caller at a time."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from engine.sandbox.levels import Level
-from engine.sandbox.zygote_process import Zygote
+from typing import Generic, Protocol, TypeVar
 
 
-class ZygotePool:
-    """At most ``size`` zygotes of one level, started on first use. Works from any thread."""
+class Member(Protocol):
+    """A process of a pool."""
 
-    def __init__(self, size: int, level: Level) -> None:
-        self._level = level
-        self._slots: queue.LifoQueue[Zygote | None] = queue.LifoQueue()
+    def alive(self) -> bool:
+        """Whether it can work."""
+
+    def close(self) -> None:
+        """Kill it."""
+
+
+MemberT = TypeVar("MemberT", bound=Member)
+
+
+class ProcessPool(Generic[MemberT]):
+    """At most ``size`` processes, started on first use. Works from any thread.
+
+    Args:
+        size: further callers wait.
+        start: starts a process.
+    """
+
+    def __init__(self, size: int, start: Callable[[], MemberT]) -> None:
+        self._start = start
+        self._slots: queue.LifoQueue[MemberT | None] = queue.LifoQueue()
         for _ in range(size):
             self._slots.put(None)
-        self._alive: set[Zygote] = set()
+        self._started: set[MemberT] = set()
         self._guard = threading.Lock()
 
     @contextmanager
-    def zygote(self) -> Iterator[Zygote]:
-        """A zygote for exclusive use inside the block. A broken one is replaced.
+    def member(self) -> Iterator[MemberT]:
+        """A process for exclusive use inside the block. One that has ended is replaced.
 
         Raises:
-            SandboxError: none can be started.
+            Exception: what ``start`` raises.
         """
-        zygote = self._slots.get()
+        member = self._slots.get()
         try:
-            if zygote is not None and not zygote.alive():
-                self._retire(zygote)
-                zygote = None
-            if zygote is None:
-                zygote = Zygote(self._level)
+            if member is not None and not member.alive():
+                self._retire(member)
+                member = None
+            if member is None:
+                member = self._start()
                 with self._guard:
-                    self._alive.add(zygote)
-            yield zygote
+                    self._started.add(member)
+            yield member
         finally:
-            if zygote is not None and zygote.dead:
-                self._retire(zygote)
-                zygote = None
-            self._slots.put(zygote)
+            if member is not None and not member.alive():
+                self._retire(member)
+                member = None
+            self._slots.put(member)
 
-    def pids(self) -> list[int]:
-        """The process ids of the running zygotes."""
+    def running(self) -> list[MemberT]:
+        """The processes that can work."""
         with self._guard:
-            return [zygote.pid for zygote in self._alive if zygote.alive()]
+            return [member for member in self._started if member.alive()]
 
     def close(self) -> None:
-        """Kill all zygotes. The pool may be used again afterwards."""
+        """Kill all processes. The pool may be used again afterwards."""
         with self._guard:
-            zygotes = list(self._alive)
-        for zygote in zygotes:
-            self._retire(zygote)
+            members = list(self._started)
+        for member in members:
+            self._retire(member)
 
-    def _retire(self, zygote: Zygote) -> None:
-        zygote.close()
+    def _retire(self, member: MemberT) -> None:
+        member.close()
         with self._guard:
-            self._alive.discard(zygote)
+            self._started.discard(member)

@@ -8,8 +8,6 @@ import os
 import random
 import select
 import signal
-import socket
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from engine.sandbox.channel import HEAD_BYTES, packed, process_clock, start_confined, take_frame
 from engine.sandbox.inside import wire
 from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
 
-_LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 16
 _START_S = 20.0
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.005, 0.25
@@ -39,7 +37,6 @@ _HELD_UP = frozenset("RTt")
 _DISK_SLEEP = "D"
 _STATE, _NICE, _POLICY = 0, 16, 38
 """Places in ``/proc/PID/task/TID/stat`` after the name, see ``proc(5)``."""
-_CLOCK_OF_A_PROCESS = 2
 
 WALL_FACTOR = 6
 """The time for which a program may be waited for, as a multiple of its limit of processor time.
@@ -132,11 +129,6 @@ class _Deadline:
     cpu: float | None
 
 
-def process_clock(pid: int) -> int:
-    """The clock of the processor time of a process, as ``clock_getcpuclockid(3)`` makes it."""
-    return (~pid << 3) | _CLOCK_OF_A_PROCESS
-
-
 class ProgramProcess:
     """A child of a zygote that runs one program. A context manager; on exit all processes of the child are killed.
 
@@ -173,26 +165,12 @@ class ProgramProcess:
         self._received, self._unsent = bytearray(), bytearray()
         self.printed = bytearray()
         self.waited_s = self._held_up_s = self._disk_sleep_s = 0.0
-        self._channel, child_end = socket.socketpair()
-        self._stdout, child_stdout = os.pipe()
-        child_stdin = _as_file(stdin)
-        try:
-            self._channel.setblocking(False)
-            os.set_blocking(self._stdout, False)
-            self._poll = select.poll()
-            self._poll.register(self._channel, select.POLLIN)
-            self._poll.register(self._stdout, select.POLLIN)
-            fds = [child_end.fileno(), child_stdin, child_stdout]
-            pid = zygote.start_program(fds, limits.memory_mb << 20)
-        except BaseException:
-            self._channel.close()
-            os.close(self._stdout)
-            raise
-        finally:
-            child_end.close()
-            os.close(child_stdout)
-            os.close(child_stdin)
-        self._pid, self._clock = pid, process_clock(pid)
+        self._pid, self._channel, self._stdout = start_confined(zygote, _as_file(stdin), limits.memory_mb)
+        self._channel.setblocking(False)
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+        self._poll.register(self._stdout, select.POLLIN)
+        self._clock = process_clock(self._pid)
         self._priority = next(((nice, policy) for _, nice, policy in self._threads()), None)  # it waits for its job
         self._cpu_seen = self._cpu_at_start = 0.0
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
@@ -240,7 +218,7 @@ class ProgramProcess:
 
     def send_raw(self, data: bytes) -> None:
         """Queue a message that is already encoded."""
-        self._unsent += _LENGTH.pack(len(data)) + data
+        self._unsent += packed(data)
         self._flush()
 
     def receive(self, time_s: float, *, is_starting: bool = False) -> bytes:
@@ -344,7 +322,7 @@ class ProgramProcess:
                 )
         else:
             self._received += data
-            if len(self._received) > _LENGTH.size + self._limits.output_bytes + _CHUNK:
+            if len(self._received) > HEAD_BYTES + self._limits.output_bytes + _CHUNK:
                 raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, "more bytes on the channel than were requested")
 
     def _flush(self) -> None:
@@ -355,16 +333,10 @@ class ProgramProcess:
             self._poll.modify(self._channel, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
     def _take_frame(self) -> bytes | None:
-        if len(self._received) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._received)
-        if length > self._limits.output_bytes:
-            raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
-        if len(self._received) < _LENGTH.size + length:
-            return None
-        frame = bytes(self._received[_LENGTH.size : _LENGTH.size + length])
-        del self._received[: _LENGTH.size + length]
-        return frame
+        def too_long(length: int) -> Exception:
+            return ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
+
+        return take_frame(self._received, self._limits.output_bytes, too_long)
 
     def _early_exit(self, is_starting: bool) -> Exception:
         code = self.end().code

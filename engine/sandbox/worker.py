@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import json
 import os
-import queue
 import resource
 import signal
 import subprocess
@@ -16,9 +15,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from engine.records import Outcome
+from engine.sandbox.pool import ProcessPool
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MAX_REPLY_BYTES = 1 << 20
@@ -66,12 +66,8 @@ class KillablePool:
         packages: tuple[str, ...] = ("engine.",),
         start_timeout_s: float = 30.0,
     ) -> None:
-        self._memory_mb, self._packages, self._start_timeout_s = memory_mb, packages, start_timeout_s
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
-        for _ in range(size):
-            self._idle.put(None)
-        self._alive: set[_Worker] = set()
-        self._guard = threading.Lock()
+        self._packages, self._start_timeout_s = packages, start_timeout_s
+        self._workers = ProcessPool(size, lambda: _Worker(memory_mb))
         self._owner = os.getpid()
         atexit.register(self.close)
 
@@ -106,45 +102,21 @@ class KillablePool:
             if not name.startswith(self._packages):
                 raise ValueError(f"not a function of {', '.join(self._packages)}: {name!r}")
         steps = [{"function": function}, *([{"function": setup[0], "payload": setup[1]}] if setup else [])]
-        worker = self._idle.get()
-        try:
-            if worker is None or worker.dead:
-                worker = self._spawn()
-            result = worker.prepare(steps, self._start_timeout_s)
-            if result.outcome is Outcome.OK:
-                job = {"function": function, "payload": payload, "cpu_s": timeout_s}
-                result = worker.call(job, timeout_s * _WALL_PER_CPU if wall_s is None else wall_s)
-        except BaseException:
-            if worker is not None:
-                self._retire(worker)
-                worker = None
-            raise
-        finally:
-            if worker is not None and worker.dead:
-                self._retire(worker)
-                worker = None
-            self._idle.put(worker)
+        with self._workers.member() as worker:
+            try:
+                result = worker.prepare(steps, self._start_timeout_s)
+                if result.outcome is Outcome.OK:
+                    job = {"function": function, "payload": payload, "cpu_s": timeout_s}
+                    result = worker.call(job, timeout_s * _WALL_PER_CPU if wall_s is None else wall_s)
+            except BaseException:
+                worker.close()
+                raise
         return result
 
     def close(self) -> None:
         """Kill all workers. The pool may be used again afterwards."""
-        if os.getpid() != self._owner:  # a forked child must not kill its parent's workers
-            return
-        with self._guard:
-            workers = list(self._alive)
-        for worker in workers:
-            self._retire(worker)
-
-    def _spawn(self) -> _Worker:
-        worker = _Worker(self._memory_mb)
-        with self._guard:
-            self._alive.add(worker)
-        return worker
-
-    def _retire(self, worker: _Worker) -> None:
-        worker.kill()
-        with self._guard:
-            self._alive.discard(worker)
+        if os.getpid() == self._owner:  # a forked child must not kill its parent's workers
+            self._workers.close()
 
 
 class _Worker:
@@ -160,8 +132,12 @@ class _Worker:
             env={"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", **_ONE_THREAD},
             start_new_session=True,
         )
-        self.dead = False
+        self._is_closed = False
         self._prepared: set[str] = set()
+
+    def alive(self) -> bool:
+        """Whether it can run another job."""
+        return not self._is_closed
 
     def prepare(self, steps: Sequence[Mapping[str, Any]], timeout_s: float) -> WorkResult:
         """Run the steps that this worker has not run yet. ``INFRA_FAULT`` if one fails; the worker is then killed."""
@@ -169,7 +145,7 @@ class _Worker:
             name = json.dumps(step)
             result = WorkResult(Outcome.OK) if name in self._prepared else self.call(step, timeout_s)
             if result.outcome is not Outcome.OK:
-                self.kill()
+                self.close()
                 return WorkResult(Outcome.INFRA_FAULT, error=f"the worker did not start: {result.error}")
             self._prepared.add(name)
         return WorkResult(Outcome.OK)
@@ -178,10 +154,10 @@ class _Worker:
         """Send one job and wait for its result. A worker that takes too long or is broken is killed."""
         line = self._exchange(json.dumps(job).encode() + b"\n", wall_s)
         if line is None:
-            self.kill()
+            self.close()
             return WorkResult(Outcome.VERIFIER_TIMEOUT, error=f"killed after {wall_s:g} s")
         if not line:
-            self.kill()
+            self.close()
             if self._process.returncode == -signal.SIGPROF:
                 error = f"killed after {job['cpu_s']:g} s of processor time"
                 return WorkResult(Outcome.VERIFIER_TIMEOUT, error=error)
@@ -201,30 +177,28 @@ class _Worker:
         try:
             stdin.write(request)
             stdin.flush()
-            line = _read_line(stdout)
+            line = stdout.readline(_MAX_REPLY_BYTES)
         except (BrokenPipeError, ConnectionResetError):
             line = b""
         finally:
             answered.set()
-        return None if expired.is_set() else line
+        if expired.is_set():
+            return None
+        return line if line.endswith(b"\n") else b""
 
     def _kill_late(self, wall_s: float, answered: threading.Event, expired: threading.Event) -> None:
         """Kill the child if there is no answer in time."""
         if not any(answered.wait(wall_s / _WAITS) for _ in range(_WAITS)):
             expired.set()
-            self.kill()
+            self.close()
 
-    def kill(self) -> None:
+    def close(self) -> None:
         """Kill the process group and reap the child."""
-        self.dead = True
+        self._is_closed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, 9)
+            if self._process.returncode is None:  # its number may be another process's after it was reaped
+                os.killpg(self._process.pid, 9)
         self._process.wait()
-
-
-def _read_line(stream: IO[bytes]) -> bytes:
-    line = stream.readline(_MAX_REPLY_BYTES)
-    return line if line.endswith(b"\n") else b""
 
 
 _shared: KillablePool | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -134,32 +135,26 @@ class Zygote:
         self._process.wait()
 
 
-_strongest: Level | None = None
-
-
+@functools.cache
 def strongest_level() -> Level:
     """The strongest level that works on this machine. The result is cached for this process.
 
     Raises:
         ConfigurationError: no level works.
     """
-    global _strongest
-    if _strongest is None:
-        reasons = []
-        for level in LEVELS:
-            try:
-                Zygote(level).close()
-            except SandboxError as error:
-                reasons.append(str(error))
-            else:
-                _strongest = level
-                return level
-        raise ConfigurationError(
-            "Programs cannot be run: no isolation level of the sandbox is available on this machine",
-            why="; ".join(reasons),
-            fix="Use Linux on x86_64 or aarch64, and install bubblewrap (apt install bubblewrap).",
-        )
-    return _strongest
+    reasons = []
+    for level in LEVELS:
+        try:
+            Zygote(level).close()
+        except SandboxError as error:
+            reasons.append(str(error))
+        else:
+            return level
+    raise ConfigurationError(
+        "Programs cannot be run: no isolation level of the sandbox is available on this machine",
+        why="; ".join(reasons),
+        fix="Use Linux on x86_64 or aarch64, and install bubblewrap (apt install bubblewrap).",
+    )
 
 
 def level_for_rewards() -> Level:

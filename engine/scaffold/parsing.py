@@ -124,7 +124,7 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
         value = read_literal(bare, repairs)
         if isinstance(value, dict) and "causal_graph" in value:
             return FoundObject(0, len(text), RepairLog(), value)
-    search = ObjectSearch.of(text, _KEYS)
+    search = ObjectSearch(text, _KEYS)
     second_best: FoundObject | None = None
     unreadable = ""
     for found in search:

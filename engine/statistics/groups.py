@@ -6,7 +6,7 @@ import math
 import operator
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.records import GroupStats
 
@@ -93,17 +93,49 @@ class DeadReward:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class ComponentSummary:
-    """Summary of one component over a run."""
+    """One component over a run so far.
+
+    Args:
+        component: its name.
+        recent: its last groups, as (lowest value, highest value, number of values).
+        groups, rollouts: in which it was measured.
+        low, high: its lowest and highest value.
+        alarms: how often it became dead.
+        dead: the alarm, as long as it is dead.
+    """
 
     component: str
-    groups: int
-    rollouts: int
-    low: float
-    high: float
-    alarms: int
-    dead: DeadReward | None
+    recent: deque[tuple[float, float, int]]
+    groups: int = 0
+    rollouts: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    alarms: int = 0
+    dead: DeadReward | None = None
+
+    def feed(self, values: Sequence[float]) -> DeadReward | None:
+        """Add a group; returns the alarm if one starts."""
+        low, high = min(values), max(values)
+        self.recent.append((low, high, len(values)))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.groups += 1
+        self.rollouts += len(values)
+        was_dead, self.dead = self.dead is not None, self._check()
+        if self.dead is None or was_dead:
+            return None
+        self.alarms += 1
+        return self.dead
+
+    def _check(self) -> DeadReward | None:
+        if len(self.recent) < (self.recent.maxlen or 0):
+            return None
+        low = min(entry[0] for entry in self.recent)
+        high = max(entry[1] for entry in self.recent)
+        if high - low > _NOISE:
+            return None
+        return DeadReward(self.component, high, len(self.recent), sum(entry[2] for entry in self.recent))
 
 
 class DeadRewardWatch:
@@ -120,7 +152,7 @@ class DeadRewardWatch:
         if window < 2:
             raise ValueError(f"window must be at least 2, got {window}")
         self._window = window
-        self._tracks: dict[str, _Track] = {}
+        self._components: dict[str, ComponentSummary] = {}
 
     def feed(self, components: Mapping[str, Sequence[float | None]]) -> list[DeadReward]:
         """Add one complete group.
@@ -135,54 +167,15 @@ class DeadRewardWatch:
         for name, values in components.items():
             measured = [value for value in values if value is not None]
             if measured:
-                track = self._tracks.setdefault(name, _Track(name, self._window))
-                alarm = track.feed(measured)
+                seen = self._components.setdefault(name, ComponentSummary(name, deque(maxlen=self._window)))
+                alarm = seen.feed(measured)
                 if alarm:
                     alarms.append(alarm)
         return alarms
 
     def summary(self) -> list[ComponentSummary]:
         """All components that were measured, in order of their first group."""
-        return [track.summary() for track in self._tracks.values()]
-
-
-class _Track:
-    """The last groups of one component, as (lowest, highest, number of values)."""
-
-    def __init__(self, component: str, window: int) -> None:
-        self._component = component
-        self._recent: deque[tuple[float, float, int]] = deque(maxlen=window)
-        self._low, self._high = math.inf, -math.inf
-        self._groups = self._rollouts = self._alarms = 0
-        self._dead: DeadReward | None = None
-
-    def feed(self, values: Sequence[float]) -> DeadReward | None:
-        """Add a group; returns the alarm if one starts."""
-        low, high = min(values), max(values)
-        self._recent.append((low, high, len(values)))
-        self._low, self._high = min(self._low, low), max(self._high, high)
-        self._groups += 1
-        self._rollouts += len(values)
-        was_dead, self._dead = self._dead is not None, self._check()
-        if self._dead is None or was_dead:
-            return None
-        self._alarms += 1
-        return self._dead
-
-    def _check(self) -> DeadReward | None:
-        if len(self._recent) < (self._recent.maxlen or 0):
-            return None
-        low = min(entry[0] for entry in self._recent)
-        high = max(entry[1] for entry in self._recent)
-        if high - low > _NOISE:
-            return None
-        return DeadReward(self._component, high, len(self._recent), sum(entry[2] for entry in self._recent))
-
-    def summary(self) -> ComponentSummary:
-        """The summary of this component."""
-        return ComponentSummary(
-            self._component, self._groups, self._rollouts, self._low, self._high, self._alarms, self._dead
-        )
+        return [replace(one) for one in self._components.values()]
 
 
 def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = operator.eq) -> list[int]:

@@ -59,8 +59,7 @@ def clustered_mean(clusters: Clusters, confidence: float = 0.95) -> Estimate:
     Raises:
         ValueError: no cluster, an empty cluster, or a confidence outside (0, 1).
     """
-    mean, count = _mean(clusters)
-    return _estimate(mean, _deviations(clusters, mean, count), count, confidence)
+    return _estimate(*_mean(clusters), confidence)
 
 
 def clustered_share(clusters: Clusters, samples: int | None = None, confidence: float = 0.95) -> Estimate:
@@ -79,12 +78,12 @@ def clustered_share(clusters: Clusters, samples: int | None = None, confidence: 
     Raises:
         ValueError: no cluster, an empty cluster, or a confidence outside (0, 1).
     """
-    estimate = clustered_mean(clusters, confidence)
-    groups, p = estimate.clusters, estimate.value
+    p, deviations, count = _mean(clusters)
+    estimate, groups = _estimate(p, deviations, count, confidence), len(clusters)
     if groups < 2:
         return estimate
-    variance = math.fsum(one**2 for one in _deviations(clusters, p, estimate.observations))
-    low, high = share_interval(p, variance, groups, max(samples or estimate.observations, groups), confidence)
+    variance = math.fsum(one**2 for one in deviations)
+    low, high = share_interval(p, variance, groups, max(samples or count, groups), confidence)
     return replace(estimate, low=low, high=high)
 
 
@@ -125,15 +124,9 @@ def paired_difference(after: Clusters, before: Clusters, confidence: float = 0.9
         ValueError: no common cluster, an empty cluster, or a confidence outside (0, 1).
     """
     common = [name for name in after if name in before]
-    one, other = ({name: side[name] for name in common} for side in (after, before))
-    (mean_one, count_one), (mean_other, count_other) = _mean(one), _mean(other)
-    deviations = [
-        of_one - of_other
-        for of_one, of_other in zip(
-            _deviations(one, mean_one, count_one), _deviations(other, mean_other, count_other), strict=True
-        )
-    ]
-    return _estimate(mean_one - mean_other, deviations, count_one + count_other, confidence)
+    one, other = (_mean({name: side[name] for name in common}) for side in (after, before))
+    deviations = [of_one - of_other for of_one, of_other in zip(one[1], other[1], strict=True)]
+    return _estimate(one[0] - other[0], deviations, one[2] + other[2], confidence)
 
 
 @functools.lru_cache(maxsize=256)
@@ -178,19 +171,15 @@ def _probability_outside(t: mpmath.mpf, degrees: float) -> mpmath.mpf:
     return mpmath.betainc(degrees / 2, 0.5, 0, degrees / (degrees + t * t), regularized=True)
 
 
-def _mean(clusters: Clusters) -> tuple[float, int]:
-    """The mean of all observations and their number."""
+def _mean(clusters: Clusters) -> tuple[float, list[float], int]:
+    """The mean of all observations, each cluster's contribution to its error (they sum to 0), and their number."""
     if not clusters:
         raise ValueError("no clusters to average")
     if not all(len(values) for values in clusters.values()):
         raise ValueError("a cluster without observations")
     count = sum(len(values) for values in clusters.values())
-    return math.fsum(value for values in clusters.values() for value in values) / count, count
-
-
-def _deviations(clusters: Clusters, mean: float, count: int) -> list[float]:
-    """Each cluster's contribution to the error of the mean; they sum to 0."""
-    return [math.fsum(value - mean for value in values) / count for values in clusters.values()]
+    mean = math.fsum(value for values in clusters.values() for value in values) / count
+    return mean, [math.fsum(value - mean for value in values) / count for values in clusters.values()], count
 
 
 def _estimate(value: float, deviations: Sequence[float], observations: int, confidence: float) -> Estimate:

@@ -60,7 +60,7 @@ class AppendLog:
         self._size: int | None = None
         """The size of the file after the last append of this holder."""
         self._held = False
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -70,8 +70,8 @@ class AppendLog:
             LockHeldError: another process, or another object of this process, holds the lock.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(_lock_path(self.path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
+        # Closing the lock file releases the lock; deleting it would allow two writers.
+        with opened(_lock_path(self.path), os.O_RDWR | os.O_CREAT) as lock:
             self._acquire(lock)
             with self._directory_lock():
                 _write_holder(lock)
@@ -84,24 +84,19 @@ class AppendLog:
                 finally:
                     self._close()
                     os.ftruncate(lock, 0)
-        finally:
-            os.close(lock)  # releases the lock; deleting the lock file would allow two writers
 
     @contextlib.contextmanager
     def _directory_lock(self) -> Iterator[None]:
         if not self._owns_directory:
             yield
             return
-        fd = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with opened(self.path.parent, os.O_RDONLY) as fd:
             try:
                 self._acquire(fd, "Its lock file was deleted while a process was using the directory.")
             except OSError as error:
                 if error.errno != errno.EBADF:  # NFS locks no directories
                     raise
             yield
-        finally:
-            os.close(fd)
 
     def append(self, line: bytes) -> None:
         """Append one line and sync it to disk. Only inside ``hold``; from any thread.
@@ -119,29 +114,26 @@ class AppendLog:
     def check(self) -> None:
         """Raise FileChangedError if the file was deleted, moved, replaced or truncated since the last append."""
         with self._guard:
-            self._check()
-
-    def _check(self) -> None:
-        if self._fd is None or self._size is None:
-            return
-        own = os.fstat(self._fd)
-        try:
-            there: os.stat_result | None = self.path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            there = None
-        if there is None or (there.st_ino, there.st_dev) != (own.st_ino, own.st_dev):
-            raise FileChangedError(
-                f"{self.path} was {'deleted or moved' if there is None else 'replaced'} while it was in use",
-                why="The results of this run were in it.",
-                fix="Put the file back if it was moved. Then run the same command again; replies that are in the "
-                "journal are not requested again.",
-            )
-        if own.st_size < self._size:
-            raise FileChangedError(
-                f"{self.path} was truncated while it was in use",
-                why=f"It had {self._size} bytes and has {own.st_size}.",
-                fix="Run the same command again: results that are missing are computed again from stored replies.",
-            )
+            if self._fd is None or self._size is None:
+                return
+            own = os.fstat(self._fd)
+            try:
+                there: os.stat_result | None = self.path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                there = None
+            if there is None or (there.st_ino, there.st_dev) != (own.st_ino, own.st_dev):
+                raise FileChangedError(
+                    f"{self.path} was {'deleted or moved' if there is None else 'replaced'} while it was in use",
+                    why="The results of this run were in it.",
+                    fix="Put the file back if it was moved. Then run the same command again; replies that are in the "
+                    "journal are not requested again.",
+                )
+            if own.st_size < self._size:
+                raise FileChangedError(
+                    f"{self.path} was truncated while it was in use",
+                    why=f"It had {self._size} bytes and has {own.st_size}.",
+                    fix="Run the same command again: results that are missing are computed again from stored replies.",
+                )
 
     def append_all(self, lines: Sequence[bytes]) -> int:
         """Append lines with one write and one sync. Only inside ``hold``; from any thread.
@@ -167,7 +159,7 @@ class AppendLog:
             if not self._held:
                 raise RuntimeError("append outside of hold()")
             fd = self._open()
-            self._check()
+            self.check()
             start = os.fstat(fd).st_size
             try:
                 content = b"".join(line + b"\n" for line in lines)
@@ -224,44 +216,44 @@ class AppendLog:
                 self._fd = self._size = None
 
 
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of a file or a directory, which is closed at the end of the block."""
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def writer_of(path: Path) -> str | None:
     """A description of the process that holds the file's lock; None if it is not locked. Never waits."""
-    try:
-        lock = os.open(_lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers retry for a moment, so this does not disturb them
-    except BlockingIOError:
-        return _holder_text(lock)
-    finally:
-        os.close(lock)
+    with contextlib.suppress(FileNotFoundError), opened(_lock_path(path), os.O_RDONLY) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # writers retry for a moment: this does not disturb them
+        except BlockingIOError:
+            return _holder_text(lock)
     return None
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file atomically: after a crash it has the old or the new content. One caller at a time."""
     temporary = path.with_name(path.name + ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        _write_all(fd, content)
-        os.fsync(fd)
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-    finally:
-        os.close(fd)
+    with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+        try:
+            _write_all(fd, content)
+            os.fsync(fd)
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
     temporary.replace(path)
     sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:
     """Sync the entries of a directory to disk."""
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(directory, os.O_RDONLY) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _repair(fd: int, path: Path) -> None:

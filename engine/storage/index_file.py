@@ -11,10 +11,11 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from engine.storage.append_log import opened
 from engine.storage.lines import MAX_LINE_BYTES
 
 _VERSION = 1
@@ -37,6 +38,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     start: int
     end: int
     digest: bytes = b""
+
+    def where(self) -> dict[str, Any]:
+        """The fields of any entry, to make another one of the same line."""
+        return {"line": self.line, "start": self.start, "end": self.end, "digest": self.digest}
 
 
 class Unreadable(Entry, frozen=True, kw_only=True, array_like=True, tag="unreadable"):
@@ -117,7 +122,7 @@ class IndexFile(Generic[EntryT]):
         if found is None:
             return None
         entry, end, crc = found
-        if (entry.line, entry.start, entry.end, entry.digest) != (place.line, place.start, place.end, place.digest):
+        if entry.where() != place.where():
             self.close()
             return None
         self._end, self._crc = end, crc
@@ -156,15 +161,11 @@ class IndexFile(Generic[EntryT]):
         if not self._is_writable or not (self._pending or is_cut or header != self._header):
             return
         self._is_writable = False
-        with contextlib.suppress(OSError):
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if (os.fstat(fd).st_size, os.pread(fd, _HEADER.size, 0)) == (self._size, self._header):
-                    self._write(fd, header)
-                    self._is_writable = True
-            finally:
-                os.close(fd)
+        with contextlib.suppress(OSError), opened(self.path, os.O_RDWR | os.O_CREAT) as fd:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (os.fstat(fd).st_size, os.pread(fd, _HEADER.size, 0)) == (self._size, self._header):
+                self._write(fd, header)
+                self._is_writable = True
         self._pending.clear()
 
     def _write(self, fd: int, header: bytes) -> None:

@@ -107,7 +107,7 @@ class IndexedLog(Generic[EntryT]):
             made = self._summarise(line, place)
         except UnreadableLineError as error:
             reason = str(error).encode(errors="replace").decode()
-            made = Unreadable(line=place.line, start=place.start, end=place.end, digest=place.digest, reason=reason)
+            made = Unreadable(**place.where(), reason=reason)
         self._is_indexed = self._is_indexed and line.is_ended  # what follows belongs to the same line
         if self._is_indexed:
             self._index.add(made)

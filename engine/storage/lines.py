@@ -39,18 +39,16 @@ class LineReader:
 
     Args:
         path: the file; it may be created later.
+
+    Attributes:
+        offset: where the last line that was read ends in the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.offset = 0
         self._inode = -1
-        self._offset = 0
         self._number = 0
-
-    @property
-    def offset(self) -> int:
-        """Where the last line that was read ends in the file."""
-        return self._offset
 
     def read(self, *, to_the_end: bool = False) -> Iterator[Line]:
         """Yield the complete lines since the last call, without blank ones.
@@ -61,11 +59,11 @@ class LineReader:
         """
         with contextlib.suppress(FileNotFoundError), self.path.open("rb", _CHUNK) as stream:
             if self.replaced():
-                self._offset = self._number = 0
+                self.offset = self._number = 0
             self._inode = os.fstat(stream.fileno()).st_ino
-            stream.seek(self._offset)
+            stream.seek(self.offset)
             while line := self._next(stream.readline, to_the_end):
-                self._offset = stream.tell()
+                self.offset = stream.tell()
                 self._number = line.number
                 if line.fault or line.text:
                     yield line
@@ -78,17 +76,17 @@ class LineReader:
             offset: where it ends.
             inode: of the file; another one counts as replaced.
         """
-        self._number, self._offset, self._inode = number, offset, inode
+        self._number, self.offset, self._inode = number, offset, inode
 
     def replaced(self) -> bool:
         """Whether the file was deleted, replaced or truncated since the last read."""
-        if self._offset == 0:
+        if self.offset == 0:
             return False
         try:
             status = self.path.stat()
         except FileNotFoundError:
             return True
-        return status.st_ino != self._inode or status.st_size < self._offset
+        return status.st_ino != self._inode or status.st_size < self.offset
 
     def _next(self, readline: Callable[[int], bytes], to_the_end: bool) -> Line | None:
         text = readline(MAX_LINE_BYTES)

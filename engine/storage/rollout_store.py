@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -20,6 +19,8 @@ from engine.storage.lines import Line, LineReader, encode_line
 
 RecordT = TypeVar("RecordT", bound=Record)
 ValueT = TypeVar("ValueT")
+KeyT = TypeVar("KeyT")
+LineT = TypeVar("LineT", RolloutGroup, Fusion)
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
@@ -98,58 +99,32 @@ def read(path: Path | str, model: type[RecordT], *, missing_ok: bool = False) ->
     Raises:
         MissingInputError: the file does not exist.
     """
-    if missing_ok and not Path(path).exists():
-        return Contents([], [])
     broken: list[BrokenLine] = []
-    return Contents(list(read_each(path, model, broken)), broken)
+    return Contents(list(read_each(path, model, broken, missing_ok=missing_ok)), broken)
 
 
-def read_each(path: Path | str, model: type[RecordT], broken: list[BrokenLine]) -> Iterator[RecordT]:
+def read_each(
+    path: Path | str, model: type[RecordT], broken: list[BrokenLine], *, missing_ok: bool = False
+) -> Iterator[RecordT]:
     """The records of a file one after the other, as :func:`read` reads them.
 
     Args:
         path: the file.
         model: the record to read.
         broken: receives the lines that could not be read.
+        missing_ok: there are no records if the file does not exist.
 
     Raises:
         MissingInputError: the file does not exist.
     """
     path = Path(path)
-    if not path.exists():
+    if not missing_ok and not path.exists():
         raise MissingInputError(f"File not found: {path}")
-    yield from _decode_all(LineReader(path), model, broken, to_the_end=True)
-
-
-async def follow(
-    path: Path | str,
-    model: type[RecordT],
-    *,
-    stop: Callable[[], bool],
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    poll_s: float = 0.5,
-    broken: list[BrokenLine] | None = None,
-) -> AsyncIterator[RecordT]:
-    """Yield the records of a file as it grows; the file may be created later.
-
-    Args:
-        path: the file. If it is replaced or truncated, it is read from its start again.
-        model: the record to read.
-        stop: called before each read; the iteration ends after the read for which it returned True, so everything
-            written before is yielded.
-        sleep: as ``asyncio.sleep``.
-        poll_s: seconds between reads.
-        broken: receives the lines that could not be read.
-    """
-    reader = LineReader(Path(path))
-    skipped = broken if broken is not None else []
-    while True:
-        last = stop()
-        for record in _decode_all(reader, model, skipped, to_the_end=last):
-            yield record
-        if last:
-            return
-        await sleep(poll_s)
+    for line in LineReader(path).read(to_the_end=True):
+        try:
+            yield decode_line(line, model)
+        except UnreadableLineError as error:
+            broken.append(BrokenLine(path, line.number, str(error)))
 
 
 def in_problem_order(values: Iterable[ValueT], step: Callable[[ValueT], int | None]) -> list[ValueT]:
@@ -167,23 +142,26 @@ def in_problem_order(values: Iterable[ValueT], step: Callable[[ValueT], int | No
 
 def latest_by_problem(groups: Iterable[RolloutGroup]) -> dict[tuple[str, int], RolloutGroup]:
     """One group per (problem_id, epoch): the last complete one, else the last, in problem order."""
-    latest: dict[tuple[str, int], RolloutGroup] = {}
-    for group in groups:
-        key = (group.problem_id, group.epoch)
-        known = latest.get(key)
-        if known is None or group.complete or not known.complete:
-            latest[key] = group
-    return dict(in_problem_order(latest.items(), lambda item: item[1].step))
+    return _latest(groups, lambda group: (group.problem_id, group.epoch), lambda group: group.complete)
 
 
 def latest_fusions(fusions: Iterable[Fusion]) -> dict[tuple[str, int, str], Fusion]:
     """One fusion per (problem_id, epoch, generator_id): the last one with a reward, else the last; in problem order."""
-    latest: dict[tuple[str, int, str], Fusion] = {}
-    for fusion in fusions:
-        key = (fusion.problem_id, fusion.epoch, fusion.generator_id)
-        known = latest.get(key)
-        if known is None or fusion.outcome.carries_reward or not known.outcome.carries_reward:
-            latest[key] = fusion
+    return _latest(
+        fusions,
+        lambda fusion: (fusion.problem_id, fusion.epoch, fusion.generator_id),
+        lambda fusion: fusion.outcome.carries_reward,
+    )
+
+
+def _latest(
+    lines: Iterable[LineT], key_of: Callable[[LineT], KeyT], is_complete: Callable[[LineT], bool]
+) -> dict[KeyT, LineT]:
+    latest: dict[KeyT, LineT] = {}
+    for line in lines:
+        key = key_of(line)
+        if key not in latest or is_complete(line) or not is_complete(latest[key]):
+            latest[key] = line
     return dict(in_problem_order(latest.items(), lambda item: item[1].step))
 
 
@@ -191,16 +169,6 @@ def _encode(record: Record) -> bytes:
     if "format" in type(record).model_fields:
         record = record.model_copy(update={"format": FORMAT})
     return encode_line(record)
-
-
-def _decode_all(
-    reader: LineReader, model: type[RecordT], broken: list[BrokenLine], *, to_the_end: bool
-) -> Iterator[RecordT]:
-    for line in reader.read(to_the_end=to_the_end):
-        try:
-            yield decode_line(line, model)
-        except UnreadableLineError as error:
-            broken.append(BrokenLine(reader.path, line.number, str(error)))
 
 
 class UnreadableLineError(ValueError):

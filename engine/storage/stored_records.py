@@ -87,8 +87,8 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
                 self.broken.append(BrokenLine(self._path, one.line, one.reason))
                 continue
             key: KeyT = one.key
-            packed = self._places.setdefault(key, b"")
-            known = _Place.unpacked(packed) if packed else None
+            known = self._place(key)
+            self._places.setdefault(key, b"")
             if one.complete or (self._with_incomplete and not (known and known.complete)):
                 place = _Place(one.line, one.start, one.end, one.digest, one.step, one.complete)
                 self._places[key] = place.packed()
@@ -98,8 +98,8 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     def step(self, key: KeyT) -> int | None:
         """The step of a complete record, without reading the record."""
-        packed = self._places[key]
-        return _Place.unpacked(packed).step if packed else None
+        place = self._place(key)
+        return place.step if place else None
 
     def summary(self, key: KeyT) -> SummaryT | None:
         """The summary of a complete record, without reading the record; None if there is none.
@@ -107,18 +107,16 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         Raises:
             InputError: the file was replaced.
         """
-        packed = self._places.get(key)
-        if not packed:
+        place = self._place(key)
+        if place is None:
             return None
-        place = _Place.unpacked(packed)
         entry = Entry(line=place.line, start=place.start, end=place.end, digest=place.digest)
         return self._summarise(self._line(place), entry)
 
     def __getitem__(self, key: KeyT) -> RecordT:
-        packed = self._places[key]
-        if not packed:
+        place = self._place(key)
+        if place is None:
             raise KeyError(key)
-        place = _Place.unpacked(packed)
         try:
             return decode_line(self._line(place), self._model)
         except UnreadableLineError as error:  # in a field that the summary has not
@@ -132,6 +130,10 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
             record = self.get(key)
             if record is not None:
                 yield record
+
+    def _place(self, key: KeyT) -> _Place | None:
+        packed = self._places.get(key)
+        return _Place.unpacked(packed) if packed else None
 
     def _line(self, place: _Place) -> Line:
         try:

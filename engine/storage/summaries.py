@@ -220,23 +220,15 @@ def problem_hash(text: str, ground_truth: str) -> bytes:
 
 def _fast(line: Line) -> _Group | None:
     """The group, or None if the line has to be read the slow way."""
-    if line.fault or not _is_utf8(line.text):  # msgspec does not look into strings that it skips
+    if line.fault:
         return None
     try:
+        if not line.text.isascii():
+            line.text.decode()  # msgspec does not look into strings that it skips
         group = _FAST.decode(line.text)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return group if group.problem_id and group.rollouts and (group.format or 0) <= FORMAT else None
-
-
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _summary(group: _Group, place: Entry) -> GroupSummary:
@@ -248,18 +240,15 @@ def _summary(group: _Group, place: Entry) -> GroupSummary:
         if rollout.fault is not None:
             kind = rollout.fault.kind[:_MAX_NAME]
             faults[kind] = faults.get(kind, 0) + 1
-    stats = _statistics(group)
     complete = all((rollout.outcome or Outcome.OK).carries_reward for rollout in group.rollouts)
+    stats = _statistics(group, complete)
     executed = [rollout.is_correct is True for rollout in group.rollouts if rollout.answer_source == "executed"]
     completions = [rollout.completion for rollout in group.rollouts if rollout.completion is not None]
     usages = [completion.usage for completion in completions if completion.usage is not None]
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     policy = group.policy or _Policy()
     return GroupSummary(
-        line=place.line,
-        start=place.start,
-        end=place.end,
-        digest=place.digest,
+        **place.where(),
         problem_id=group.problem_id,
         problem_text=(group.problem_text or "")[:MAX_TEXT],
         problem=problem_hash(group.problem_text or "", group.ground_truth or ""),
@@ -295,23 +284,17 @@ def _summary(group: _Group, place: Entry) -> GroupSummary:
     )
 
 
-def _statistics(group: _Group) -> _Stats | GroupStats | None:
+def _statistics(group: _Group, complete: bool) -> _Stats | GroupStats | None:
     """Mean and sigma; None for an incomplete group."""
     if group.stats is not None:
         return group.stats
     rewards = [rollout.r_total for rollout in group.rollouts if rollout.r_total is not None]
-    if len(rewards) < len(group.rollouts) or not all(
-        (rollout.outcome or Outcome.OK).carries_reward for rollout in group.rollouts
-    ):
-        return None
-    return group_stats(rewards, 0.0)
+    return group_stats(rewards, 0.0) if complete and len(rewards) == len(group.rollouts) else None
 
 
 def _components(rollouts: Sequence[_Rollout]) -> dict[str, Spread]:
     values: dict[str, list[float | None]] = {
-        "r_ans": [rollout.r_ans for rollout in rollouts],
-        "r_logic": [rollout.r_logic for rollout in rollouts],
-        "r_graph": [rollout.r_graph for rollout in rollouts],
+        name: [getattr(rollout, name) for rollout in rollouts] for name in ("r_ans", "r_logic", "r_graph")
     }
     for rollout in rollouts:
         for long_name, value in (rollout.components or {}).items():
@@ -367,10 +350,7 @@ def fusion_summary(fusion: Fusion, place: Entry) -> FusionSummary:
     """The summary of a fusion."""
     added, completion = fusion.rewards.r_fusion, fusion.completion or Completion(text="")
     return FusionSummary(
-        line=place.line,
-        start=place.start,
-        end=place.end,
-        digest=place.digest,
+        **place.where(),
         problem_id=fusion.problem_id,
         problem=fusion.problem_text[:200],
         epoch=fusion.epoch,

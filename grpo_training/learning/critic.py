@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.critic import critic_template
+from agents.templates import role_template
 from engine.errors import InputError
 from engine.experience.choice import ExperienceChoice
 from engine.experience.state import LibraryState
@@ -64,7 +64,7 @@ class CriticLearner(Learner[list[Fusion]]):
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
-        self.prompt_hash = critic_template(load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
+        self.prompt_hash = role_template("critic", load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._counts = FusionCounts()
         self.per_step = len(self._caches.names)
@@ -201,7 +201,7 @@ class FusionProducer:
                 why=f"{step.problem.id} was answered again since.",
                 fix="Pass --fresh to set the fusions aside.",
             )
-        prompt_hash = critic_template(task_named(step.problem.task), self._settings.prompts).hash
+        prompt_hash = role_template("critic", task_named(step.problem.task), self._settings.prompts).hash
         if fusion.policy is not None and fusion.policy.prompt_hash not in ("", prompt_hash):
             raise InputError(
                 f"{self._store.path} holds a fusion of {step.problem.id} that was made with another prompt",

@@ -12,9 +12,9 @@ import random
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.analyst import MAX_WORDS, analyst_template
-from agents.critic import critic_template
-from agents.generator import generator_messages, generator_template, prompt_hash
+from agents.analyst import MAX_WORDS
+from agents.generator import generator_messages, prompt_hash
+from agents.templates import role_template
 from engine.contract.families import FamilyProblem, ProblemFamilies, ProblemFamily
 from engine.datasets import problem_families
 from engine.records import Experience, Message, Scaffold
@@ -257,8 +257,4 @@ def _task() -> Task[Any]:
 
 @functools.cache
 def _template(role: Role) -> PromptTemplate:
-    if role == "generator":
-        return generator_template(_task(), STYLE)
-    if role == "critic":
-        return critic_template(_task(), STYLE)
-    return analyst_template(_task(), "generator", STYLE)
+    return role_template("generator_experience_extraction" if role == "analyst" else role, _task(), STYLE)

@@ -15,7 +15,7 @@ from engine.abilities import PreparesData
 from engine.errors import InputError
 from engine.records import Candidate, Completion, Fault, Message, Outcome, Problem
 from engine.reward_evaluator import unverified
-from engine.storage.rollout_store import BrokenLine, RolloutStore, follow
+from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
 from engine.task import Measurement, Task
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import LastingStream, harmless
@@ -82,7 +82,7 @@ class TeacherRun:
         A problem with a reply that is missing after all attempts is listed in ``open``, and none of its traces is
         written: which traces are accepted must not depend on which call failed.
         """
-        await self._read_store()
+        self._read_store()
         lasting = LastingStream(self.stream)
         with progress_bar(total=len(problems), unit="task", file=lasting, dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
@@ -94,9 +94,9 @@ class TeacherRun:
             return ""
         return f" The run stopped after {GIVE_UP} such problems in a row: the endpoint is probably not available."
 
-    async def _read_store(self) -> None:
+    def _read_store(self) -> None:
         broken: list[BrokenLine] = []
-        async for trace in follow(self.store.path, TeacherTrace, stop=lambda: True, broken=broken):
+        for trace in read_each(self.store.path, TeacherTrace, broken, missing_ok=True):
             self.statistics.add(trace)
             self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.data.canonical))
         for line in broken:

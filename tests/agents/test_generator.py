@@ -2,9 +2,8 @@ import json
 
 import pytest
 
-from agents.critic import critic_template
 from agents.generator import GeneratorAgent, generator_messages, prompt_hash
-from agents.templates import check_prompts
+from agents.templates import check_prompts, role_template
 from engine.errors import TemplateError
 from engine.records import Experience, Outcome, Problem, Sampling
 from engine.tasks.registry import known_tasks, task_named
@@ -140,7 +139,7 @@ def test_the_words_for_scaffolds_are_those_of_earlier_runs(style, generator, cri
     """Caches of earlier runs go on, and a trained model hears what it was trained on."""
     for name in ("math", "physics"):
         assert prompt_hash(task_named(name), style) == generator
-        assert critic_template(task_named(name), style).hash == critic
+        assert role_template("critic", task_named(name), style).hash == critic
 
 
 @pytest.mark.parametrize("style", ["full", "compact", "zh"])

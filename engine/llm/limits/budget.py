@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.errors import BudgetExceededError, ConfigurationError, ScaffoldError
+from engine.errors import BudgetExceededError, ConfigurationError
 from engine.storage.process_identity import ProcessIdentity
-from engine.storage.sqlite import open_shared_database
+from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
 
 
 @dataclass(frozen=True)
@@ -75,15 +73,13 @@ class Budget:
 
     def try_hold(self, tokens: int, usd: float | None) -> Hold | None:
         """As :meth:`hold`; None where that would wait."""
-        self._check_prices(usd)
-        hold = Hold(tokens, usd or 0.0)
-        if not self._fits(hold.tokens, hold.usd):
-            raise self._exceeded(hold)
-        if not self._fits(self._held_tokens + hold.tokens, self._held_usd + hold.usd):
-            return None
-        self._held_tokens += hold.tokens
-        self._held_usd += hold.usd
-        return hold
+        if self.usd is not None and usd is None:
+            raise ConfigurationError(
+                "--budget-usd requires prices",
+                why="The endpoint has no price_in and price_out, so the cost is unknown.",
+                fix="Add both to its entry in the API configuration, or use --budget-tokens.",
+            )
+        return self._reserve(Hold(tokens, usd or 0.0))
 
     def settle(self, hold: Hold, tokens: int, usd: float | None) -> None:
         """Release the reservation and record what the attempt actually cost."""
@@ -93,13 +89,14 @@ class Budget:
         self.spent_usd += usd or 0.0
         self._wake_next()
 
-    def _check_prices(self, usd: float | None) -> None:
-        if self.usd is not None and usd is None:
-            raise ConfigurationError(
-                "--budget-usd requires prices",
-                why="The endpoint has no price_in and price_out, so the cost is unknown.",
-                fix="Add both to its entry in the API configuration, or use --budget-tokens.",
-            )
+    def _reserve(self, hold: Hold) -> Hold | None:
+        if not self._fits(hold.tokens, hold.usd):
+            raise self._exceeded(hold)
+        if not self._fits(self._held_tokens + hold.tokens, self._held_usd + hold.usd):
+            return None
+        self._held_tokens += hold.tokens
+        self._held_usd += hold.usd
+        return hold
 
     def _wake_next(self) -> None:
         """Wake the first waiter; it wakes the next one when it has finished."""
@@ -140,10 +137,8 @@ CREATE TABLE IF NOT EXISTS holds (
 _POLL_S = 0.2
 
 
-class BudgetFileError(ScaffoldError, OSError):
+class BudgetFileError(SharedFileError):
     """The budget file cannot be read or written."""
-
-    exit_code = 2
 
 
 class SharedBudget(Budget):
@@ -189,26 +184,20 @@ class SharedBudget(Budget):
                 self._waiters.remove(waiter)
         return hold
 
-    def try_hold(self, tokens: int, usd: float | None) -> Hold | None:
-        """As in :class:`Budget`, with what other processes hold."""
-        self._check_prices(usd)
+    def _reserve(self, hold: Hold) -> Hold | None:
+        """Reserve beside what other processes hold."""
         with self._errors():
-            return self._try(Hold(tokens, usd or 0.0))
-
-    def _try(self, wanted: Hold) -> Hold | None:
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
-            self._settle_the_dead()
-            self._read()
-            if not self._fits(wanted.tokens, wanted.usd):
-                raise self._exceeded(wanted)
-            if not self._fits(self._held_tokens + wanted.tokens, self._held_usd + wanted.usd):
-                return None
-            row = (*self._process, wanted.tokens, wanted.usd)
-            sql = "INSERT INTO holds (machine, pid, started, tokens, usd) VALUES (?, ?, ?, ?, ?)"
-            return Hold(wanted.tokens, wanted.usd, self._file.execute(sql, row).lastrowid or 0)
-        finally:
-            self._file.execute("COMMIT")
+            self._file.execute("BEGIN IMMEDIATE")
+            try:
+                self._settle_the_dead()
+                self._read()
+                if super()._reserve(hold) is None:
+                    return None
+                row = (*self._process, hold.tokens, hold.usd)
+                sql = "INSERT INTO holds (machine, pid, started, tokens, usd) VALUES (?, ?, ?, ?, ?)"
+                return replace(hold, row=self._file.execute(sql, row).lastrowid or 0)
+            finally:
+                self._file.execute("COMMIT")
 
     def _settle_the_dead(self) -> None:
         """Count the reservations of processes that have ended as spent."""
@@ -223,13 +212,6 @@ class SharedBudget(Budget):
         held = self._file.execute("SELECT total(tokens), total(usd) FROM holds").fetchone()
         self._held_tokens, self._held_usd = int(held[0]), held[1]
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise BudgetFileError(
-                f"Cannot use the budget file {self.path}",
-                why=str(error),
-                fix="Check permissions and free disk space, or pass another --budget-file.",
-            ) from error
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        fix = "Check permissions and free disk space, or pass another --budget-file."
+        return database_errors(BudgetFileError, f"Cannot use the budget file {self.path}", fix)

@@ -5,6 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+_KNOWN_START = 64
+"""Initial limit if the endpoint has a ``max_concurrency`` and it is not smaller."""
+_GROWTH = 0.05
+"""Relative increase after a clean round once a 429 has occurred; before that the limit doubles."""
+_CUT = 0.8
+"""Factor applied to the limit on a 429."""
+_SATURATION = 0.8
+"""Share of the limit that must have been in flight during a round for the limit to grow."""
+_COOLDOWN_S = 5.0
+"""Seconds after a cut without another cut and without growth."""
 _QUEUE_KEPT = 1.25
 """Requests in flight to a server that has a queue, relative to those that it works on."""
 
@@ -15,27 +25,17 @@ class ConcurrencyRule:
 
     Args:
         start: initial limit.
-        known_start: initial limit if the endpoint has a ``max_concurrency`` and it is not smaller.
         maximum: highest limit; the endpoint's ``max_concurrency`` if it has one.
-        growth: relative increase after a clean round once a 429 has occurred; before that the limit doubles.
-        cut: factor applied to the limit on a 429.
-        saturation: share of the limit that must have been in flight during a round for the limit to grow.
-        cooldown_s: seconds after a cut without another cut and without growth.
     """
 
     start: int = 20
-    known_start: int = 64
     maximum: int = 1000
-    growth: float = 0.05
-    cut: float = 0.8
-    saturation: float = 0.8
-    cooldown_s: float = 5.0
 
     def capped(self, maximum: int | None) -> ConcurrencyRule:
         """The rule for an endpoint with this ``max_concurrency``, which it is known to take; None: not known."""
         if maximum is None:
             return self
-        return replace(self, start=max(self.start, min(maximum, self.known_start)), maximum=maximum)
+        return replace(self, start=max(self.start, min(maximum, _KNOWN_START)), maximum=maximum)
 
 
 class AdaptiveConcurrency:
@@ -46,10 +46,9 @@ class AdaptiveConcurrency:
     restarts the round. Replies from the journal are not reported.
     """
 
-    def __init__(self, rule: ConcurrencyRule | None = None) -> None:
-        self._rule = rule or ConcurrencyRule()
-        self.maximum = self._rule.maximum
-        self.limit = max(1, min(self._rule.start, self.maximum))
+    def __init__(self, rule: ConcurrencyRule) -> None:
+        self.maximum = rule.maximum
+        self.limit = max(1, min(rule.start, self.maximum))
         self._slow_start = True
         self._successes = 0
         self._peak = 0
@@ -68,7 +67,7 @@ class AdaptiveConcurrency:
         self._successes += 1
         if self._successes < max(self.limit, 4):
             return
-        if self._peak >= self._rule.saturation * self.limit:
+        if self._peak >= _SATURATION * self.limit:
             self._grow()
         self._new_round()
 
@@ -81,9 +80,9 @@ class AdaptiveConcurrency:
         self._new_round()
         if sent_at < self._last_cut or now < self._frozen_until:
             return
-        self.limit = max(1, math.floor(self.limit * self._rule.cut))
+        self.limit = max(1, math.floor(self.limit * _CUT))
         self._last_cut = now
-        self._frozen_until = now + max(self._rule.cooldown_s, wait_s or 0.0)
+        self._frozen_until = now + max(_COOLDOWN_S, wait_s or 0.0)
 
     def server_queues(self, in_flight: int, running: int, waiting: int) -> None:
         """Report that the server has a queue: it works on ``running`` sequences, and ``waiting`` wait for those.
@@ -108,7 +107,7 @@ class AdaptiveConcurrency:
         self._new_round()
 
     def _grow(self) -> None:
-        step = self.limit if self._slow_start else max(1, math.floor(self.limit * self._rule.growth))
+        step = self.limit if self._slow_start else max(1, math.floor(self.limit * _GROWTH))
         self.limit = min(self.maximum, self.limit + step)
 
     def _new_round(self) -> None:

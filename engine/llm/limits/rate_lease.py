@@ -7,7 +7,7 @@ import math
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.llm.interfaces import Ledger
 from engine.llm.limits.rate_limits import SLOT_S, Correction, Grant, LeaseRequest, LedgerError, RateLimits
@@ -169,15 +169,14 @@ class RateLease:
         self._corrections.clear()
         if active:
             waiting = len(self._waiters)
-            request = LeaseRequest(
-                holder=self._holder,
+            request = replace(
+                request,
                 in_use=self._in_use,
                 # Twice the current need: a growing load then takes a logarithmic number of exchanges.
                 demand=2 * (self._in_use + waiting),
                 requests=waiting + issued,
                 tokens=sum(tokens for tokens, _ in self._waiters) + issued_tokens,
                 min_tokens=self._waiters[0][0] if self._waiters else 0,
-                corrections=request.corrections,
             )
         self._remaining = await asyncio.to_thread(self._ledger.exchange, self._scope, self._limits, request)
         self._issue_to_waiters()

@@ -9,20 +9,18 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.api_manager import Endpoint
-from engine.errors import ScaffoldError
 from engine.storage.process_identity import ProcessIdentity
-from engine.storage.sqlite import open_shared_database
+from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
 
 WINDOW_S = 60.0
 MARGIN_S = 0.5
@@ -62,10 +60,8 @@ GROUP BY machine, pid, started, demand
 """
 
 
-class LedgerError(ScaffoldError, OSError):
+class LedgerError(SharedFileError):
     """The ledger cannot be read or written."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -273,16 +269,9 @@ class RateLedger:
         row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
         return row or ()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(
-                f"Cannot use the rate ledger {self.path}",
-                why=str(error),
-                fix="Check permissions and free disk space. The file may be deleted while no run is active.",
-            ) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        fix = "Check permissions and free disk space. The file may be deleted while no run is active."
+        return database_errors(LedgerError, f"Cannot use the rate ledger {self.path}", fix)
 
 
 def fair_share(total: int, demand: int, others: Iterable[tuple[int, int, int]]) -> int:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from engine.llm.wire.transport import trusted_certificates
+from engine.llm.wire.transport import first_bytes, trusted_certificates
 
 _FETCH_S = 10.0
 _LARGEST_PAGE = 4 << 20
@@ -73,10 +73,5 @@ async def fetch_metrics(base_url: str) -> ServerMetrics | None:
     ):
         if not reply.is_success:
             return None
-        parts, size = [], 0
-        async for part in reply.aiter_bytes():
-            parts.append(part)
-            size += len(part)
-            if size > _LARGEST_PAGE:
-                return None
-    return read_metrics(b"".join(parts).decode(errors="replace"))
+        page = await first_bytes(reply, _LARGEST_PAGE + 1)
+    return read_metrics(page.decode(errors="replace")) if len(page) <= _LARGEST_PAGE else None

@@ -139,7 +139,7 @@ class Transport:
                 stream_cls=AsyncStream[object],
             )
             async with stream:
-                content = await _first_bytes(stream.response, most + 1)
+                content = await first_bytes(stream.response, most + 1)
         except APIConnectionError as error:
             if isinstance(error.__cause__, StatusError):  # version 2 of the SDK wraps what its event hooks raise
                 raise error.__cause__ from None
@@ -166,12 +166,9 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
     if not known:
         # UnicodeError: a redirect names a host that cannot be looked up.
-        is_unread = isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError))
-        return (
-            RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
-            if is_unread
-            else None
-        )
+        if not isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError)):
+            return None
+        return RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
     for one in known:
         if isinstance(one, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
             return RetryDecision(RetryAction.RETRY, "connection", _about_proxy(one, causes[-1]))
@@ -197,7 +194,7 @@ async def _refuse_errors(response: Any) -> None:
     if response.status_code in (301, 302, 303) and "Location" in response.headers:
         body = f"it redirects to {shown_url(response.headers['Location'])}; give that address as base_url"
     else:
-        body = _json_or_text((await _first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace"))
+        body = _json_or_text((await first_bytes(response, _MOST_OF_AN_ERROR)).decode(errors="replace"))
     raise StatusError(response.status_code, response.headers, body)
 
 
@@ -207,7 +204,7 @@ def _most_bytes(body: Mapping[str, Any]) -> int:
     return min(_MOST_PER_SAMPLE * (samples if isinstance(samples, int) and samples > 0 else 1), _MOST_IN_ALL)
 
 
-async def _first_bytes(response: Any, most: int) -> bytes:
+async def first_bytes(response: Any, most: int) -> bytes:
     """The body, or its first ``most`` bytes. What is left of it is never received: the connection is closed."""
     parts, left = [], most
     async for part in response.aiter_bytes():

@@ -149,26 +149,19 @@ def fork(*, own_processes: bool) -> int:
     return pid
 
 
-def confine(
-    *,
-    uid: int | None,
-    memory_bytes: int,
-    own_processes: bool,
-    read_only: bool,
-    executes: bool,
-    readable: Sequence[str] | None = None,
-) -> None:
+def confine(*, uid: int | None, memory_bytes: int, executes: bool, readable: Sequence[str] | None) -> None:
     """Apply the limits of a program and drop all other rights. Called by the child before it reads the program.
 
     Args:
         uid: user id to change to, if this process is root; None keeps the current one.
         memory_bytes: limit of address space; of private writable memory if the process becomes another executable,
             because runtimes such as Node.js reserve far more addresses than they use.
-        own_processes: whether this process has its own PID namespace.
-        read_only: refuse changes to files.
         executes: the process may become another executable. It cannot start processes then either.
-        readable: the only files and folders that it may read, where the kernel has Landlock; None for all that it sees.
+        readable: None on the levels with namespaces. Without them changes to files are refused, and where the kernel
+            has Landlock, these are the only files and folders that it may read.
     """
+    own_processes = readable is None
+    read_only = not own_processes
     for what, limit in (
         (resource.RLIMIT_CPU, _CPU_S),
         (resource.RLIMIT_CORE, 0),

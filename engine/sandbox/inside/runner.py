@@ -36,17 +36,9 @@ _LENGTH = struct.Struct(">I")
 _INT_DIGITS = 50_000
 _TEXT = 300
 _EXPECTED = (
-    *(ValueError, TypeError, KeyError, IndexError, LookupError, ZeroDivisionError, OverflowError, ArithmeticError),
-    *(
-        AttributeError,
-        NameError,
-        NotImplementedError,
-        RecursionError,
-        RuntimeError,
-        AssertionError,
-        Exception,
-    ),
-)
+    ValueError, TypeError, KeyError, IndexError, LookupError, ZeroDivisionError, OverflowError, ArithmeticError,
+    AttributeError, NameError, NotImplementedError, RecursionError, RuntimeError, AssertionError, Exception,
+)  # fmt: skip
 """Exceptions that a test can expect from a function in another process; subclasses count as the first that fits.
 
 ``StopIteration`` arrives as ``RuntimeError``, as from a generator (PEP 479): it would end ``map(f, ...)`` in the test

@@ -97,10 +97,8 @@ class _Encoder:
             return {"dict": [self._forms(pair, depth) for pair in value.items()]}
         if kind is set or kind is frozenset:
             return {kind.__name__: self._forms(value, depth)}
-        if kind is bytes:
-            return {"bytes": value.hex()}
-        if kind is bytearray:
-            return {"bytearray": value.hex()}
+        if kind is bytes or kind is bytearray:
+            return {kind.__name__: value.hex()}
         if kind is complex:
             return {"complex": [value.real, value.imag]}
         return self._other(value, kind, depth)
@@ -169,16 +167,8 @@ def _value(form: Any, depth: int) -> Any:
     if len(form) != 1:
         raise MalformedError("an object with one key was expected")
     ((kind, content),) = form.items()
-    if kind == "int":
-        return int(content, 16)
-    if kind == "bytes":
-        return bytes.fromhex(content)
-    if kind == "complex":
-        return complex(*content)
-    if kind == "bytearray":
-        return bytearray.fromhex(content)
-    if kind == "decimal":
-        return _decimal(content)
+    if kind in _FROM_CONTENT:
+        return _FROM_CONTENT[kind](content)
     if not isinstance(content, list):
         raise MalformedError(f"{kind} of no list")
     if kind == "fraction":
@@ -186,26 +176,11 @@ def _value(form: Any, depth: int) -> Any:
     if kind == "range":
         return range(*content)
     if kind == "dict":
-        pairs = [_values(pair, depth) for pair in content]
-        refuse_collisions([key for key, _ in pairs])
-        return dict(pairs)
+        return _dict([_values(pair, depth) for pair in content])
     values = _values(content, depth)
-    if kind == "tuple":
-        return tuple(values)
-    if kind == "iterator":
-        return iter(values)
-    if kind == "values":
-        return dict(enumerate(values)).values()
-    if kind == "keys":
-        refuse_collisions(values)
-        return dict.fromkeys(values).keys()
-    if kind == "items":
-        refuse_collisions([key for key, _ in values])
-        return dict(values).items()
-    if kind in ("set", "frozenset"):
-        refuse_collisions(values)
-        return set(values) if kind == "set" else frozenset(values)
-    raise MalformedError(f"unknown kind {kind[:20]!r}")
+    if kind not in _FROM_VALUES:
+        raise MalformedError(f"unknown kind {kind[:20]!r}")
+    return _FROM_VALUES[kind](values)
 
 
 def _decimal(text: Any) -> Decimal:
@@ -222,6 +197,34 @@ def _fraction(above: str, below: str) -> Fraction:
     if max(number.bit_length() for number in numbers) > _MAX_FRACTION_BITS:
         raise MalformedError("a long fraction")
     return Fraction(*numbers)
+
+
+def _dict(pairs: list[Any]) -> dict[Any, Any]:
+    refuse_collisions([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _distinct(keys: list[Any]) -> list[Any]:
+    refuse_collisions(keys)
+    return keys
+
+
+_FROM_CONTENT: dict[str, Callable[[Any], Any]] = {
+    "int": lambda digits: int(digits, 16),
+    "bytes": bytes.fromhex,
+    "bytearray": bytearray.fromhex,
+    "complex": lambda parts: complex(*parts),
+    "decimal": _decimal,
+}
+_FROM_VALUES: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "iterator": iter,
+    "set": lambda values: set(_distinct(values)),
+    "frozenset": lambda values: frozenset(_distinct(values)),
+    "keys": lambda values: dict.fromkeys(_distinct(values)).keys(),
+    "values": lambda values: dict(enumerate(values)).values(),
+    "items": lambda pairs: _dict(pairs).items(),
+}
 
 
 def _values(forms: Any, depth: int) -> list[Any]:

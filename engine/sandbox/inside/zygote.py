@@ -145,23 +145,15 @@ def _wait_or_kill(control: socket.socket, pid: int) -> tuple[bool, bool]:
 def _become_child(
     null: int, fds: list[int], job: dict[str, Any], *, uid: int | None, readable: list[str] | None
 ) -> NoReturn:
-    own_processes = readable is None
     channel, stdin, stdout = (os.dup2(fd, 100 + index) for index, fd in enumerate(fds))
     command = job["command"]
     for fd, place in ((stdin, 0), (stdout, 1), (stdout if command else null, 2), (channel, 3)):
         os.dup2(fd, place)
     os.closerange(4, 65536)
     os.setsid()
-    os.chdir(jail.BOX if own_processes else "/")
+    os.chdir(jail.BOX if readable is None else "/")
     os.environ.clear()
-    jail.confine(
-        uid=uid,
-        memory_bytes=job["memory_bytes"],
-        own_processes=own_processes,
-        read_only=not own_processes,
-        executes=command is not None,
-        readable=readable,
-    )
+    jail.confine(uid=uid, memory_bytes=job["memory_bytes"], executes=command is not None, readable=readable)
     if command:
         os.execve(command[0], command, {"LC_ALL": "C.UTF-8"})  # noqa: S606 - no shell is wanted
     runner.run(3)

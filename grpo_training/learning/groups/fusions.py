@@ -10,7 +10,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from agents.critic import CriticAgent, FusedCandidate, FusionInput, critic_template
+from agents.critic import CriticAgent, FusedCandidate, FusionInput
+from agents.templates import role_template
 from engine.records import (
     Experience,
     Fault,
@@ -107,7 +108,7 @@ class LocalFusions:
             policy=SamplingPolicy(
                 model=self._session.manager.endpoint(self._agent.role).model,
                 library_version=order.library_version,
-                prompt_hash=critic_template(task, self._settings.prompts).hash,
+                prompt_hash=role_template("critic", task, self._settings.prompts).hash,
                 sampling=self._agent.sampling,
             ),
         )

@@ -15,13 +15,13 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from agents.critic import critic_template
 from agents.generator import prompt_hash
+from agents.templates import role_template
 from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
-from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteLedger
 from engine.llm.client import Counters, LLMClient
 from engine.llm.interfaces import Purse
 from engine.records import Fault, Fusion, RolloutGroup
@@ -52,7 +52,7 @@ class Facts(NamedTuple):
         """Those of a task on this machine."""
         task = task_named(task_name)
         if isinstance(settings, CriticSettings):
-            return cls(dict(task.verifier()), critic_template(task, settings.prompts).hash)
+            return cls(dict(task.verifier()), role_template("critic", task, settings.prompts).hash)
         return cls(dict(task.verifier()), prompt_hash(task, settings.prompts))
 
 
@@ -145,7 +145,7 @@ class GroupWorker:
         self._accounts_client = accounts_client = AccountsClient(accounts, str(self._number))
         client = LLMClient(
             manager,
-            journal=RemoteJournal(accounts_client),
+            journal=accounts_client,
             ledger=RemoteLedger(accounts_client),
             retry=retry_policy(settings),
             hedge=settings.hedge,

@@ -21,7 +21,7 @@ from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
-from engine.llm.wire.protocol import TOKENS_PER_IMAGE, wire_messages
+from engine.llm.wire.requests import TOKENS_PER_IMAGE, wire_messages
 from engine.llm.wire.transport import CHAT_PATH, COMPLETIONS_PATH, Transport, classify_exception
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from engine.errors import InputError
-from engine.llm.wire.protocol import clean
+from engine.llm.wire.replies import clean
 from engine.records import Message
 from engine.storage.lines import MAX_LINE_BYTES, LineReader
 from engine.tasks.registry import DEFAULT_TASK

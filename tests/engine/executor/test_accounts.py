@@ -9,7 +9,7 @@ import pytest
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import BudgetExceededError, IncompleteRunError
 from engine.executor.accounts import SharedAccounts
-from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteJournal, RemoteLedger
+from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteLedger
 from engine.llm.journal import JournalError
 from engine.llm.limits.budget import Budget, BudgetFileError
 from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, RateLimits
@@ -24,7 +24,7 @@ class ThreadHandle:
         self._thread = ThreadPoolExecutor(1)
 
     def call(self, method, *arguments):
-        self.calls.append(method)
+        self.calls.append(arguments[0] if method == "answer" else method)
         return self._thread.submit(getattr(self.target, method), *arguments)
 
 
@@ -40,7 +40,7 @@ def budget_of(accounts, worker="0"):
 
 
 async def test_the_first_reply_with_a_key_is_the_one_that_all_workers_use(accounts):
-    one, two = (RemoteJournal(AccountsClient(accounts, name)) for name in "01")
+    one, two = (AccountsClient(accounts, name) for name in "01")
     assert one.get_many(["k"]) == {}
     first, second = Completion(text="first"), Completion(text="second")
     assert await one.put("k", first) == first
@@ -84,7 +84,7 @@ async def test_a_reservation_whose_caller_was_cancelled_while_it_was_made_is_giv
 
 async def test_what_a_reply_cost_and_its_completions_travel_in_one_call(accounts):
     line = AccountsClient(accounts, "0")
-    budget, journal = RemoteBudget(line, None, 100), RemoteJournal(line)
+    budget, journal = RemoteBudget(line, None, 100), line
     holds = await asyncio.gather(*(budget.hold(10, None) for _ in range(3)))
     for hold in holds:
         budget.settle(hold, 7, None)
@@ -139,7 +139,7 @@ async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_rele
     accounts, monkeypatch
 ):
     line = AccountsClient(accounts, "0")
-    budget, journal, shared = RemoteBudget(line, None, 100), RemoteJournal(line), accounts.target
+    budget, journal, shared = RemoteBudget(line, None, 100), line, accounts.target
     first, second = await budget.hold(10, None), await budget.hold(10, None)
 
     def fail(*_):
@@ -162,7 +162,7 @@ async def test_a_reply_is_stored_where_the_budget_fails_and_its_reservation_rele
 async def test_an_error_of_several_replies_that_is_raised_once_is_not_reported_again(accounts, monkeypatch):
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
-    journal = RemoteJournal(AccountsClient(accounts, "0"))
+    journal = AccountsClient(accounts, "0")
 
     def fail(*_):
         raise JournalError("disk full")
@@ -189,7 +189,7 @@ def test_errors_are_returned_by_every_method(accounts, monkeypatch):
         ("exchange", "0", scope, RateLimits(), request),
     ]  # fmt: skip
     for method, *arguments in calls:
-        assert isinstance(accounts.call(method, *arguments).result(), LedgerError)
+        assert isinstance(accounts.call("answer", method, *arguments).result(), LedgerError)
     with pytest.raises(LedgerError, match="disk full"):
         ledger.pause(scope, 1.0)
 
@@ -210,7 +210,7 @@ def test_many_workers_exchange_less_often(accounts):
 
 async def test_calls_of_a_lost_worker_that_arrive_late_reserve_nothing(accounts):
     ledger, limits = RemoteLedger(AccountsClient(accounts, "0")), RateLimits(max_concurrency=4)
-    journal = RemoteJournal(AccountsClient(accounts, "0"))
+    journal = AccountsClient(accounts, "0")
     accounts.call("lost", "0").result()
     with pytest.raises(IncompleteRunError, match="given up"):
         await budget_of(accounts).hold(60, None)
@@ -230,7 +230,7 @@ def test_pauses_arrive_with_stored_replies(accounts, monkeypatch):
     ledgers = [RemoteLedger(line) for line in lines]
     scope = ledgers[0].scope(endpoint)
     ledgers[0].pause(scope, 300)
-    RemoteJournal(lines[1]).get_many(["k"])
+    lines[1].get_many(["k"])
     assert 200 < ledgers[1].pause_left_s(scope) <= 300
     assert ledgers[1].pause_left_s("another") == 0
     assert "pause_left_s" not in accounts.calls

@@ -1,6 +1,7 @@
 import pytest
 
-from engine.reading.json_reading import read_json_object
+from engine.reading.json_reading import ObjectSearch, read_json_object
+from engine.reading.loose_json import plain
 
 
 @pytest.mark.parametrize(
@@ -17,8 +18,10 @@ from engine.reading.json_reading import read_json_object
     ],
 )
 def test_an_object_is_found_and_read(text, value, repairs):
-    reading = read_json_object(text, "score")
-    assert (reading.value, reading.repairs, reading.fault) == (value, repairs, None)
+    assert read_json_object(text, "score") == value
+    found = next(iter(ObjectSearch(text, ("score",))))
+    assert plain(found.value, found.repairs, 100) == value
+    assert found.repairs.codes == repairs
 
 
 @pytest.mark.parametrize(
@@ -32,6 +35,4 @@ def test_an_object_is_found_and_read(text, value, repairs):
     ],
 )
 def test_a_text_without_a_readable_object_is_a_fault(text, kind):
-    reading = read_json_object(text, "score")
-    assert reading.value is None
-    assert reading.fault.kind == kind
+    assert read_json_object(text, "score").kind == kind

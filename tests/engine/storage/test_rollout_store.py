@@ -4,7 +4,8 @@ import pytest
 
 from engine.errors import LockHeldError, MissingInputError
 from engine.records import Completion, Fusion, Outcome, Rewards, Rollout, RolloutGroup
-from engine.storage.rollout_store import RolloutStore, follow, latest_by_problem, latest_fusions, read
+from engine.storage.lines import LineReader
+from engine.storage.rollout_store import RolloutStore, latest_by_problem, latest_fusions, read
 
 
 def group(problem_id="p1", epoch=0, outcome=Outcome.OK, answer="1", **more):
@@ -211,38 +212,21 @@ def test_fusions_of_different_generators_are_kept_separately():
     assert {key[2]: one.final_answer for key, one in latest.items()} == {"generator_1": "1", "generator_2": "1"}
 
 
-async def test_follow_yields_records_as_they_are_written_until_stopped(tmp_path):
+def test_a_growing_file_is_read_line_by_line_as_it_is_written(tmp_path):
     store = RolloutStore(tmp_path / "a.jsonl")
-    seen, sleeps = [], []
+    reader = LineReader(store.path)
 
-    async def sleep(seconds):  # the writer writes while the reader sleeps
-        sleeps.append(seconds)
-        turn = len(sleeps)
-        if turn == 2:
-            store.append(group("a"))
-            store.append(group("b"))
-        elif turn == 3:
-            with store.path.open("ab") as half:
-                half.write(b'{"problem_id": "c", "rollouts"')
-        elif turn == 4:
-            with store.path.open("ab") as half:
-                half.write(b': [{}]}\nbroken\n{"problem_id": "d", "rollouts": [{}]}')
+    def new(**options):
+        return [(line.number, line.fault) for line in reader.read(**options)]
 
-    broken = []
-    async for record in follow(
-        store.path, RolloutGroup, stop=lambda: len(sleeps) == 5, sleep=sleep, poll_s=0.25, broken=broken
-    ):
-        seen.append((len(sleeps), record.problem_id))
-    assert seen == [(2, "a"), (2, "b"), (4, "c"), (5, "d")]
-    assert sleeps == [0.25] * 5
-    assert [one.number for one in broken] == [4]
-
-
-async def test_what_is_written_before_the_stop_is_still_yielded(tmp_path):
-    store = RolloutStore(tmp_path / "a.jsonl")
-
-    def stop():
-        store.append(group("late"))
-        return True
-
-    assert [one.problem_id async for one in follow(store.path, RolloutGroup, stop=stop)] == ["late"]
+    assert new() == []
+    store.append(group("a"))
+    store.append(group("b"))
+    assert new() == [(1, ""), (2, "")]
+    with store.path.open("ab") as half:
+        half.write(b'{"problem_id": "c", "rollouts"')
+    assert new() == []
+    with store.path.open("ab") as half:
+        half.write(b': [{}]}\nbroken\n{"problem_id": "d", "rollouts": [{}]}')
+    assert new() == [(3, ""), (4, "")]
+    assert new(to_the_end=True) == [(5, "")]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.sandbox.inside import wire
-from engine.sandbox.pool import ZygotePool
+from engine.sandbox.pool import ProcessPool
 from engine.sandbox.program_process import (
     WALL_FACTOR,
     ProgramLimits,
@@ -140,8 +140,8 @@ class TestRunner:
 
     def __init__(
         self,
-        programs: ZygotePool,
-        test_code: ZygotePool,
+        programs: ProcessPool[Zygote],
+        test_code: ProcessPool[Zygote],
         program: str,
         *,
         setup: str,
@@ -196,7 +196,7 @@ class TestRunner:
         statuses: list[Status] = []
         loaded = False
         try:
-            with self._programs.zygote() as zygote, self._counted(self._process(zygote)) as process:
+            with self._programs.member() as zygote, self._counted(self._process(zygote)) as process:
                 for request in requests:
                     process.send(request.message)
                 failure = self._load_failure(process)
@@ -254,7 +254,7 @@ class TestRunner:
     def _run_main(self, test: StdinTest) -> Status:
         stdin = test.stdin.encode("utf-8", "surrogateescape")
         with (
-            self._programs.zygote() as zygote,
+            self._programs.member() as zygote,
             self._counted(
                 ProgramProcess(zygote, "main", self._program, setup=self._setup, limits=self._limits, stdin=stdin)
             ) as process,
@@ -275,12 +275,12 @@ class TestRunner:
         """Run the test's code in a second process and relay its calls to the program's process."""
         seconds = self._seconds()
         setup = "\n".join(part for part in (self._setup, test.setup) if part)
-        with self._programs.zygote() as zygote, self._counted(self._process(zygote)) as program:
+        with self._programs.member() as zygote, self._counted(self._process(zygote)) as program:
             failure = self._load_failure(program)
             if failure is not None:
                 return failure
             with (
-                self._test_code.zygote() as other,
+                self._test_code.member() as other,
                 self._counted(
                     ProgramProcess(
                         other, "remote", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point

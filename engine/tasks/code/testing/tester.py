@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import hashlib
 import os
 import threading
@@ -13,9 +14,9 @@ from engine.errors import InputError
 from engine.records import Outcome
 from engine.sandbox.inside.wire import NotPlainError, encode
 from engine.sandbox.levels import Level
-from engine.sandbox.pool import ZygotePool
+from engine.sandbox.pool import ProcessPool
 from engine.sandbox.program_process import ProgramLimits
-from engine.sandbox.zygote_process import SandboxError, level_for_rewards
+from engine.sandbox.zygote_process import SandboxError, Zygote, level_for_rewards
 from engine.tasks.code.testing.program_tests import ProgramTest, Report, Status
 from engine.tasks.code.testing.test_runner import TestRunner
 
@@ -47,8 +48,8 @@ class ProgramTester:
         self.level: Level = level or level_for_rewards()
         self.size = size or os.cpu_count() or 1
         self.owner = os.getpid()
-        self._programs = ZygotePool(self.size, self.level)
-        self._test_code = ZygotePool(self.size, self.level)
+        start = functools.partial(Zygote, self.level)
+        self._programs, self._test_code = ProcessPool(self.size, start), ProcessPool(self.size, start)
         self._results: OrderedDict[str, Report] = OrderedDict()
         self._kept_results = kept_results
         self._guard = threading.Lock()
@@ -113,7 +114,7 @@ class ProgramTester:
 
     def pids(self) -> list[int]:
         """The process ids of the zygotes that are running."""
-        return self._programs.pids() + self._test_code.pids()
+        return [zygote.pid for pool in (self._programs, self._test_code) for zygote in pool.running()]
 
     def close(self) -> None:
         """Kill all processes. The tester may be used again afterwards."""

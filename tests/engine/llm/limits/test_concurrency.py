@@ -37,7 +37,7 @@ def test_an_unsaturated_round_does_not_grow():
 
 
 def test_a_429_cuts_once_per_cooldown_and_ends_slow_start():
-    controller = AdaptiveConcurrency(ConcurrencyRule(start=100, cooldown_s=5.0))
+    controller = AdaptiveConcurrency(ConcurrencyRule(start=100))
     for _ in range(30):  # all were in flight at the first reply
         controller.rate_limited(now=10.0, sent_at=9.0, wait_s=None)
     assert controller.limit == 80
@@ -50,7 +50,7 @@ def test_a_429_cuts_once_per_cooldown_and_ends_slow_start():
 
 
 def test_repeated_429s_reduce_the_limit_to_one_and_it_recovers():
-    controller = AdaptiveConcurrency(ConcurrencyRule(start=50, cooldown_s=5.0))
+    controller = AdaptiveConcurrency(ConcurrencyRule(start=50))
     now = 0.0
     for _ in range(40):
         now += 6.0
@@ -63,7 +63,7 @@ def test_repeated_429s_reduce_the_limit_to_one_and_it_recovers():
 
 
 def test_the_limit_is_constant_during_a_cooldown():
-    controller = AdaptiveConcurrency(ConcurrencyRule(start=100, cooldown_s=5.0))
+    controller = AdaptiveConcurrency(ConcurrencyRule(start=100))
     controller.rate_limited(now=0.0, sent_at=-1.0, wait_s=60.0)
     round_of(controller, now=59.0)
     controller.rate_limited(now=59.0, sent_at=58.0, wait_s=None)

@@ -557,7 +557,7 @@ def test_many_threads_share_it():
 
 
 def test_programs_are_not_scored_on_the_weakest_level_unless_it_is_permitted(monkeypatch):
-    monkeypatch.setattr(zygote_process, "_strongest", "rlimits")
+    monkeypatch.setattr(zygote_process, "strongest_level", lambda: "rlimits")
     monkeypatch.delenv("SCAFFOLD_ALLOW_WEAK_SANDBOX", raising=False)
     with pytest.raises(ConfigurationError, match="rlimits") as refused:
         ProgramTester()

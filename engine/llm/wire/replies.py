@@ -1,20 +1,17 @@
-"""The chat-completions protocol: builds request bodies and parses replies."""
+"""Bodies of chat-completions replies: read tolerantly, and refused where they cannot be used."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.retry import OPTIONAL_PARAMETERS, RetryAction, RetryDecision
+from engine.llm.retry import RetryAction, RetryDecision
+from engine.llm.tally import Spent
 from engine.llm.wire.failed_replies import finish_failure, read_finish_reason, reported_error
-from engine.records import IMAGE_MARK, ChatRequest, Completion, Message, Usage
-
-TOKENS_PER_IMAGE = 1500
-"""An estimate: servers count images by their size, in ways of their own."""
+from engine.records import Completion, Usage
 
 _MOST_CHARACTERS = 1 << 21
 """A longer choice is an error of the server; several of them would not fit into a line of a cache."""
@@ -26,143 +23,6 @@ _MOST_TOKENS = 1 << 40
 _LARGEST_LOGPROB = 1e9
 _MOST_TOKEN_IDS = 1 << 31
 """Larger numbers in a reply are not counted and not kept: they do not fit into the database of the limits."""
-
-_SEEDS = 2**31 - 2**25
-"""First seeds are below this, so that with the index of a sample they fit into 31 bits."""
-
-CHAT = "chat"
-"""The name in ``Capabilities.proven`` of a request without optional parameters."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """Which parameters an endpoint supports, as far as known.
-
-    Args:
-        proven: ``chat`` and the optional parameters of requests that the endpoint answered.
-        dropped: optional parameters that it refused or ignored; they are not sent again.
-    """
-
-    proven: frozenset[str] = frozenset()
-    dropped: frozenset[str] = frozenset()
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Capabilities:
-        """Read what ``facts()`` wrote; unknown names and other values are ignored."""
-
-        def names(kind: str) -> frozenset[str]:
-            found = facts.get(kind)
-            return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
-
-        return cls(names("proven") & (OPTIONAL_PARAMETERS | {CHAT}), names("dropped") & OPTIONAL_PARAMETERS)
-
-    def facts(self) -> dict[str, list[str]]:
-        """Return the capabilities as a JSON object."""
-        return {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
-
-    def with_proven(self, names: Iterable[str]) -> Capabilities:
-        """Return a copy in which these parameters are proven."""
-        return Capabilities(self.proven | set(names), self.dropped)
-
-    def without(self, name: str) -> Capabilities:
-        """Return a copy in which this parameter is dropped."""
-        return Capabilities(self.proven - {name}, self.dropped | {name})
-
-
-def optional_names(request: ChatRequest, count: int, capabilities: Capabilities) -> frozenset[str]:
-    """The optional parameters to send in a request for ``count`` samples."""
-    sampling = request.sampling
-    wanted = set()
-    if count > 1:
-        wanted.add("n")
-    if request.json_schema is not None:
-        wanted.add("response_format")
-    if sampling.seed is not None:
-        wanted.add("seed")
-    if sampling.logprobs:
-        wanted |= {"logprobs", "return_token_ids"}
-    if sampling.max_tokens is not None:
-        wanted.add("max_tokens")
-    return frozenset(wanted - capabilities.dropped)
-
-
-def request_body(
-    request: ChatRequest, endpoint: Endpoint, names: frozenset[str], first_index: int, count: int
-) -> dict[str, Any]:
-    """Build the body of a request for ``count`` samples, starting at ``first_index``.
-
-    The seed is a hash of the run's seed and the messages, plus ``first_index``. Servers increment it for each of ``n``
-    samples, so a sample does not depend on whether it is requested alone or together with others. With equal seeds for
-    all prompts, servers draw the same random numbers for each of them, and the samples of one index are right or wrong
-    together.
-
-    Args:
-        request: the chat request.
-        endpoint: gives the model and the extra body fields.
-        names: the optional parameters to send, from :func:`optional_names`.
-        first_index: index of the first sample.
-        count: number of samples.
-    """
-    sampling = request.sampling
-    body: dict[str, Any] = {
-        "model": endpoint.model,
-        "messages": wire_messages(request),
-    }
-    if sampling.temperature is not None:
-        body["temperature"] = sampling.temperature
-    if sampling.top_p is not None:
-        body["top_p"] = sampling.top_p
-    if sampling.max_tokens is not None:
-        body["max_tokens" if "max_tokens" in names else "max_completion_tokens"] = sampling.max_tokens
-    if "n" in names:
-        body["n"] = count
-    if "seed" in names and sampling.seed is not None:
-        body["seed"] = _first_seed(sampling.seed, request.messages) + first_index
-    if "response_format" in names:
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "schema": request.json_schema},
-        }
-    if "logprobs" in names:
-        body["logprobs"] = True
-    if "return_token_ids" in names:
-        body["return_token_ids"] = True
-    body.update(endpoint.extra_body)
-    return body
-
-
-def _first_seed(seed: int, messages: Sequence[Message]) -> int:
-    """The seed of sample 0 of a prompt."""
-    text = json.dumps([seed, *([one.role, one.content] for one in messages)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS
-
-
-def wire_messages(request: ChatRequest) -> list[dict[str, Any]]:
-    """The messages; the content of one with images is a list of parts, as OpenAI defines it."""
-    if not request.images:
-        return [{"role": message.role, "content": message.content} for message in request.messages]
-    images = iter(request.images)
-    found = []
-    for message in request.messages:
-        first, *rest = message.content.split(IMAGE_MARK)
-        parts: list[dict[str, Any]] = [{"type": "text", "text": first}]
-        for text in rest:
-            parts += [{"type": "image_url", "image_url": {"url": next(images)}}, {"type": "text", "text": text}]
-        content = [part for part in parts if part.get("text") != ""]
-        found.append({"role": message.role, "content": content if rest else first})
-    return found
-
-
-class BadReplyError(Exception):
-    """A reply with status 200 that cannot be used.
-
-    Args:
-        decision: what to do about it, and the tokens that it reported.
-    """
-
-    def __init__(self, decision: RetryDecision) -> None:
-        super().__init__(decision.message)
-        self.decision = decision
 
 
 @dataclass(frozen=True)
@@ -201,49 +61,57 @@ class ChatResponse:
         """Whether a choice has a finish reason."""
         return any(choice and choice.finish_reason is not None for choice in self.choices)
 
-    def only_finished(self) -> ChatResponse:
-        """A copy without the choices that have no finish reason."""
-        return replace(self, choices=tuple(c if c and c.finish_reason is not None else None for c in self.choices))
 
-
-def read_reply(content: bytes, count: int | None = None) -> ChatResponse:
+def read_reply(
+    content: bytes, count: int | None = None, *, only_finished: bool = False
+) -> ChatResponse | RetryDecision:
     """Parse the body of a reply with status 200.
 
     Args:
         content: the body.
         count: how many samples were asked for; None: as many as the reply has.
+        only_finished: choices without a finish reason are cut off; they are left out.
 
-    Raises:
-        BadReplyError: the body is truncated, has another schema, has no text and no tokens, reports an error, or no
-            choice of it is finished.
+    Returns:
+        the reply; or what to do about one that is truncated, has another schema, has no text and no tokens, reports an
+        error, or of which no choice is finished.
     """
     try:
         payload = json.loads(content)
     except (ValueError, RecursionError):
-        raise BadReplyError(_not_json(content)) from None
+        return _not_json(content)
     if not isinstance(payload, dict):
-        raise BadReplyError(_retry("wrong_schema", "the body is not a JSON object"))
+        return _retry("wrong_schema", "the body is not a JSON object")
     usage = payload.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
-    def bad(decision: RetryDecision) -> BadReplyError:
-        return BadReplyError(replace(decision, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens))
+    def bad(decision: RetryDecision, *, may_be_billed: bool = True) -> RetryDecision:
+        return replace(
+            decision,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            may_be_billed=may_be_billed,
+        )
 
     if (error := reported_error(payload)) is not None:
-        raise bad(error)
+        return bad(error)
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
-        raise bad(_retry("wrong_schema", "the body has no choices"))
+        return bad(_retry("wrong_schema", "the body has no choices"))
     read = [_read_choice(choice) for choice in _in_order(raw, count or len(raw))]
     choices = [choice if isinstance(choice, Choice) else None for choice in read]
     if not any(choices):
         unusable = (choice for choice in read if isinstance(choice, RetryDecision))
-        raise bad(next(unusable, _retry("wrong_schema", "no choice has the index of a sample that was asked for")))
+        return bad(next(unusable, _retry("wrong_schema", "no choice has the index of a sample that was asked for")))
     if completion_tokens == 0:
         choices = [None if choice is None or _is_empty(choice) else choice for choice in choices]
         if not any(choices):
-            raise bad(_retry("empty_reply", "no text and no tokens"))
+            return bad(_retry("empty_reply", "no text and no tokens"))
+    if only_finished:
+        choices = [choice if choice and choice.finish_reason is not None else None for choice in choices]
+    if not any(choices[:count]):
+        return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
     details = usage.get("prompt_tokens_details")
     cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
     model = payload.get("model")
@@ -257,7 +125,7 @@ def read_reply(content: bytes, count: int | None = None) -> ChatResponse:
 
 
 def completions(
-    response: ChatResponse, endpoint: Endpoint, keys: list[str], attempts: int, latency_s: float, wasted: Usage
+    response: ChatResponse, endpoint: Endpoint, keys: list[str], attempts: int, latency_s: float, wasted: Spent
 ) -> list[Completion | None]:
     """Make a completion of each choice; None for a sample without a choice.
 
@@ -318,18 +186,6 @@ def split_by_size(total: int, sizes: list[int]) -> list[int]:
     return parts
 
 
-def estimate_prompt_tokens(request: ChatRequest) -> int:
-    """Estimate the prompt tokens, on the high side: one token per three bytes of UTF-8, plus 8 per message."""
-    text = sum(len(message.content.encode()) // 3 + 8 for message in request.messages)
-    return text + TOKENS_PER_IMAGE * len(request.images)
-
-
-def most_prompt_tokens(request: ChatRequest) -> int:
-    """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message; of images an estimate."""
-    text = sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
-    return text + TOKENS_PER_IMAGE * len(request.images)
-
-
 def is_blank(text: str, finish_reason: str | None) -> bool:
     """Whether a reply has no text, and neither a limit of tokens nor a content filter is the reason."""
     return (not text or text.isspace()) and finish_reason not in ("length", "content_filter")
@@ -343,7 +199,7 @@ def clean(text: str) -> str:
 
 
 def _retry(code: str, message: str) -> RetryDecision:
-    return RetryDecision(RetryAction.RETRY, code, message)
+    return RetryDecision(RetryAction.RETRY, code, message, may_be_billed=True)
 
 
 def _not_json(content: bytes) -> RetryDecision:

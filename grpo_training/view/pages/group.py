@@ -35,7 +35,7 @@ from grpo_training.view.pages.scaffold_runs import (
 from grpo_training.view.pages.taught import taught_by
 from grpo_training.view.pages.trace import trace_of
 from grpo_training.view.web.formats import moment
-from grpo_training.view.web.page import Page, Params, Request
+from grpo_training.view.web.page import GRAPH_SCRIPTS, Page, Params, Request
 
 _MAX_ROWS = 150
 _MAX_ROLLOUTS = 64
@@ -275,8 +275,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
     store.load_task_of(run)
-    index = store.index(run)
-    index.update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
     others = [one for one in store.libraries if one.name == group.generator_id and one != library]
@@ -298,7 +297,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "group": page,
         "library": library,
         "trace": trace_of(group, _fusions_of(store, request, run, group), run.folder / JOURNAL),
-        "critic": next((one for one in store.runs if one.kind == "critic" and one.folder == run.folder), None),
+        "critic": next(iter(store.beside(run, "critic")), None),
         "taught": taught_by(store, run, group, summary.mean),
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
@@ -311,14 +310,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> list[tuple[int, Fusion]]:
     """The fusions of a group with their lines."""
     found = []
-    for critic in store.runs:
-        if critic.kind == "critic" and critic.folder == run.folder:
-            index = store.fusions(critic)
-            index.update(request.budget_s)
-            for summary in index.current():
-                if summary.key == (group.problem_id, group.epoch, run.name):
-                    with contextlib.suppress(UnreadableLineError):
-                        found.append((summary.line, index.record(summary)))
+    for critic in store.beside(run, "critic"):
+        index = store.fusions(critic).update(request.budget_s)
+        for summary in index.current():
+            if summary.key == (group.problem_id, group.epoch, run.name):
+                with contextlib.suppress(UnreadableLineError):
+                    found.append((summary.line, index.record(summary)))
     return found[:_MAX_ROLLOUTS]
 
 
@@ -330,12 +327,5 @@ def instances(store: Store, request: Request) -> Iterator[Params]:
                 yield {"run": run.id, "line": str(line)}
 
 
-PAGE = Page(
-    "group",
-    "{run}/groups/{line}.html",
-    "group.html.j2",
-    build,
-    instances,
-    scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
-    styles=("library.css", "group.css"),
-)
+_STYLES = ("library.css", "group.css")
+PAGE = Page("group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)

@@ -49,14 +49,12 @@ class EffectView:
         state: ``pinned``, ``retired`` or ``trial``.
         measured: with the number of groups.
         p_helps: probability that it helps.
-        at: places of the lower end, the mean and the upper end from 0 to 100, where 50 is no effect.
     """
 
     experience: Experience
     state: str
     measured: Estimate
     p_helps: float
-    at: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -140,34 +138,20 @@ def effect_views(state: LibraryState) -> tuple[list[EffectView], int]:
     """The measured effects, the likeliest to help first, and the percentage points at both ends of their plot."""
     states = [*((one, "retired") for one in state.retired)]
     states += [(one, "pinned" if one.status == "pinned" else "trial") for one in state.experiences]
-    found = [
-        (one, name, estimate, state.trials.belief(one.id).p_helps)
+    views = [
+        EffectView(one, name, estimate, state.trials.belief(one.id).p_helps)
         for one, name in states
         if (estimate := measured_effect(one, state.trials)) is not None
     ]
-    found.sort(key=lambda item: (-item[3], item[0].id))
-    ends = [end for _, _, estimate, _ in found for end in (estimate.low, estimate.high) if end is not None]
-    limit = plot_limit(ends)
-    views = [
-        EffectView(one, name, estimate, p_helps, _places(estimate, limit)) for one, name, estimate, p_helps in found
-    ]
-    return views, round(100 * limit)
+    views.sort(key=lambda view: (-view.p_helps, view.experience.id))
+    ends = [end for view in views for end in (view.measured.low, view.measured.high) if end is not None]
+    return views, plot_range(ends)
 
 
-def _places(estimate: Estimate, limit: float) -> tuple[float, float, float]:
-    low, high = estimate.low or 0.0, estimate.high or 0.0
-    return plot_place(low, limit), plot_place(estimate.value, limit), plot_place(high, limit)
-
-
-def plot_limit(ends: Iterable[float]) -> float:
-    """The difference at both ends of a plot that has room for these: a number of tenths, at most 1."""
+def plot_range(ends: Iterable[float]) -> int:
+    """The percentage points at both ends of a plot that has room for these differences: 10, 20 ... 100."""
     largest = min(1.0, max((abs(end) for end in ends), default=0.1))
-    return max(0.1, math.ceil(10 * largest) / 10)
-
-
-def plot_place(value: float, limit: float) -> float:
-    """The place of a difference in a plot, from 0 to 100, where 50 is no difference."""
-    return 50 + 50 * max(-limit, min(limit, value)) / limit
+    return max(10, 10 * math.ceil(10 * largest))
 
 
 def measured_effect(one: Experience, trials: Trials) -> Estimate | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from engine.errors import InputError, ScaffoldError
+from engine.tasks.traffic.rewards import OutcomeSettings
 from engine.tasks.traffic.rows import BranchResult, TrafficRow
-from engine.tasks.traffic.simulation.live import LiveOutcomes, live_outcomes
+from engine.tasks.traffic.simulation.live import LiveOutcomes
 from engine.tasks.traffic.simulation.live_scenarios import live_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads
 from engine.tasks.traffic.validation import DatasetError, read_rows
@@ -43,8 +45,9 @@ def differences_to_sumo(
     except InputError as error:
         yield DatasetError(path, 0, error.what.removeprefix(f"{path}: "))
         return
+    settings = OutcomeSettings(live_workers=workers, live_time_limit_s=limit_s, live_max_failures=len(drawn))
     with (
-        live_outcomes({drawn[0].scenario: scenario}, workers=workers, limit_s=limit_s, max_failures=len(drawn)) as live,
+        closing(LiveOutcomes({drawn[0].scenario: scenario}, settings)) as live,
         SimulationThreads(workers) as threads,
     ):
         found = [(number, threads.submit(_differences, live, row)) for number, row in sample]

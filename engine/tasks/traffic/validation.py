@@ -6,13 +6,16 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.traffic.rewards import observation_of
 from engine.tasks.traffic.rows import TrafficRow, read_array, state_text
 from engine.tasks.traffic.simulation.generation import DATASET
+
+RowT = TypeVar("RowT", bound=BaseModel)
 
 MIN_ROWS = 10
 _STATES_READ = 10
@@ -51,12 +54,21 @@ def read_rows(path: Path) -> list[TrafficRow]:
     """The rows of a dataset file.
 
     Raises:
+        InputError: as for :func:`rows_of`.
+    """
+    return rows_of(path, TrafficRow)
+
+
+def rows_of(path: Path, model: type[RowT]) -> list[RowT]:
+    """The rows of a file.
+
+    Raises:
         InputError: the file is no JSON array, or a row does not fit its schema; it names the row.
     """
     rows = []
     for number, value in enumerate(read_array(path), 1):
         try:
-            rows.append(TrafficRow.model_validate(value))
+            rows.append(model.model_validate(value))
         except ValidationError as error:
             raise InputError(f"{path}, row {number}: {_first(error)}") from None
     return rows

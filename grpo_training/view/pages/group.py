@@ -127,7 +127,8 @@ def group_page(
     right = [runs[one.rollout_id] for one in sound]
     compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
     marks = {number: standings(run, compared) for number, run in runs.items()}
-    advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
+    paid = group.stats.advantages if group.stats else []
+    advantages = dict(zip((one.rollout_id for one in group.rollouts), paid, strict=False))
     base = None if reference is None else runs[reference.rollout_id]
     parted = {
         number: divergence(run, marks[number], base)
@@ -222,10 +223,6 @@ def _other_value(one: Rollout, run: ScaffoldRun) -> str:
     except OverflowError:
         is_same = agree(known.value, value)
     return "" if is_same else executed[:200]
-
-
-def _advantages(group: RolloutGroup) -> list[float]:
-    return group.stats.advantages if group.stats else []
 
 
 def _facts(group: RolloutGroup) -> list[tuple[str, str]]:

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.rows import read_array
 from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.generation import (
     DATASET,
@@ -26,6 +25,7 @@ from engine.tasks.traffic.simulation.generation import (
     simulation_options,
 )
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
+from engine.tasks.traffic.validation import rows_of
 
 NO_STATE = "no state file"
 
@@ -140,14 +140,7 @@ def simulate_dataset(
 
 
 def _rows(path: Path) -> list[ForeignRow]:
-    rows: list[ForeignRow] = []
-    for number, value in enumerate(read_array(path), 1):
-        try:
-            rows.append(ForeignRow.model_validate(value))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(f"{path}, row {number}: {place}: {first['msg']}") from None
+    rows = rows_of(path, ForeignRow)
     if not rows:
         raise InputError(f"{path} has no rows")
     for what in ("scenario", "extend_seconds"):

@@ -1,7 +1,7 @@
 // The part of a browser that Phaser and small games need, without a screen: every element, a 2D canvas whose drawing
 // drawing.js follows, images that load, requests that fail. Built inside the realm of a program, so that the program holds no
 // object of another realm. Returns a function that dispatches events.
-(function (clock, global) {
+(function (clock, canvas, visibility, global) {
   'use strict';
   const { setPrototypeOf } = Object;
   const { apply, defineProperty, ownKeys } = Reflect;
@@ -10,10 +10,8 @@
   const WIDTH = 1024;
   const HEIGHT = 768;
   const MAX_CANVAS_SIDE = 8192;
-  const MAX_READ_PIXELS = 1 << 22;
   const MAX_LOG_LINES = 50;
-  const SMALLEST = 16; // pixels, of a canvas that can be seen
-  const { toLowerCase } = String.prototype;
+  const { ImageData, CanvasGradient, CanvasPattern, CanvasRenderingContext2D } = canvas;
   const { parseFloat } = Number;
   const logs = list();
   const requests = list();
@@ -296,106 +294,6 @@
       find(child, accepts, found);
     }
     return found;
-  }
-
-  class ImageData {
-    constructor(...args) {
-      if (typeof args[0] === 'object') [this.data, this.width, this.height = args[0].length / 4 / args[1]] = args;
-      else {
-        [this.width, this.height] = args;
-        if (!(this.width * this.height <= MAX_READ_PIXELS)) throw new RangeError('too many pixels');
-        this.data = new Uint8ClampedArray(this.width * this.height * 4);
-      }
-    }
-  }
-
-  class CanvasGradient {
-    addColorStop(offset, color) {
-      this.color = color; // of the last stop
-    }
-  }
-  class CanvasPattern {
-    constructor(image) {
-      this.image = image;
-    }
-    setTransform() {}
-  }
-  class CanvasRenderingContext2D {
-    #canvas;
-    constructor(canvas) {
-      this.#canvas = canvas;
-      this.globalAlpha = this.lineWidth = 1;
-      this.globalCompositeOperation = 'source-over';
-      this.fillStyle = this.strokeStyle = this.shadowColor = '#000000';
-      this.font = '10px sans-serif';
-      this.textAlign = 'start';
-      this.textBaseline = 'alphabetic';
-      this.lineCap = 'butt';
-      this.lineJoin = 'miter';
-      this.miterLimit = 10;
-      this.imageSmoothingEnabled = true;
-      this.shadowBlur = this.shadowOffsetX = this.shadowOffsetY = this.lineDashOffset = 0;
-      this.filter = 'none';
-      for (const name of ownKeys(this)) defineProperty(this, name, { __proto__: null, configurable: false });
-    }
-    get canvas() {
-      return this.#canvas;
-    }
-    measureText(text) {
-      const size = parseFloat((/([\d.]+)px/.exec(this.font) || [0, 10])[1]);
-      const width = String(text).length * size * 0.55;
-      return {
-        width,
-        actualBoundingBoxLeft: 0,
-        actualBoundingBoxRight: width,
-        actualBoundingBoxAscent: size * 0.8,
-        actualBoundingBoxDescent: size * 0.2,
-        fontBoundingBoxAscent: size * 0.9,
-        fontBoundingBoxDescent: size * 0.25,
-      };
-    }
-    getImageData(x, y, width, height) {
-      return new ImageData(max(1, floor(width)), max(1, floor(height)));
-    }
-    createImageData(width, height) {
-      return typeof width === 'object' ? new ImageData(width.width, width.height) : new ImageData(width, height);
-    }
-    createLinearGradient() {
-      return new CanvasGradient();
-    }
-    createRadialGradient() {
-      return new CanvasGradient();
-    }
-    createConicGradient() {
-      return new CanvasGradient();
-    }
-    createPattern(image) {
-      return new CanvasPattern(image);
-    }
-    getLineDash() {
-      return [];
-    }
-    getTransform() {
-      return { a: 1, b: 0, c: 0, d: 1, e: 0, f: 0 };
-    }
-    isPointInPath() {
-      return false;
-    }
-    isPointInStroke() {
-      return false;
-    }
-    getContextAttributes() {
-      return { alpha: true };
-    }
-  }
-  for (const name of (
-    'arc arcTo beginPath bezierCurveTo clearRect clip closePath drawImage ellipse fill fillRect fillText lineTo moveTo ' +
-    'putImageData quadraticCurveTo rect reset resetTransform restore rotate roundRect save scale setLineDash ' +
-    'setTransform stroke strokeRect strokeText transform translate drawFocusIfNeeded'
-  ).split(' ')) {
-    defineProperty(CanvasRenderingContext2D.prototype, name, {
-      __proto__: null, value: { [name]() {} }[name], writable: true, configurable: true,
-    });
   }
 
   const side = (value) => min(MAX_CANVAS_SIDE, max(0, floor(+value || 0)));
@@ -691,74 +589,11 @@
   // Nothing here needs native code or shared memory.
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete global[name];
 
-  // Whether an element is in the page, and nothing hides it: its styles, those of its parents, style sheets, a cover.
-  const HIDING = new RegExp(
-    '[;{]\\s*(?:-webkit-)?(?:' + [
-      'display\\s*:\\s*none', '(?:content-)?visibility\\s*:\\s*(?:hidden|collapse)', 'opacity\\s*:\\s*(?:0+|0*\\.0\\d*|0*\\d(?:\\.\\d*)?%)\\s*(?:[;}!]|$)',
-      '(?:left|top|right|bottom)\\s*:\\s*-\\d{3,}', '(?:left|top|right|bottom|inset|margin[a-z-]*|translate|transform|object-position)\\s*:[^;}]*\\d{4,}',
-      '(?:scale|zoom)\\s*:\\s*0', 'transform\\s*:[^;}]*scale\\w*\\(\\s*0', '(?:mask|mask-image|clip|clip-path|object-view-box)\\s*:\\s*(?!none|auto)\\S',
-      '(?:max-)?(?:width|height)\\s*:\\s*\\d(?:\\.\\d*)?(?:px)?\\s*(?:[;}!]|$)', 'mix-blend-mode\\s*:\\s*(?!normal)\\S',
-      'filter\\s*:[^;}]*(?:opacity|brightness|contrast)\\(\\s*(?:0*(?:\\.0\\d*)?|0*\\d(?:\\.\\d*)?%)\\s*\\)',
-    ].join('|') + ')',
-  );
-  const { test, exec, [Symbol.replace]: replaceIn } = RegExp.prototype;
-  const { getBoundingClientRect } = HTMLElement.prototype;
-  // The styles of an element as the text of a style sheet has them.
-  function cssOf({ style, attributes }) {
-    let text = `;${attributes.style || ''}`;
-    const names = ownKeys(style);
-    for (let i = 0; i < names.length; i++) {
-      const [name, value] = [`${names[i]}`, style[names[i]]];
-      if (typeof value !== 'function') text += name === 'cssText' ? `;${value}` : `;${apply(replaceIn, /[A-Z]/g, [name, '-$&'])}:${value}`;
-    }
-    return apply(toLowerCase, text, []);
-  }
-  const hides = (element) => apply(test, HIDING, [cssOf(element)]) || Boolean(element.hidden) || 'hidden' in element.attributes;
-  // Whether the last part of a selector, such as `#game > canvas.big:hover`, fits an element.
-  function selects(selector, element) {
-    const parts = apply(exec, /([\w#.*-]+)(?:::?[\w-]+)?\s*$/, [selector]);
-    if (!parts) return false;
-    const each = /\*|[#.]?[\w-]+/g;
-    for (let part = apply(exec, each, [parts[1]]); part; part = apply(exec, each, [parts[1]])) if (part[0] !== '*' && !matches(element, part[0])) return false;
-    return true;
-  }
-  function isHiddenBySheet(sheet, element) {
-    let text = apply(toLowerCase, sheet.textContent, []);
-    for (let i = 0; i < sheet.childNodes.length; i++) text += apply(toLowerCase, `${sheet.childNodes[i].textContent}`, []);
-    const rules = /([^{}]+)(\{[^}]*)/g;
-    for (let rule = apply(exec, rules, [text]); rule; rule = apply(exec, rules, [text])) {
-      if (!apply(test, HIDING, [rule[2]])) continue;
-      const selectors = /[^,]+/g;
-      for (let one = apply(exec, selectors, [rule[1]]); one; one = apply(exec, selectors, [rule[1]])) if (selects(one[0], element)) return true;
-    }
-    return false;
-  }
-  // A box without a size of its own is as large as what is in it.
-  function covers(element, box) {
-    const text = cssOf(element);
-    if (!/[;]\s*position\s*:\s*(?:absolute|fixed)/.test(text) || hides(element)) return false;
-    const isPainted = /^(?:CANVAS|IMG|VIDEO)$/.test(element.tagName) || /[;]\s*(?:background(?:-color|-image)?|border)\s*:\s*(?!transparent|none|0\b|[^;]*rgba\([^)]*,\s*0?\.\d+\s*\))[^;\s]/.test(text);
-    const isSized = /[;]\s*(?:inset|width|height)\s*:/.test(text) || !(element.textContent || element.childNodes.length);
-    const { width, height } = apply(getBoundingClientRect, element, []);
-    return isPainted && isSized && width * height >= 0.5 * box.width * box.height;
-  }
-  function isShown(element) {
-    const sheets = find(document, (node) => node.tagName === 'STYLE', []);
-    for (let node = element; node !== document; node = node.parentNode) {
-      if (!node || hides(node)) return false;
-      for (let i = 0; i < sheets.length; i++) if (isHiddenBySheet(sheets[i], node)) return false;
-    }
-    const box = apply(getBoundingClientRect, element, []);
-    const all = find(document, (other) => other !== element && !other.contains(element), []);
-    for (let i = 0; i < all.length; i++) if (covers(all[i], box)) return false;
-    return box.width >= SMALLEST && box.height >= SMALLEST;
-  }
-
   return {
     __proto__: null,
     logs,
     requests,
-    isShown,
+    isShown: visibility(document, matches, find, HTMLElement.prototype.getBoundingClientRect),
     Context: CanvasRenderingContext2D,
     drawsItself: false,
     onResize(callback) {

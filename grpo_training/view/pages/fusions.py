@@ -222,4 +222,6 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
 
 _STYLES = ("group.css",)
 LIST = Page("fusions", "{run}/fusions.html", build_list, kinds=("critic",), key="f", styles=_STYLES)
-PAGE = Page("fusion", "{run}/fusions/{line}.html", build, _instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)
+PAGE = Page(
+    "fusion", "{run}/fusions/{line}.html", build, _instances, scripts=GRAPH_SCRIPTS, styles=(*_STYLES, "graph.css")
+)

@@ -324,5 +324,5 @@ def instances(store: Store, request: Request) -> Iterator[Params]:
                 yield {"run": run.id, "line": str(line)}
 
 
-_STYLES = ("library.css", "group.css")
+_STYLES = ("library.css", "group.css", "graph.css")
 PAGE = Page("group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)

@@ -14,7 +14,7 @@ from typing import Any
 from grpo_training.view.web.page import Page, Params, Request
 from grpo_training.view.web.rendering import Addresses, render, render_file
 
-_STYLES, _FIRST_SCRIPT, _SCRIPTS = ("base.css",), "theme.js", ("base.js",)
+_STYLES, _FIRST_SCRIPT, _SCRIPTS = ("theme.css", "base.css"), "theme.js", ("base.js",)
 _SHELL = "one_file.js"
 _END = "</body>"
 _VENDOR = "vendor/"

@@ -31,7 +31,6 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """One library."""
     library = store.library(request.params["library"])
     opened = store.library_index.open(library)
-    view = library_view(opened.state, opened.history(), opened.notices)
     chosen = [next(iter(request.query.get(name, [])), "") for name in ("from", "to")]
     comparison: dict[str, Any] | None = None
     if all(chosen):
@@ -40,7 +39,9 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     runs = [run for run in store.runs if run.kind == "generator" and run.name.partition(".")[0] == library.name]
     return {
         "library": library,
-        "view": view,
+        "state": opened.state,
+        "notices": opened.notices,
+        "view": library_view(opened.state, opened.history()),
         "comparison": comparison,
         "group_of": _group_finder(store, request, runs),
     }

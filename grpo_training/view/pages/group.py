@@ -78,11 +78,7 @@ class GroupPage:
     problem_id: str
     problem: CutText
     truth: CutText
-    task: str
     facts: list[tuple[str, str]]
-    mean: float | None
-    sigma: float | None
-    triggered: bool
     rollouts: list[RolloutView]
     divergences: list[tuple[list[str], Divergence]]
     variables: list[VariableRow]
@@ -163,11 +159,7 @@ def group_page(
         problem_id=group.problem_id,
         problem=cut(group.problem_text),
         truth=cut(truth, 4000),
-        task=group.task,
         facts=_facts(group),
-        mean=group.stats.mean if group.stats else None,
-        sigma=group.stats.std if group.stats else None,
-        triggered=bool(group.stats and group.stats.triggered),
         rollouts=views,
         divergences=_divergences(views),
         variables=_variables([number for number in ordered if number in runs], runs, marks),
@@ -281,17 +273,13 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
         for part in group.by_prompt()
     ]
-    page = replace(
-        group_page(group, run.folder, prompts, model=run.model()),
-        mean=summary.mean,
-        sigma=summary.sigma,
-        triggered=summary.triggered,
-    )
+    page = group_page(group, run.folder, prompts, model=run.model())
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
     before, after = lines_beside(lines, summary.line)
     return {
         "run": run,
         "group": page,
+        "summary": summary,
         "library": library,
         "trace": trace_of(group, _fusions_of(store, request, run, group), run.folder / JOURNAL),
         "critic": next(iter(store.beside(run, "critic")), None),

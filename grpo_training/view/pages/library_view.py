@@ -77,12 +77,10 @@ class ChangeView:
 
 @dataclass(frozen=True)
 class HistoryView:
-    """One event of the log that changed the library or refused something."""
+    """One event of the log that changed the library or refused something; ``by`` is a run, or what else wrote it."""
 
-    number: int
-    at: str
+    entry: HistoryEntry
     by: str
-    version: str
     changed: bool
     place: Place | None
     changes: list[ChangeView]
@@ -91,7 +89,7 @@ class HistoryView:
 
 @dataclass(frozen=True)
 class LibraryView:
-    """A library.
+    """What a library did and how it changed.
 
     Args:
         effects: the measured effects, the likeliest to help first.
@@ -101,36 +99,28 @@ class LibraryView:
         earlier: events before the ones that are shown.
     """
 
-    version: str
     experiences: list[ExperienceView]
-    forbidden: list[Experience]
-    retired: list[Experience]
     history: list[HistoryView]
     earlier: int
     effects: list[EffectView] = field(default_factory=list)
     range_points: int = 0
     gates: list[GateEvent] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
 
 
-def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: Sequence[str] = ()) -> LibraryView:
+def library_view(state: LibraryState, history: Sequence[HistoryEntry]) -> LibraryView:
     """The view of a library, newest events first."""
     steps = [entry.event for entry in history if isinstance(entry.event, StepEvent)]
     shown = [entry for entry in reversed(history) if _is_shown(entry)]
     effects, range_points = effect_views(state)
     return LibraryView(
-        version=state.version,
         experiences=[_experience_view(one, steps, state.trials) for one in state.experiences],
-        forbidden=list(state.forbidden),
-        retired=list(state.retired),
         history=[_history_view(entry) for entry in shown[:_MAX_HISTORY]],
         earlier=max(0, len(shown) - _MAX_HISTORY),
         effects=effects,
         range_points=range_points,
         gates=[entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)],
         versions=list({entry.after.version: entry.event.at for entry in shown if _changed(entry)}.items()),
-        notices=list(notices),
     )
 
 
@@ -235,10 +225,8 @@ def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials
 def _history_view(entry: HistoryEntry) -> HistoryView:
     step = entry.event if isinstance(entry.event, StepEvent) else None
     return HistoryView(
-        number=entry.number,
-        at=entry.event.at,
+        entry=entry,
         by=origin(entry) if step is None else step.run,
-        version=entry.after.version,
         changed=_changed(entry),
         place=None if step is None else (step.problem_id, step.epoch, step.mean),
         changes=change_views(entry.before, entry.after) if _changed(entry) else [],

@@ -118,7 +118,7 @@ def test_pins_and_forbidden_experiences_are_told(library):
     library.forbid("G1-002")
     view = view_of(library)
     assert view.history[1].changes[0].remark == "active → pinned"
-    assert [one.id for one in view.forbidden] == ["G1-002"]
+    assert [one.id for one in library.state.forbidden] == ["G1-002"]
     assert view.history[0].changes[0].kind == "deleted"
 
 

@@ -146,11 +146,11 @@ def validate(settings: ValidateSettings) -> int:
     for file in dataset_files(settings.dataset):
         before = count
         for error in errors_of(file, settings.horizon):
-            say(str(error))
+            say(error)
             count += 1
         if settings.verify_sumo and count == before:
             for error in differences_to_sumo(file, settings.scenarios_dir):
-                say(str(error))
+                say(error)
                 count += 1
     return 1 if count else 0
 

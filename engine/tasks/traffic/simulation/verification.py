@@ -12,12 +12,12 @@ from engine.tasks.traffic.rows import BranchResult, TrafficRow
 from engine.tasks.traffic.simulation.live import LiveOutcomes
 from engine.tasks.traffic.simulation.live_scenarios import live_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads
-from engine.tasks.traffic.validation import DatasetError, read_rows
+from engine.tasks.traffic.validation import fault_text, read_rows
 
 
 def differences_to_sumo(
     path: Path, scenarios_dir: Path, *, rows: int = 10, workers: int = 2, limit_s: float = 60.0
-) -> Iterator[DatasetError]:
+) -> Iterator[str]:
     """What is wrong with the stored outcomes of a dataset file.
 
     Args:
@@ -35,7 +35,7 @@ def differences_to_sumo(
     sample = [(number + 1, stored[number]) for number in sorted(chosen)]
     without = [number for number, row in sample if not row.state_file]
     if without:
-        yield DatasetError(path, without[0], "it has no state file to simulate again; generate with --keep-states")
+        yield fault_text(path, without[0], "it has no state file to simulate again; generate with --keep-states")
         return
     if not sample:
         return
@@ -43,7 +43,7 @@ def differences_to_sumo(
     try:
         scenario = live_scenario(path, scenarios_dir, drawn)
     except InputError as error:
-        yield DatasetError(path, 0, error.what.removeprefix(f"{path}: "))
+        yield fault_text(path, 0, error.what.removeprefix(f"{path}: "))
         return
     settings = OutcomeSettings(live_workers=workers, live_time_limit_s=limit_s, live_max_failures=len(drawn))
     with (
@@ -53,7 +53,7 @@ def differences_to_sumo(
         found = [(number, threads.submit(_differences, live, row)) for number, row in sample]
         for number, future in found:
             for what in future.result():
-                yield DatasetError(path, number, what)
+                yield fault_text(path, number, what)
 
 
 def _differences(live: LiveOutcomes, row: TrafficRow) -> list[str]:

@@ -42,7 +42,7 @@ def contents(folder):
 def test_a_dataset_is_valid_and_of_several_junctions(dataset):
     from engine.tasks.traffic.validation import errors_of
 
-    assert list(map(str, errors_of(dataset))) == []
+    assert list(errors_of(dataset)) == []
     rows = rows_of(dataset)
     assert len(rows) >= 10
     assert len({row.junction_id for row in rows}) > 1

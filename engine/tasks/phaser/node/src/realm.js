@@ -6,7 +6,7 @@ const path = require('node:path');
 const vm = require('node:vm');
 
 const REALM = path.join(__dirname, '..', 'realm');
-const PARTS = 'clock canvas visibility dom uses css_color geometry words drawing lifecycle tracks report'.split(' ');
+const PARTS = 'clock canvas network elements visibility dom uses css_color geometry words drawing lifecycle tracks report'.split(' ');
 
 function script(file, name) {
   return new vm.Script(fs.readFileSync(file, 'utf8'), { filename: name });
@@ -44,7 +44,7 @@ class RealmFactory {
     const evaluate = (name) => this.scripts[name].runInContext(context, { displayErrors: false });
     const global = evaluate('drain') === 0 && vm.runInContext('globalThis', context);
     const clock = evaluate('clock');
-    const dom = evaluate('dom')(clock, evaluate('canvas')(), evaluate('visibility'), global);
+    const dom = evaluate('dom')(clock, evaluate('canvas')(), evaluate('network'), evaluate('elements'), evaluate('visibility'), global);
     evaluate('phaser');
     const Phaser = vm.runInContext('Phaser', context);
     const uses = evaluate('uses')(Phaser, this.paths);

@@ -29,7 +29,7 @@ from grpo_training.runs.files import RunFiles
 from grpo_training.serve.endpoints import open_client
 from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
-from grpo_training.teacher.run import AcceptanceRule, TeacherRun
+from grpo_training.teacher.run import TeacherRun
 from grpo_training.teacher.settings import TeacherSettings
 from grpo_training.teacher.traces import table
 
@@ -92,7 +92,8 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
                 store=store,
                 samples=settings.num_samples,
                 concurrency=settings.concurrency,
-                rule=AcceptanceRule(settings.accept_per_task, settings.max_chars),
+                accept_per_task=settings.accept_per_task,
+                max_chars=settings.max_chars,
                 config_hash=configuration_hash(manifest.configuration),
             )
             try:

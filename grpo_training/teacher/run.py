@@ -36,14 +36,6 @@ GIVE_UP = 8
 _WINDOW_PER_SLOT = 2  # problems per request in flight, so that one long reply does not delay the others
 
 
-@dataclass(frozen=True)
-class AcceptanceRule:
-    """How many traces of a problem are accepted at most, and with how many characters at most."""
-
-    per_task: int
-    max_chars: int
-
-
 @dataclass
 class TeacherRun:
     """One start of the command.
@@ -55,7 +47,7 @@ class TeacherRun:
         store: file of the traces; the caller holds its lock.
         samples: traces per problem.
         concurrency: maximum number of requests in flight.
-        rule: which traces are accepted for training.
+        accept_per_task, max_chars: how many traces of a problem are accepted for training at most, and how long.
         config_hash: hash of what changes a trace; stored traces with another hash do not count as done.
         stream: where notes are printed.
     """
@@ -66,7 +58,8 @@ class TeacherRun:
     store: RolloutStore
     samples: int
     concurrency: int
-    rule: AcceptanceRule
+    accept_per_task: int
+    max_chars: int
     config_hash: str
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     statistics: TraceStatistics = field(default_factory=TraceStatistics)
@@ -141,7 +134,7 @@ class TeacherRun:
             traces.append(result)
         kept = self._kept.get(problem.id, ())
         return await asyncio.to_thread(
-            accept, traces, kept, self.data.canonical, most=self.rule.per_task, max_chars=self.rule.max_chars
+            accept, traces, kept, self.data.canonical, most=self.accept_per_task, max_chars=self.max_chars
         )
 
     def _execute(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:

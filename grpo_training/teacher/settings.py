@@ -68,23 +68,13 @@ class TeacherSettings(ClientSettings, ResumableSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
             *("train_data", "dataset", "max_tasks", "num_samples", "temperature", "top_p", "presence_penalty"),
-            *("enable_thinking", "max_tokens", "seed"),
-            "prompts",
+            *("enable_thinking", "max_tokens", "seed", "prompts"),
         ),
         "acceptance": ("accept_per_task", "max_chars"),
         "files": ("output", "cache_dir", "resume", "fresh"),
         "endpoint and budget": (
-            *(
-                "test_connection",
-                "concurrency",
-                *ENDPOINT_FIELDS,
-                "attempts",
-                "retry_minutes",
-                "connect_minutes",
-                "hedge",
-                "budget_usd",
-            ),
-            *("budget_tokens", "budget_file"),
+            *("test_connection", "concurrency", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
+            *("hedge", "budget_usd", "budget_tokens", "budget_file"),
         ),
     }
 

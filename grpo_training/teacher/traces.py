@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,17 +162,24 @@ def messages_hash(messages: Iterable[Message]) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
+_COUNTED: Mapping[str, Callable[[TeacherTrace], bool]] = {
+    "With thinking": lambda trace: bool(trace.thinking),
+    "Code extracted": lambda trace: bool(trace.code),
+    "Valid Python": lambda trace: bool(trace.code) and trace.status == READABLE,
+    "Parse failures": lambda trace: not trace.code,
+    "Cut off": lambda trace: trace.teacher_metadata.finish_reason == "length",
+    "All tests passed": lambda trace: trace.verdict.all_passed,
+    "Accepted": lambda trace: trace.accepted,
+}
+"""Row of the table -> which traces it counts."""
+
+
 @dataclass
 class TraceStatistics:
     """Counts over traces. Traces are not kept."""
 
     total: int = 0
-    with_thinking: int = 0
-    with_code: int = 0
-    valid_python: int = 0
-    cut_off: int = 0
-    all_passed: int = 0
-    accepted: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     cost_usd: float | None = None
     prompt_tokens: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -185,12 +192,7 @@ class TraceStatistics:
         """Count one trace."""
         usage = trace.teacher_metadata.usage
         self.total += 1
-        self.with_thinking += bool(trace.thinking)
-        self.with_code += bool(trace.code)
-        self.valid_python += bool(trace.code) and trace.status == READABLE
-        self.cut_off += trace.teacher_metadata.finish_reason == "length"
-        self.all_passed += trace.verdict.all_passed
-        self.accepted += trace.accepted
+        self.counts.update(name for name, counts in _COUNTED.items() if counts(trace))
         if trace.rejected:
             self.rejected[trace.rejected] += 1
         self.prompt_tokens += usage.prompt_tokens
@@ -208,13 +210,7 @@ class TraceStatistics:
         """The rows of the table: a name, and a count with its share in percent."""
         rows = [
             ("Total responses", str(self.total)),
-            ("With thinking", _share(self.with_thinking, self.total)),
-            ("Code extracted", _share(self.with_code, self.total)),
-            ("Valid Python", _share(self.valid_python, self.total)),
-            ("Parse failures", _share(self.total - self.with_code, self.total)),
-            ("Cut off", _share(self.cut_off, self.total)),
-            ("All tests passed", _share(self.all_passed, self.total)),
-            ("Accepted", _share(self.accepted, self.total)),
+            *((name, _share(self.counts[name], self.total)) for name in _COUNTED),
         ]
         if len(self._by_dataset) > 1:
             rows += [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
 from concurrent.futures import as_completed
 from dataclasses import asdict
 from pathlib import Path
@@ -88,10 +87,6 @@ def generate(settings: GenerateSettings) -> int:
     failures: list[tuple[str, ScaffoldError]] = []
     done: list[Generated] = []
     with progress_bar(desc="decisions", unit="") as bar, SimulationThreads(settings.parallel) as pool:
-
-        def count(rows: int) -> None:
-            bar.update()
-
         running = {
             pool.submit(
                 generate_scenario,
@@ -99,7 +94,7 @@ def generate(settings: GenerateSettings) -> int:
                 settings.output_dir,
                 shape,
                 limit_s=settings.time_limit,
-                progress=count,
+                progress=bar.update,
             ): folder
             for folder in folders
         }
@@ -123,10 +118,6 @@ def simulate(settings: SimulateSettings) -> int:
     """Complete the datasets of another program; those that are there already are refused."""
     require_sumo()
     with progress_bar(desc="decisions", unit="") as bar:
-
-        def count(rows: int) -> None:
-            bar.update()
-
         for path in dataset_files(settings.dataset):
             result = simulate_dataset(
                 path,
@@ -135,7 +126,7 @@ def simulate(settings: SimulateSettings) -> int:
                 horizon=settings.horizon,
                 seed=settings.seed,
                 limit_s=settings.time_limit,
-                progress=count,
+                progress=bar.update,
             )
             _say(result)
     return 0
@@ -155,11 +146,11 @@ def validate(settings: ValidateSettings) -> int:
     for file in dataset_files(settings.dataset):
         before = count
         for error in errors_of(file, settings.horizon):
-            say(str(error))
+            say(error)
             count += 1
         if settings.verify_sumo and count == before:
             for error in differences_to_sumo(file, settings.scenarios_dir):
-                say(str(error))
+                say(error)
                 count += 1
     return 1 if count else 0
 
@@ -193,24 +184,19 @@ def _named_folders(settings: Chosen) -> list[Path]:
                 f"No scenarios in {settings.scenarios_dir}", fix="Make some: python -m grpo_training.traffic scenarios"
             )
         return list(dict.fromkeys(folders))
-    names = list(_names(settings.scenario or settings.scenarios or ""))
+    parts = (settings.scenario or settings.scenarios or "").split(",")
+    names = [name for part in parts if (name := part.strip())]
     if not names:
         raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenarios a,b or --all.")
     for name in names:
-        find_config(settings.scenarios_dir / name)
-    return [settings.scenarios_dir / name for name in names]
-
-
-def _names(text: str) -> Iterator[str]:
-    for part in text.split(","):
-        name = part.strip()
-        if not name:
-            continue
         if "/" in name or name in (".", ".."):
             raise InputError(
                 f"A scenario is named by its folder, got {name!r}", fix="Pass its parent as --scenarios-dir."
             )
-        yield name
+    folders = [settings.scenarios_dir / name for name in names]
+    for folder in folders:
+        find_config(folder)
+    return folders
 
 
 def _write_summary(output: Path, shape: GenerationSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,6 @@ from engine.reward_evaluator import RewardEvaluator
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.rows import TrafficRow
-from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import dataset_files, read_rows
 from grpo_training.cli.bar import progress_bar
@@ -37,6 +37,34 @@ def prompts_of(rows: Sequence[TrafficRow], style: str) -> list[tuple[Message, ..
     return [generator_messages(TASK, problem_of(row), (), style) for row in rows]
 
 
+def sft_examples(
+    rows: Sequence[TrafficRow], messages: Sequence[Sequence[dict[str, str]]], sample_size: int, seed: int
+) -> list[dict[str, Any]]:
+    """Chats that end with a decision in the strict form. The decisions are random: they teach the form and no policy.
+
+    Args:
+        rows: the rows to draw from.
+        messages: the prompt of each row, as it is sent to a model.
+        sample_size: examples; all rows where there are fewer.
+        seed: of the draw and of the decisions; as many "yes" as "no", up to one.
+
+    Returns:
+        objects with ``id``, ``scenario`` and ``messages``.
+    """
+    rng = random.Random(seed)  # noqa: S311 - a sample, no secret
+    chosen = rng.sample(range(len(rows)), min(sample_size, len(rows)))
+    decisions = [_DECISIONS[number % 2] for number in range(len(chosen))]
+    rng.shuffle(decisions)
+    return [
+        {
+            "id": rows[index].id,
+            "scenario": rows[index].scenario,
+            "messages": [*messages[index], {"role": "assistant", "content": f'{{"extend": "{decision}"}}'}],
+        }
+        for index, decision in zip(chosen, decisions, strict=True)
+    ]
+
+
 def write_sft_data(settings: SftSettings) -> int:
     """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``. Returns the exit code."""
     rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
@@ -53,10 +81,8 @@ def write_sft_data(settings: SftSettings) -> int:
 
 def write_rollouts(settings: RolloutsSettings) -> int:
     """Write both decisions of every row as a group of scored rollouts. Returns the exit code."""
-    evaluator, policy = (
-        RewardEvaluator(),
-        SamplingPolicy(model=ENUMERATED, prompt_hash=prompt_hash(TASK, settings.prompts)),
-    )
+    evaluator = RewardEvaluator()
+    policy = SamplingPolicy(model=ENUMERATED, prompt_hash=prompt_hash(TASK, settings.prompts))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
     lines = [

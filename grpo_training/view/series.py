@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from statistics import fmean
 from typing import Any
 
@@ -45,13 +46,11 @@ def _mean_row(rows: Sequence[Row]) -> Row:
 
 def stages(rows: Sequence[Row]) -> list[tuple[int, int, str]]:
     """The stages of a run in order: index of the first row, index after the last, name."""
-    found: list[tuple[int, int, str]] = []
-    for index, row in enumerate(rows):
-        name = str(row.get("stage") or "")
-        if found and found[-1][2] == name:
-            found[-1] = (found[-1][0], index + 1, name)
-        else:
-            found.append((index, index + 1, name))
+    found, start = [], 0
+    for name, own in groupby(str(row.get("stage") or "") for row in rows):
+        end = start + len(list(own))
+        found.append((start, end, name))
+        start = end
     return found
 
 

@@ -42,7 +42,13 @@ def view(arguments: Namespace) -> int:
         raise InputError("--run and folders exclude each other")
     given = arguments.folders if arguments.run is None else [found_run(arguments.run).folder]
     with contextlib.ExitStack() as stack:
-        return _show(Store([_as_folder(path, stack) for path in _folders(given)]), arguments)
+        store = Store([_as_folder(path, stack) for path in _folders(given)])
+        if arguments.export is None:
+            _serve(store, arguments.host, arguments.port, arguments.language)
+        else:
+            done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
+            print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
+    return 0
 
 
 def _as_folder(path: Path, stack: contextlib.ExitStack) -> Path:
@@ -52,15 +58,6 @@ def _as_folder(path: Path, stack: contextlib.ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / path.stem
     write_groups(path, folder)
     return folder
-
-
-def _show(store: Store, arguments: Namespace) -> int:
-    if arguments.export is not None:
-        done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
-        print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
-        return 0
-    _serve(store, arguments.host, arguments.port, arguments.language)
-    return 0
 
 
 def _folders(given: list[Path]) -> list[Path]:

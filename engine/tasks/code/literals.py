@@ -80,16 +80,12 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def to_literal(value: Any) -> str:
+def to_literal(value: Any, level: int = 0) -> str:
     """The text of a Python literal that :func:`from_literal` reads as an equal value.
 
     Raises:
         ValueError: the value contains something without a literal (NaN, an object), or is nested too deeply.
     """
-    return _text(value, 0)
-
-
-def _text(value: Any, level: int) -> str:
     if level > _MOST_LEVELS:
         raise ValueError("nested too deeply")
     kind = type(value)
@@ -102,12 +98,12 @@ def _text(value: Any, level: int) -> str:
     if value is None or kind in (bool, str, bytes):
         return repr(value)
     if kind in (list, tuple, set):
-        items = [_text(item, level + 1) for item in (sorted(value, key=repr) if kind is set else value)]
+        items = [to_literal(item, level + 1) for item in (sorted(value, key=repr) if kind is set else value)]
         if kind is tuple:
             return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         return f"[{', '.join(items)}]" if kind is list else f"{{{', '.join(items)}}}" if items else "set()"
     if kind is dict:
-        pairs = (f"{_text(key, level + 1)}: {_text(item, level + 1)}" for key, item in value.items())
+        pairs = (f"{to_literal(key, level + 1)}: {to_literal(item, level + 1)}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
     raise ValueError(f"no literal for a {kind.__name__}")
 

@@ -104,15 +104,18 @@ def holds(hint: str, seen: Observed, rivals: Sequence[str] = ()) -> bool | None:
         count = NAMED[name](seen, key) if key else COUNTS[name](seen)
         return _OPERATORS[sign](count, number)
     found = matching(seen.drawn, key)
-    keys = [other[1] for rival in rivals if (other := _parts(rival)) is not None and other[0] == "drawn"]
-    shared = sum(any(matching([one], key) for key in keys) for one in found)
+    shared = len(_drawn_by(rivals, found))
     return any(_OPERATORS[sign](count, number) for count in range(len(found) - shared, len(found) + 1))
 
 
 def drawn_by(hints: Iterable[str], seen: Observed) -> list[Drawn]:
     """The objects that satisfy one of the conditions on drawn objects."""
+    return _drawn_by(hints, seen.drawn)
+
+
+def _drawn_by(hints: Iterable[str], drawn: Sequence[Drawn]) -> list[Drawn]:
     keys = [parts[1] for hint in hints if (parts := _parts(hint)) is not None and parts[0] == "drawn"]
-    return [one for one in seen.drawn if any(matching([one], key) for key in keys)]
+    return [one for one in drawn if any(matching([one], key) for key in keys)]
 
 
 def _has_word(text: str, word: str) -> bool:

@@ -14,6 +14,8 @@ from engine.records import Problem
 Difficulty = Literal["easy", "medium", "hard"]
 
 _MAX_ITEMS, _MAX_CHARS = 64, 4000
+_LISTS = ("modules", "constraints", "must_use_apis", "eval_hints", "features", "tags")
+"""Fields of a row that may be null."""
 
 
 class AskedFeature(BaseModel):
@@ -58,7 +60,7 @@ class GameFacts(BaseModel):
     def _known(cls, value: Any) -> Any:
         return value if value in ("easy", "medium", "hard") else "medium"
 
-    @field_validator("modules", "constraints", "must_use_apis", "eval_hints", "features", mode="before")
+    @field_validator(*_LISTS, mode="before", check_fields=False)
     @classmethod
     def _texts(cls, value: Any) -> Any:
         return () if value is None else value
@@ -70,11 +72,6 @@ class PromptRow(GameFacts):
     id: str = ""
     task: str = Field(min_length=1, max_length=_MAX_CHARS)
     tags: tuple[str, ...] = ()
-
-    @field_validator("tags", mode="before")
-    @classmethod
-    def _no_tags(cls, value: Any) -> Any:
-        return () if value is None else value
 
 
 def read_prompt(row: Mapping[str, Any], where: str) -> PromptRow:

@@ -24,7 +24,8 @@ from engine.tasks.phaser.rewards import v0, v1
 from engine.tasks.phaser.rewards.parts import GameReward, unmeasured
 from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
-from engine.tasks.phaser.validation.verdict import STAGES, Gate, RuntimeOutcome, Validation, Validator
+from engine.tasks.phaser.validation.validator import PhaserValidator
+from engine.tasks.phaser.validation.verdict import STAGES, Gate, RuntimeOutcome, Validation
 
 _COMPONENTS = ("plan", "code")
 _WEIGHTS = {"v0": v0.PLAN_WEIGHT, "v1": v1.PLAN_WEIGHT}
@@ -75,7 +76,7 @@ class PhaserTask(Task[GameReply]):
         }
     )
 
-    def __init__(self, options: GameOptions | None = None, validator: Validator | None = None) -> None:
+    def __init__(self, options: GameOptions | None = None, validator: PhaserValidator | None = None) -> None:
         self._options = options or GameOptions()
         self._validator = validator
         share = _WEIGHTS[self._options.reward_version]
@@ -178,31 +179,31 @@ class PhaserTask(Task[GameReply]):
 
     def evaluate(self, candidate: Candidate[GameReply], problem: Problem) -> GameMeasurement:
         """Validate the program and compute the reward. A reply without code earns nothing and is not validated."""
-        reply, facts = candidate.content, facts_of(problem.answer)
-        if reply is None or not reply.code.strip():
+        reply, facts = candidate.content or GameReply(), facts_of(problem.answer)
+        has_code = bool(reply.code.strip())
+        validation = self._open_validator().validate(self._options.request(reply.code, facts)) if has_code else _NO_CODE
+        reward = _REWARDS[self._options.reward_version](validation, reply, facts)
+        if not has_code:
             return GameMeasurement(
                 dict.fromkeys(_COMPONENTS, 0.0),
                 False,
                 outcome=Outcome.MODEL_FAULT,
                 fault=candidate.fault,
-                validation=_NO_CODE,
-                reward=_REWARDS[self._options.reward_version](_NO_CODE, reply or GameReply(), facts),
+                validation=validation,
+                reward=reward,
             )
-        validation = self._open_validator().validate(self._options.request(reply.code, facts))
         if validation.outcome is Outcome.INFRA_FAULT:
-            why = validation.fault.message if validation.fault is not None else ""
             return GameMeasurement(
                 {},
                 None,
                 outcome=Outcome.INFRA_FAULT,
                 fault=validation.fault,
-                detail={"why": why},
+                detail={"why": validation.fault.message if validation.fault is not None else ""},
                 validation=validation,
-                reward=_REWARDS[self._options.reward_version](validation, reply, facts),
+                reward=reward,
             )
         if validation.screenshot is not None and self._options.screenshots is not None:
             write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png", validation.screenshot)
-        reward = _REWARDS[self._options.reward_version](validation, reply, facts)
         return GameMeasurement(
             components={"plan": reward.plan_paid, "code": reward.code_paid},
             is_correct=_is_correct(validation, facts),
@@ -264,7 +265,7 @@ class PhaserTask(Task[GameReply]):
         runs = {tuple(own[at : at + length]) for at in range(len(own) - length + 1)}
         return any(tuple(words[at : at + length]) in runs for at in range(len(words) - length + 1))
 
-    def _open_validator(self) -> Validator:
+    def _open_validator(self) -> PhaserValidator:
         return self._validator or shared_validator(self._options.api_index, self._options.runtime)
 
 

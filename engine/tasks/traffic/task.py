@@ -145,12 +145,8 @@ class TrafficTask(Task[TrafficReply]):
         """
         with self._guard:
             if self._live is None:
-                self._live = LiveOutcomes(
-                    live_scenarios(Path(self._options.live_dataset), Path(self._options.live_scenarios_dir)),
-                    workers=self._options.live_workers,
-                    limit_s=self._options.live_time_limit_s,
-                    max_failures=self._options.live_max_failures,
-                )
+                places = Path(self._options.live_dataset), Path(self._options.live_scenarios_dir)
+                self._live = LiveOutcomes(live_scenarios(*places), self._options)
                 atexit.register(self._live.close)
         return self._live.branches(row)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,12 +22,7 @@ from engine.tasks.traffic.rewards import (
     row_of_answer,
 )
 from engine.tasks.traffic.rows import TrafficRow
-from engine.tasks.traffic.simulation.live import (
-    LiveOutcomes,
-    LiveScenario,
-    check_states,
-    live_outcomes,
-)
+from engine.tasks.traffic.simulation.live import LiveOutcomes, LiveScenario, check_states
 from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 
 _NO_PORTS = "simulations run inside worker processes and use no ports"
@@ -94,12 +89,7 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
             yield functools.partial(self.pay, settings=settings)
             return
         scenarios = _scenarios([row_of_answer(problem.answer) for problem in problems], settings)
-        with live_outcomes(
-            scenarios,
-            workers=settings.live_workers,
-            limit_s=settings.live_time_limit_s,
-            max_failures=settings.live_max_failures,
-        ) as live:
+        with closing(LiveOutcomes(scenarios, settings)) as live:
             yield functools.partial(_pay_live, settings=settings, live=live)
 
 

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.traffic.rewards import observation_of
 from engine.tasks.traffic.rows import TrafficRow, read_array, state_text
 from engine.tasks.traffic.simulation.generation import DATASET
 
+RowT = TypeVar("RowT", bound=BaseModel)
+
 MIN_ROWS = 10
 _STATES_READ = 10
 
 
-@dataclass(frozen=True)
-class DatasetError:
+def fault_text(file: Path, row: int, what: str) -> str:
     """One thing that is wrong with a dataset; ``row`` counts from 1, 0 is the file."""
-
-    file: Path
-    row: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.file}{f', row {self.row}' if self.row else ''}: {self.what}"
+    return f"{file}{f', row {row}' if row else ''}: {what}"
 
 
 def dataset_files(path: Path) -> list[Path]:
@@ -51,18 +46,27 @@ def read_rows(path: Path) -> list[TrafficRow]:
     """The rows of a dataset file.
 
     Raises:
+        InputError: as for :func:`rows_of`.
+    """
+    return rows_of(path, TrafficRow)
+
+
+def rows_of(path: Path, model: type[RowT]) -> list[RowT]:
+    """The rows of a file.
+
+    Raises:
         InputError: the file is no JSON array, or a row does not fit its schema; it names the row.
     """
     rows = []
     for number, value in enumerate(read_array(path), 1):
         try:
-            rows.append(TrafficRow.model_validate(value))
+            rows.append(model.model_validate(value))
         except ValidationError as error:
             raise InputError(f"{path}, row {number}: {_first(error)}") from None
     return rows
 
 
-def errors_of(path: Path, horizon: int | None = None) -> Iterator[DatasetError]:
+def errors_of(path: Path, horizon: int | None = None) -> Iterator[str]:
     """What is wrong with a dataset file.
 
     Args:
@@ -71,31 +75,31 @@ def errors_of(path: Path, horizon: int | None = None) -> Iterator[DatasetError]:
     try:
         values = read_array(path)
     except InputError as error:
-        yield DatasetError(path, 0, str(error.what))
+        yield fault_text(path, 0, str(error.what))
         return
     if len(values) < MIN_ROWS:
-        yield DatasetError(path, 0, f"{len(values)} rows; a scenario needs at least {MIN_ROWS}")
+        yield fault_text(path, 0, f"{len(values)} rows; a scenario needs at least {MIN_ROWS}")
     seen: dict[str, int] = {}
     networks = set()
     for number, value in enumerate(values, 1):
         try:
             row = TrafficRow.model_validate(value)
         except ValidationError as error:
-            yield DatasetError(path, number, _first(error))
+            yield fault_text(path, number, _first(error))
             continue
         horizon = row.horizon if horizon is None else horizon
         networks.add(row.network)
         if row.horizon != horizon:
-            yield DatasetError(path, number, f"its horizon is {row.horizon} s, that of the others {horizon} s")
+            yield fault_text(path, number, f"its horizon is {row.horizon} s, that of the others {horizon} s")
         if row.id in seen:
-            yield DatasetError(path, number, f"id {row.id!r} is also that of row {seen[row.id]}")
+            yield fault_text(path, number, f"id {row.id!r} is also that of row {seen[row.id]}")
         seen.setdefault(row.id, number)
         for what in _wrong_with(row):
-            yield DatasetError(path, number, what)
+            yield fault_text(path, number, what)
         if number <= _STATES_READ and row.state_file:
-            yield from (DatasetError(path, number, what) for what in _wrong_with_state(path.parent / row.state_file))
+            yield from (fault_text(path, number, what) for what in _wrong_with_state(path.parent / row.state_file))
     if len(networks) > 1:
-        yield DatasetError(path, 0, f"its rows are of {len(networks)} networks")
+        yield fault_text(path, 0, f"its rows are of {len(networks)} networks")
 
 
 def _wrong_with(row: TrafficRow) -> Iterator[str]:

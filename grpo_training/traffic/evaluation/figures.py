@@ -20,6 +20,9 @@ TRAFFIC_FIGURES = {
 }
 """Figures of a simulation -> their names in tables."""
 
+_Clusters = dict[str, dict[str, list[float]]]
+"""Figure -> cluster -> values."""
+
 
 @dataclass(frozen=True)
 class PolicyFigures:
@@ -73,22 +76,18 @@ def _closed_loop(
     }
     base = runs.get(BASELINE, {})
 
-    def clusters(of: Mapping[tuple[str, int], ClosedLoopResult], figure: str) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
-        for name in sorted(of):
-            found.setdefault(cluster(of[name]), []).append(of[name].figures[figure])
+    def clusters(of: Iterable[ClosedLoopResult]) -> _Clusters:
+        found: _Clusters = {}
+        for result in of:
+            for figure in TRAFFIC_FIGURES:
+                found.setdefault(figure, {}).setdefault(cluster(result), []).append(result.figures[figure])
         return found
 
     found = {}
     for policy, own in runs.items():
-        common = own.keys() & base.keys() if policy != BASELINE else set()
-        mine, theirs = ({name: side[name] for name in common} for side in (own, base))
-        found[policy] = PolicyFigures(
-            {figure: clustered_mean(clusters(own, figure)) for figure in TRAFFIC_FIGURES},
-            {figure: paired_difference(clusters(mine, figure), clusters(theirs, figure)) for figure in TRAFFIC_FIGURES}
-            if common
-            else {},
-        )
+        common = sorted(own.keys() & base.keys()) if policy != BASELINE else []
+        mine, theirs = (clusters(side[name] for name in common) for side in (own, base))
+        found[policy] = _figures(clusters(own[name] for name in sorted(own)), mine, theirs)
     return found
 
 
@@ -104,21 +103,24 @@ def of_stored_rows(results: Mapping[str, Sequence[RowResult]]) -> dict[str, Poli
     base = {result.id: result for result in results.get(BASELINE, ())}
     found = {}
     for policy, own in results.items():
-        pairs = [(result, base[result.id]) for result in own if result.id in base and policy != BASELINE]
-        found[policy] = PolicyFigures(
-            {name: clustered_mean(values) for name, values in _row_clusters(own).items()},
-            {
-                name: paired_difference(values, _row_clusters([other for _, other in pairs])[name])
-                for name, values in _row_clusters([result for result, _ in pairs]).items()
-                if name in ("regret", "agreement")
-            },
-        )
+        common = [result for result in own if result.id in base and policy != BASELINE]
+        mine, theirs = _row_clusters(common), _row_clusters(base[result.id] for result in common)
+        compared = {name: values for name, values in mine.items() if name in ("regret", "agreement")}
+        found[policy] = _figures(_row_clusters(own), compared, theirs)
     return found
 
 
-def _row_clusters(results: Iterable[RowResult]) -> dict[str, dict[str, list[float]]]:
-    """Figure -> cluster -> values; without figures that no row has."""
-    found: dict[str, dict[str, list[float]]] = {}
+def _figures(own: _Clusters, mine: _Clusters, theirs: _Clusters) -> PolicyFigures:
+    """The means of a policy, and the differences of what it and Max-Pressure have in common."""
+    return PolicyFigures(
+        {name: clustered_mean(values) for name, values in own.items()},
+        {name: paired_difference(values, theirs[name]) for name, values in mine.items()},
+    )
+
+
+def _row_clusters(results: Iterable[RowResult]) -> _Clusters:
+    """Without figures that no row has."""
+    found: _Clusters = {}
     for result in results:
         values = {
             "regret": result.regret,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -24,25 +25,10 @@ from grpo_training.experiences.folder import learned_experiences
 from grpo_training.traffic.evaluation.decisions import ModelDecisions, Prompting, model_decisions
 from grpo_training.traffic.evaluation.policies import FIXED, ORACLE, EvaluatedPolicy, policies_of
 from grpo_training.traffic.evaluation.progress import EvaluationProgress
-from grpo_training.traffic.evaluation.report import (
-    EvaluationResults,
-    check_complete,
-    show_report,
-    write_report,
-)
+from grpo_training.traffic.evaluation.report import EvaluationResults, check_complete, show_report, write_report
 from grpo_training.traffic.evaluation.run_log import RunLog
-from grpo_training.traffic.evaluation.simulations import (
-    Demand,
-    PlannedRun,
-    demand,
-    planned_runs,
-    simulate,
-)
-from grpo_training.traffic.evaluation.stored_rows import (
-    local_results,
-    model_results,
-    read_dataset,
-)
+from grpo_training.traffic.evaluation.simulations import Demand, PlannedRun, planned_runs, simulate
+from grpo_training.traffic.evaluation.stored_rows import local_results, model_results, read_dataset
 from grpo_training.traffic.settings import EvaluateSettings
 
 
@@ -85,8 +71,8 @@ def evaluate(
     rows = [] if settings.dataset is None else read_dataset(settings.dataset)
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     log = RunLog(settings.output.with_suffix(".runs.jsonl"))
-    with log.open(), demand() as vehicles, ExitStack() as stack:
-        evaluation = _Evaluation(settings, serving, prompting, rows, log, vehicles, stack)
+    with log.open(), tempfile.TemporaryDirectory(prefix="demand-") as place, ExitStack() as stack:
+        evaluation = _Evaluation(settings, serving, prompting, rows, log, Demand(Path(place)), stack)
         results = evaluation.of(policies, planned)
         write_report(settings, policies, rows, results)
     show_report(View(stream or sys.stdout), settings, rows, results)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +50,7 @@ class FailedRun:
 
 
 class Demand:
-    """The vehicles of each scenario and demand seed, written once and shared by all policies."""
+    """The vehicles of each scenario and demand seed, written once into a folder and shared by all policies."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -67,13 +65,6 @@ class Demand:
                 own.mkdir()
                 self._files[folder, seed] = write_demand_of(folder, seed, own)
             return self._files[folder, seed]
-
-
-@contextmanager
-def demand() -> Iterator[Demand]:
-    """Demand files for the length of the block."""
-    with tempfile.TemporaryDirectory(prefix="demand-") as place:
-        yield Demand(Path(place))
 
 
 def planned_runs(

@@ -15,6 +15,9 @@
     number: (value) => Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(2) : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }),
   };
 
+  /** The variable with the colour of a series. */
+  const colorName = (index) => `--c${(index % COLORS) + 1}`;
+
   function color(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
@@ -40,7 +43,7 @@
     const series = [{}];
     const bands = [];
     spec.series.forEach((one, index) => {
-      const stroke = color(`--c${(index % COLORS) + 1}`);
+      const stroke = color(colorName(index));
       const stepped = one.step ? uPlot.paths.stepped({ align: 1 }) : undefined;
       series.push({ label: one.label, stroke, width: 1.6, paths: stepped, spanGaps: one.gaps === true, points: { show: spec.x.length < 3, size: 5 } });
       data.push(one.values);
@@ -66,8 +69,9 @@
     legend.replaceChildren(viewer.element("span", { class: "chart-x" }, spec.x.length ? shownX(spec, spec.x[index]) : ""));
     spec.series.forEach((one, place) => {
       const value = one.values[index];
-      const item = viewer.element("span", { class: `chart-series c${(place % COLORS) + 1}` });
-      item.append(viewer.element("i"), one.label ? `${one.label} ` : "");
+      const mark = viewer.element("i");
+      mark.style.background = `var(${colorName(place)})`;
+      const item = viewer.element("span", { class: "chart-series" }, mark, one.label ? `${one.label} ` : "");
       item.append(viewer.element("b", {}, value === null || value === undefined ? "–" : shown(value)));
       if (one.low && one.low[index] !== null && one.low[index] !== undefined) {
         item.append(viewer.element("span", { class: "chart-interval" }, ` ${shown(one.low[index])} … ${shown(one.high[index])}`));

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from engine.errors import InputError
 from engine.records import Record
@@ -59,8 +59,8 @@ class FileIndex(Generic[SummaryT, RecordT]):
         self._version = 0
         self._guard = threading.Lock()
 
-    def update(self, budget_s: float | None = None) -> None:
-        """Read what was appended.
+    def update(self, budget_s: float | None = None) -> Self:
+        """Read what was appended; returns the index itself.
 
         Args:
             budget_s: stop after about this many seconds; None reads to the end.
@@ -74,6 +74,7 @@ class FileIndex(Generic[SummaryT, RecordT]):
                 self._add(line)
                 if deadline is not None and self._clock() > deadline:
                     break
+        return self
 
     def progress(self) -> float:
         """The share of the file that was read, from 0 to 1."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,17 +24,11 @@ class RolloutIndex(FileIndex[GroupSummary, RolloutGroup]):
     Args:
         path: a rollouts file, also one that is being written.
         tau: for groups without stored statistics.
-        clock, now: see :class:`FileIndex`.
+        clocks: see :class:`FileIndex`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        tau: float = 0.05,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(path, RolloutGroup, IndexedLog(path, GroupSummary, summarise_group), clock, now)
+    def __init__(self, path: Path, tau: float = 0.05, **clocks: Callable[[], float]) -> None:
+        super().__init__(path, RolloutGroup, IndexedLog(path, GroupSummary, summarise_group), **clocks)
         self._tau = tau
         self._texts: dict[str, str] = {}
         self._watch, self._watched = DeadRewardWatch(), 0

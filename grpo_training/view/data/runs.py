@@ -210,6 +210,10 @@ class Store:
             raise NotFoundError(f"No library {name!r}", fix="The page of experiences lists all that were found.")
         return self._libraries[name]
 
+    def beside(self, run: Run, kind: Kind) -> list[Run]:
+        """The runs of a kind whose results are in the folder of a run."""
+        return [one for one in self.runs if one.kind == kind and one.folder == run.folder]
+
     def library_of(self, run: Run) -> Library | None:
         """The library of the agent whose results these are; None if it is not among the folders.
 
@@ -265,7 +269,7 @@ class Store:
         started = time.monotonic()
         if started < self._next_scan:
             return
-        names = _Names()
+        taken: set[str] = set()
         runs: dict[str, Run] = {}
         libraries: dict[str, Library] = {}
         evaluations: dict[str, Evaluation] = {}
@@ -273,17 +277,17 @@ class Store:
         for count, path in enumerate(_files(self.folders), 1):
             if count > _MAX_FILES:
                 break
-            run = _run_of(path, names)
+            run = _run_of(path, taken)
             if run is not None:
                 runs[run.id] = run
             elif (learner := learner_of_library(path)) is not None:
-                name = names.give(f"{path.parent.name}-{learner}-library", path)
+                name = _new_id(f"{path.parent.name}-{learner}-library", taken)
                 libraries[name] = Library(name, learner, path)
             elif (
                 path.name.endswith(SAMPLES)
                 and (figures := path.with_name(path.name[: -len(SAMPLES)] + ".json")).exists()
             ):
-                name = names.give(f"{path.parent.name}-{figures.stem}", figures)
+                name = _new_id(f"{path.parent.name}-{figures.stem}", taken)
                 evaluations[name] = Evaluation(name, figures.stem, figures)
         self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
         self.is_cut = count > _MAX_FILES
@@ -291,15 +295,15 @@ class Store:
         self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
 
 
-def _run_of(path: Path, names: _Names) -> Run | None:
+def _run_of(path: Path, taken: set[str]) -> Run | None:
     if path.name == METRICS and (path.parent / CONFIG_JSON).exists():
-        return Run(names.give(path.parent.name, path), "training", path.parent.name, path, path.parent / CONFIG_JSON)
+        return Run(_new_id(path.parent.name, taken), "training", path.parent.name, path, path.parent / CONFIG_JSON)
     found = learner_of_results(path)
     if found is None:
         return None
     learner, old = found
     return Run(
-        names.give(f"{path.parent.name}-{learner}{old}", path),
+        _new_id(f"{path.parent.name}-{learner}{old}", taken),
         "critic" if learner == "critic" else "generator",
         learner + old,
         path,
@@ -307,20 +311,15 @@ def _run_of(path: Path, names: _Names) -> Run | None:
     )
 
 
-class _Names:
-    """Unique ids. Equal names get a number in order of their paths, so that they are the same at the next start."""
-
-    def __init__(self) -> None:
-        self._given: dict[str, Path] = {}
-
-    def give(self, wanted: str, path: Path) -> str:
-        base = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower()).strip("-")[:100] or "run"
-        name, number = base, 1
-        while name in self._given:
-            number += 1
-            name = f"{base}-{number}"
-        self._given[name] = path
-        return name
+def _new_id(wanted: str, taken: set[str]) -> str:
+    """An id that is not taken. Equal ones get a number in order of their paths: the same one at the next start."""
+    base = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower()).strip("-")[:100] or "run"
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    taken.add(name)
+    return name
 
 
 def _files(folders: Iterable[Path]) -> Iterator[Path]:

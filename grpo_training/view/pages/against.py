@@ -10,7 +10,7 @@ from typing import Any
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
 from engine.storage.summaries import FusionSummary, GroupSummary
 from grpo_training.view.data.runs import Run, Store
-from grpo_training.view.web.page import Page, Request, runs_of
+from grpo_training.view.web.page import Page, Request
 
 _MAX_LISTED = 1000
 _MAX_EXPORTED_FUSIONS = 500
@@ -94,8 +94,7 @@ def points(rows: Sequence[ProblemRow]) -> list[Point]:
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The comparison of a critic's run."""
     run = store.run(request.params["run"], "critic")
-    index = store.fusions(run)
-    index.update(request.budget_s)
+    index = store.fusions(run).update(request.budget_s)
     fusions = index.current()
     rows = compared(fusions, _groups(store, request, run))
     critic = {row.problem_id: row.fusions for row in rows}
@@ -122,23 +121,11 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 def _groups(store: Store, request: Request, run: Run) -> dict[tuple[str, str, int], GroupSummary]:
     """The groups of the generators in the critic's folder."""
     found = {}
-    for other in store.runs:
-        if other.kind == "generator" and other.folder == run.folder:
-            index = store.index(other)
-            index.update(request.budget_s)
-            for group in index.current():
-                found[other.name, group.problem_id, group.epoch] = group
+    for other in store.beside(run, "generator"):
+        for group in store.index(other).update(request.budget_s).current():
+            found[other.name, group.problem_id, group.epoch] = group
     return found
 
 
-PAGE = Page(
-    "against",
-    "{run}/against.html",
-    "against.html.j2",
-    build,
-    runs_of("critic"),
-    nav="run",
-    kinds=("critic",),
-    key="a",
-    styles=("group.css", "overview.css", "against.css"),
-)
+_STYLES = ("group.css", "overview.css", "against.css")
+PAGE = Page("against", "{run}/against.html", build, kinds=("critic",), key="a", styles=_STYLES)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from engine.statistics.paired import Estimate, clustered_mean, clustered_share, paired_difference
+from engine.statistics.paired import Clusters, Estimate, clustered_mean, paired_difference
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages import compare_trainings
-from grpo_training.view.pages.overview import bounded_mean
+from grpo_training.view.pages.measures import (
+    AXES,
+    MEASURES,
+    POINTS,
+    Measure,
+    bounded_mean,
+    by_problem,
+    component,
+    has_values,
+    mean_share,
+    rounded,
+)
 from grpo_training.view.pages.training import METRICS, read_metrics, training_ends
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Params, Request
 
@@ -22,11 +33,8 @@ _MOST = 8
 _MOST_EXPORTED = 66
 """All pairs of 12 runs."""
 _TEXT = 400
-_POINTS = 300
-_SHARE = {"format": "percent", "min": 0, "max": 1}
+_CURVES = ("accuracy", "reward", "sigma", "triggered", "tokens")
 
-Measure = Callable[["GroupSummary"], float | None]
-Clusters = dict[str, list[float]]
 Shown = Literal["percent", "decimal", "tenths"]
 
 
@@ -83,17 +91,17 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
     """The figures of several runs; those that no run has are left out."""
     components = dict.fromkeys(name for found in groups for group in found for name in group.components)
     measures: list[tuple[str, Shown, Measure]] = [
-        ("figures.accuracy", "percent", lambda one: one.right / one.checked if one.checked else None),
-        ("figures.reward", "decimal", lambda one: one.mean),
-        *((name, "decimal", _component(name)) for name in components),
-        ("figures.sigma", "decimal", lambda one: one.sigma),
-        ("figures.triggered", "percent", lambda one: float(one.triggered)),
-        ("compare.tokens", "tenths", lambda one: one.completion_tokens / one.rollouts or None),
+        ("figures.accuracy", "percent", MEASURES["accuracy"]),
+        ("figures.reward", "decimal", MEASURES["reward"]),
+        *((name, "decimal", component(name)) for name in components),
+        ("figures.sigma", "decimal", MEASURES["sigma"]),
+        ("figures.triggered", "percent", MEASURES["triggered"]),
+        ("compare.tokens", "tenths", MEASURES["tokens"]),
         ("compare.experiences", "tenths", lambda one: float(one.experiences)),
     ]
     rows = []
     for name, shown, measure in measures:
-        sides = [_by_problem(found, measure) for found in groups]
+        sides = [by_problem(found, measure) for found in groups]
         if any(sides):
             means = [_mean(found, side, measure, shown) for found, side in zip(groups, sides, strict=True)]
             rows.append(Row(name, shown, name in components, _cells(means, sides)))
@@ -114,23 +122,16 @@ def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> tu
     """
     longest = max(map(len, groups), default=0)
     window = window_for(min(filter(None, map(len, groups)), default=0))
-    at = positions(longest, _POINTS)
-    measures: dict[str, tuple[dict[str, Any], Measure]] = {
-        "accuracy": (_SHARE, lambda one: one.right / one.checked if one.checked else None),
-        "reward": ({"format": "decimal", "min": 0, "max": 1}, lambda one: one.mean),
-        "sigma": ({"format": "decimal", "min": 0}, lambda one: one.sigma),
-        "triggered": (_SHARE, lambda one: float(one.triggered)),
-        "tokens": ({"format": "count", "min": 0}, lambda one: one.completion_tokens / one.rollouts or None),
-    }
+    at = positions(longest, POINTS)
     charts = {}
-    for key, (axis, measure) in measures.items():
+    for key in _CURVES:
         series = [
-            {"label": name, "values": _curve([measure(one) for one in found], window, at)}
+            {"label": name, "values": _curve([MEASURES[key](one) for one in found], window, at)}
             for name, found in zip(names, groups, strict=True)
             if found
         ]
-        if any(value is not None for one in series for value in one["values"]):
-            charts[f"chart.{key}"] = {"x": [place + 1 for place in at], "y": axis, "series": series}
+        if has_values(series):
+            charts[f"chart.{key}"] = {"x": [place + 1 for place in at], "y": AXES[key], "series": series}
     return charts, window
 
 
@@ -138,16 +139,16 @@ def _curve(values: Sequence[float | None], window: int, at: Sequence[int]) -> li
     """The moving mean at some positions; None where the run has ended."""
     inside = [place for place in at if place < len(values)]
     found = moving_mean(values, window, inside).values
-    return [None if value is None else round(value, 5) for value in found] + [None] * (len(at) - len(inside))
+    return rounded(found) + [None] * (len(at) - len(inside))
 
 
 def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, shown: Shown) -> Estimate | None:
     """The mean of a figure, with the interval that the overview of the run has."""
     if not side:
         return None
-    if shown != "percent":
-        return bounded_mean(side) if shown == "decimal" else clustered_mean(side)
-    return clustered_share(side, sum(one.checked or 1 for one in groups if measure(one) is not None))
+    if shown == "percent":
+        return mean_share(groups, measure)
+    return bounded_mean(side) if shown == "decimal" else clustered_mean(side)
 
 
 def _cells(means: Sequence[Estimate | None], sides: Sequence[Clusters]) -> list[Cell]:
@@ -169,22 +170,8 @@ def _groups(store: Store, run: Run, request: Request) -> list[GroupSummary]:
     """The complete groups of a generator; none of another kind of run."""
     if run.kind != "generator":
         return []
-    index = store.index(run)
-    index.update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     return [group for group in index.current() if group.is_scored]
-
-
-def _component(name: str) -> Measure:
-    return lambda group: group.components[name].mean if name in group.components else None
-
-
-def _by_problem(groups: Sequence[GroupSummary], measure: Measure) -> Clusters:
-    clusters: Clusters = {}
-    for group in groups:
-        value = measure(group)
-        if value is not None:
-            clusters.setdefault(group.problem_id, []).append(value)
-    return clusters
 
 
 def pairs(store: Store, request: Request) -> Iterable[Params]:
@@ -194,12 +181,5 @@ def pairs(store: Store, request: Request) -> Iterable[Params]:
     return [{"runs": f"{one.id}{SEPARATOR}{other.id}"} for one, other in found[:_MOST_EXPORTED]]
 
 
-PAGE = Page(
-    "compare",
-    "compare/{runs}.html",
-    "compare.html.j2",
-    build,
-    pairs,
-    scripts=CHART_SCRIPTS,
-    styles=(*CHART_STYLES, "runs.css"),
-)
+_STYLES = (*CHART_STYLES, "runs.css")
+PAGE = Page("compare", "compare/{runs}.html", build, pairs, scripts=CHART_SCRIPTS, styles=_STYLES)

@@ -24,11 +24,4 @@ def curves_by_second(title: str, note: str, charts: Mapping[str, Sequence[Row]])
     )
 
 
-_PAGE = Page(
-    "curves",
-    "curves.html",
-    "curves.html.j2",
-    lambda store, request: {},
-    scripts=CHART_SCRIPTS,
-    styles=CHART_STYLES,
-)
+_PAGE = Page("curves", "curves.html", lambda store, request: {}, scripts=CHART_SCRIPTS, styles=CHART_STYLES)

@@ -8,10 +8,10 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.experience.events import GateEvent
-from grpo_training.view.data.evaluations import Evaluation, Measured, Report, TaskResult
+from grpo_training.view.data.evaluations import Evaluation, Report, TaskResult
 from grpo_training.view.data.libraries import Library, share_read
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.library_view import plot_limit, plot_place
+from grpo_training.view.pages.library_view import plot_range
 from grpo_training.view.web.page import Page, Params, Request
 
 _MAX_LISTED = 1000
@@ -19,12 +19,11 @@ _MAX_LISTED = 1000
 
 @dataclass(frozen=True)
 class GateRow:
-    """A gate in the list: ``is_current`` if its library has not changed since; ``at`` places its interval."""
+    """A gate in the list: ``is_current`` if its library has not changed since."""
 
     library: Library
     event: GateEvent
     is_current: bool
-    at: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class EvaluationRow:
     evaluation: Evaluation
     report: Report | None
     error: str = ""
-    at: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,24 +48,20 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
     """All gates, newest first, and all evaluations."""
     known = store.library_index.summaries(store.libraries, request.budget_s)
     gates = [
-        (library, one, gate)
+        GateRow(library, gate, gate.version == one.version)
         for library in store.libraries
         if (one := known.get(library.id)) is not None
         for gate in one.gates
     ]
-    gates.sort(key=lambda row: row[2].at, reverse=True)
+    gates.sort(key=lambda row: row.event.at, reverse=True)
     rows = [_row(one) for one in store.evaluations]
     differences = [row.report.difference for row in rows if row.report is not None]
-    ends = [end for *_, gate in gates for end in (gate.low, gate.high)]
+    ends = [end for row in gates for end in (row.event.low, row.event.high)]
     ends += [end for one in differences if one is not None for end in (one.low, one.high) if end is not None]
-    limit = plot_limit(ends)
     return {
-        "gates": [
-            GateRow(library, gate, gate.version == one.version, _at(gate.mean, gate.low, gate.high, limit))
-            for library, one, gate in gates[:_MAX_LISTED]
-        ],
-        "evaluations": [_placed(row, limit) for row in rows],
-        "range_points": round(100 * limit),
+        "gates": gates[:_MAX_LISTED],
+        "evaluations": rows,
+        "range_points": plot_range(ends),
         "libraries_read": share_read(known, store.libraries),
     }
 
@@ -77,17 +71,6 @@ def _row(evaluation: Evaluation) -> EvaluationRow:
         return EvaluationRow(evaluation, evaluation.report())
     except InputError as error:
         return EvaluationRow(evaluation, None, str(error))
-
-
-def _placed(row: EvaluationRow, limit: float) -> EvaluationRow:
-    one: Measured | None = None if row.report is None else row.report.difference
-    if one is None or one.low is None or one.high is None:
-        return row
-    return EvaluationRow(row.evaluation, row.report, at=_at(one.value, one.low, one.high, limit))
-
-
-def _at(mean: float, low: float, high: float, limit: float) -> tuple[float, float, float]:
-    return plot_place(low, limit), plot_place(mean, limit), plot_place(high, limit)
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -125,21 +108,6 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
             yield {"evaluation": row.evaluation.id}
 
 
-LIST = Page(
-    "evaluations",
-    "evaluations.html",
-    "evaluations.html.j2",
-    build_list,
-    nav="site",
-    key="v",
-    styles=("library.css",),
-)
-
-PAGE = Page(
-    "evaluation",
-    "evaluations/{evaluation}.html",
-    "evaluation.html.j2",
-    build,
-    _instances,
-    styles=("library.css", "overview.css"),
-)
+LIST = Page("evaluations", "evaluations.html", build_list, key="v", styles=("library.css",))
+_STYLES = ("library.css", "overview.css")
+PAGE = Page("evaluation", "evaluations/{evaluation}.html", build, _instances, styles=_STYLES)

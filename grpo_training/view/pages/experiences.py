@@ -31,7 +31,6 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """One library."""
     library = store.library(request.params["library"])
     opened = store.library_index.open(library)
-    view = library_view(opened.state, opened.history(), opened.notices)
     chosen = [next(iter(request.query.get(name, [])), "") for name in ("from", "to")]
     comparison: dict[str, Any] | None = None
     if all(chosen):
@@ -40,7 +39,9 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     runs = [run for run in store.runs if run.kind == "generator" and run.name.partition(".")[0] == library.name]
     return {
         "library": library,
-        "view": view,
+        "state": opened.state,
+        "notices": opened.notices,
+        "view": library_view(opened.state, opened.history()),
         "comparison": comparison,
         "group_of": _group_finder(store, request, runs),
     }
@@ -50,8 +51,7 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
     """A function from the place of a group to its run and line; None where it is in no file, or has no page."""
     found: dict[tuple[str, int], list[tuple[str, int, float | None]]] = {}
     for run in runs:
-        index = store.index(run)
-        index.update(request.budget_s)
+        index = store.index(run).update(request.budget_s)
         for group in index.all():
             if request.has_group(run, group.line):
                 found.setdefault((group.problem_id, group.epoch), []).append((run.id, group.line, group.mean))
@@ -92,24 +92,7 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
             yield {"library": library.id}
 
 
-LIST = Page(
-    "experiences",
-    "experiences.html",
-    "experiences.html.j2",
-    build_list,
-    nav="site",
-    key="e",
-    styles=("library.css",),
-)
-
-PAGE = Page(
-    "library",
-    "libraries/{library}.html",
-    "library.html.j2",
-    build,
-    _instances,
-    scripts=("library.js",),
-    styles=("library.css",),
-)
-
+_STYLES = ("library.css",)
+LIST = Page("experiences", "experiences.html", build_list, key="e", styles=_STYLES)
+PAGE = Page("library", "libraries/{library}.html", build, _instances, scripts=("library.js",), styles=_STYLES)
 CHANGE = Operation("experiences", change)

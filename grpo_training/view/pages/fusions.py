@@ -20,7 +20,7 @@ from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
 from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
 from grpo_training.view.web.formats import moment
-from grpo_training.view.web.page import Page, Params, Request, runs_of
+from grpo_training.view.web.page import GRAPH_SCRIPTS, Page, Params, Request
 
 _MAX_LISTED = 2000
 _MAX_EXPORTED = 500
@@ -152,8 +152,7 @@ def _facts(fusion: Fusion) -> list[tuple[str, str]]:
 def build_list(store: Store, request: Request) -> dict[str, Any]:
     """The fusions of a critic's run."""
     run = store.run(request.params["run"], "critic")
-    index = store.fusions(run)
-    index.update(request.budget_s)
+    index = store.fusions(run).update(request.budget_s)
     rows = index.current()
     added = [row.added for row in rows if row.added is not None]
     return {
@@ -177,8 +176,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """One fusion."""
     run = store.run(request.params["run"], "critic")
     store.load_task_of(run)
-    index = store.fusions(run)
-    index.update(request.budget_s)
+    index = store.fusions(run).update(request.budget_s)
     summary, fusion = index.record_of_line(request.params["line"])
     place, group = _group_of(store, request, run, fusion)
     before, after = lines_beside(_with_page(index.current(), request), summary.line)
@@ -200,48 +198,30 @@ def _group_of(
     store: Store, request: Request, run: Run, fusion: Fusion
 ) -> tuple[tuple[str, int] | None, RolloutGroup | None]:
     """The group that was fused: run and line, if it has a page, and the group."""
-    for other in store.runs:
-        if other.kind == "generator" and other.folder == run.folder and other.name == fusion.generator_id:
-            index = store.index(other)
-            index.update(request.budget_s)
-            key = (fusion.problem_id, fusion.epoch)
-            summary = next((one for one in index.current() if one.key == key), None)
-            if summary is None:
-                return None, None
-            try:
-                group = index.record(summary)
-            except UnreadableLineError:
-                return None, None
-            return ((other.id, summary.line) if request.has_group(other, summary.line) else None), group
-    return None, None
+    other = next((one for one in store.beside(run, "generator") if one.name == fusion.generator_id), None)
+    if other is None:
+        return None, None
+    index = store.index(other).update(request.budget_s)
+    key = (fusion.problem_id, fusion.epoch)
+    summary = next((one for one in index.current() if one.key == key), None)
+    if summary is None:
+        return None, None
+    try:
+        group = index.record(summary)
+    except UnreadableLineError:
+        return None, None
+    return ((other.id, summary.line) if request.has_group(other, summary.line) else None), group
 
 
 def _instances(store: Store, request: Request) -> Iterator[Params]:
     for run in store.runs:
         if run.kind == "critic":
-            index = store.fusions(run)
-            index.update()
+            index = store.fusions(run).update()
             yield from ({"run": run.id, "line": str(line)} for line in _with_page(index.current(), request))
 
 
-LIST = Page(
-    "fusions",
-    "{run}/fusions.html",
-    "fusions.html.j2",
-    build_list,
-    runs_of("critic"),
-    nav="run",
-    kinds=("critic",),
-    key="f",
-    styles=("group.css",),
-)
-
+_STYLES = ("group.css",)
+LIST = Page("fusions", "{run}/fusions.html", build_list, kinds=("critic",), key="f", styles=_STYLES)
 PAGE = Page(
-    "fusion",
-    "{run}/fusions/{line}.html",
-    "fusion.html.j2",
-    build,
-    _instances,
-    scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
-    styles=("group.css",),
+    "fusion", "{run}/fusions/{line}.html", build, _instances, scripts=GRAPH_SCRIPTS, styles=(*_STYLES, "graph.css")
 )

@@ -35,7 +35,7 @@ from grpo_training.view.pages.scaffold_runs import (
 from grpo_training.view.pages.taught import taught_by
 from grpo_training.view.pages.trace import trace_of
 from grpo_training.view.web.formats import moment
-from grpo_training.view.web.page import Page, Params, Request
+from grpo_training.view.web.page import GRAPH_SCRIPTS, Page, Params, Request
 
 _MAX_ROWS = 150
 _MAX_ROLLOUTS = 64
@@ -78,11 +78,7 @@ class GroupPage:
     problem_id: str
     problem: CutText
     truth: CutText
-    task: str
     facts: list[tuple[str, str]]
-    mean: float | None
-    sigma: float | None
-    triggered: bool
     rollouts: list[RolloutView]
     divergences: list[tuple[list[str], Divergence]]
     variables: list[VariableRow]
@@ -127,7 +123,8 @@ def group_page(
     right = [runs[one.rollout_id] for one in sound]
     compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
     marks = {number: standings(run, compared) for number, run in runs.items()}
-    advantages = dict(zip((one.rollout_id for one in group.rollouts), _advantages(group), strict=False))
+    paid = group.stats.advantages if group.stats else []
+    advantages = dict(zip((one.rollout_id for one in group.rollouts), paid, strict=False))
     base = None if reference is None else runs[reference.rollout_id]
     parted = {
         number: divergence(run, marks[number], base)
@@ -162,11 +159,7 @@ def group_page(
         problem_id=group.problem_id,
         problem=cut(group.problem_text),
         truth=cut(truth, 4000),
-        task=group.task,
         facts=_facts(group),
-        mean=group.stats.mean if group.stats else None,
-        sigma=group.stats.std if group.stats else None,
-        triggered=bool(group.stats and group.stats.triggered),
         rollouts=views,
         divergences=_divergences(views),
         variables=_variables([number for number in ordered if number in runs], runs, marks),
@@ -224,10 +217,6 @@ def _other_value(one: Rollout, run: ScaffoldRun) -> str:
     return "" if is_same else executed[:200]
 
 
-def _advantages(group: RolloutGroup) -> list[float]:
-    return group.stats.advantages if group.stats else []
-
-
 def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
     policy = group.policy
     found = [("task", group.task), ("generator", group.generator_id), ("time", moment(group.timestamp))]
@@ -275,8 +264,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
     store.load_task_of(run)
-    index = store.index(run)
-    index.update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
     others = [one for one in store.libraries if one.name == group.generator_id and one != library]
@@ -285,20 +273,16 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
         for part in group.by_prompt()
     ]
-    page = replace(
-        group_page(group, run.folder, prompts, model=run.model()),
-        mean=summary.mean,
-        sigma=summary.sigma,
-        triggered=summary.triggered,
-    )
+    page = group_page(group, run.folder, prompts, model=run.model())
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
     before, after = lines_beside(lines, summary.line)
     return {
         "run": run,
         "group": page,
+        "summary": summary,
         "library": library,
         "trace": trace_of(group, _fusions_of(store, request, run, group), run.folder / JOURNAL),
-        "critic": next((one for one in store.runs if one.kind == "critic" and one.folder == run.folder), None),
+        "critic": next(iter(store.beside(run, "critic")), None),
         "taught": taught_by(store, run, group, summary.mean),
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
@@ -311,14 +295,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> list[tuple[int, Fusion]]:
     """The fusions of a group with their lines."""
     found = []
-    for critic in store.runs:
-        if critic.kind == "critic" and critic.folder == run.folder:
-            index = store.fusions(critic)
-            index.update(request.budget_s)
-            for summary in index.current():
-                if summary.key == (group.problem_id, group.epoch, run.name):
-                    with contextlib.suppress(UnreadableLineError):
-                        found.append((summary.line, index.record(summary)))
+    for critic in store.beside(run, "critic"):
+        index = store.fusions(critic).update(request.budget_s)
+        for summary in index.current():
+            if summary.key == (group.problem_id, group.epoch, run.name):
+                with contextlib.suppress(UnreadableLineError):
+                    found.append((summary.line, index.record(summary)))
     return found[:_MAX_ROLLOUTS]
 
 
@@ -330,12 +312,5 @@ def instances(store: Store, request: Request) -> Iterator[Params]:
                 yield {"run": run.id, "line": str(line)}
 
 
-PAGE = Page(
-    "group",
-    "{run}/groups/{line}.html",
-    "group.html.j2",
-    build,
-    instances,
-    scripts=("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js"),
-    styles=("library.css", "group.css"),
-)
+_STYLES = ("library.css", "group.css", "graph.css")
+PAGE = Page("group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)

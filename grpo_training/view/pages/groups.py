@@ -9,7 +9,7 @@ from engine.reading.control_characters import as_one_line
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.formats import moment
-from grpo_training.view.web.page import Page, Request, runs_of
+from grpo_training.view.web.page import Page, Request
 
 _MAX_ID = 200
 
@@ -17,8 +17,7 @@ _MAX_ID = 200
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The table's columns."""
     run = store.run(request.params["run"], "generator")
-    index = store.index(run)
-    index.update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     groups = index.all()
     left_out = sum(not request.has_group(run, group.line) for group in groups)
     return {
@@ -73,14 +72,5 @@ def _not_ok(group: GroupSummary) -> dict[str, int] | int:
 
 
 PAGE = Page(
-    "groups",
-    "{run}/groups.html",
-    "groups.html.j2",
-    build,
-    runs_of("generator"),
-    nav="run",
-    kinds=("generator",),
-    key="l",
-    scripts=("groups.js",),
-    styles=("groups.css",),
+    "groups", "{run}/groups.html", build, kinds=("generator",), key="l", scripts=("groups.js",), styles=("groups.css",)
 )

@@ -49,14 +49,12 @@ class EffectView:
         state: ``pinned``, ``retired`` or ``trial``.
         measured: with the number of groups.
         p_helps: probability that it helps.
-        at: places of the lower end, the mean and the upper end from 0 to 100, where 50 is no effect.
     """
 
     experience: Experience
     state: str
     measured: Estimate
     p_helps: float
-    at: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -79,12 +77,10 @@ class ChangeView:
 
 @dataclass(frozen=True)
 class HistoryView:
-    """One event of the log that changed the library or refused something."""
+    """One event of the log that changed the library or refused something; ``by`` is a run, or what else wrote it."""
 
-    number: int
-    at: str
+    entry: HistoryEntry
     by: str
-    version: str
     changed: bool
     place: Place | None
     changes: list[ChangeView]
@@ -93,7 +89,7 @@ class HistoryView:
 
 @dataclass(frozen=True)
 class LibraryView:
-    """A library.
+    """What a library did and how it changed.
 
     Args:
         effects: the measured effects, the likeliest to help first.
@@ -103,36 +99,28 @@ class LibraryView:
         earlier: events before the ones that are shown.
     """
 
-    version: str
     experiences: list[ExperienceView]
-    forbidden: list[Experience]
-    retired: list[Experience]
     history: list[HistoryView]
     earlier: int
     effects: list[EffectView] = field(default_factory=list)
     range_points: int = 0
     gates: list[GateEvent] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
 
 
-def library_view(state: LibraryState, history: Sequence[HistoryEntry], notices: Sequence[str] = ()) -> LibraryView:
+def library_view(state: LibraryState, history: Sequence[HistoryEntry]) -> LibraryView:
     """The view of a library, newest events first."""
     steps = [entry.event for entry in history if isinstance(entry.event, StepEvent)]
     shown = [entry for entry in reversed(history) if _is_shown(entry)]
     effects, range_points = effect_views(state)
     return LibraryView(
-        version=state.version,
         experiences=[_experience_view(one, steps, state.trials) for one in state.experiences],
-        forbidden=list(state.forbidden),
-        retired=list(state.retired),
         history=[_history_view(entry) for entry in shown[:_MAX_HISTORY]],
         earlier=max(0, len(shown) - _MAX_HISTORY),
         effects=effects,
         range_points=range_points,
         gates=[entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)],
         versions=list({entry.after.version: entry.event.at for entry in shown if _changed(entry)}.items()),
-        notices=list(notices),
     )
 
 
@@ -140,34 +128,20 @@ def effect_views(state: LibraryState) -> tuple[list[EffectView], int]:
     """The measured effects, the likeliest to help first, and the percentage points at both ends of their plot."""
     states = [*((one, "retired") for one in state.retired)]
     states += [(one, "pinned" if one.status == "pinned" else "trial") for one in state.experiences]
-    found = [
-        (one, name, estimate, state.trials.belief(one.id).p_helps)
+    views = [
+        EffectView(one, name, estimate, state.trials.belief(one.id).p_helps)
         for one, name in states
         if (estimate := measured_effect(one, state.trials)) is not None
     ]
-    found.sort(key=lambda item: (-item[3], item[0].id))
-    ends = [end for _, _, estimate, _ in found for end in (estimate.low, estimate.high) if end is not None]
-    limit = plot_limit(ends)
-    views = [
-        EffectView(one, name, estimate, p_helps, _places(estimate, limit)) for one, name, estimate, p_helps in found
-    ]
-    return views, round(100 * limit)
+    views.sort(key=lambda view: (-view.p_helps, view.experience.id))
+    ends = [end for view in views for end in (view.measured.low, view.measured.high) if end is not None]
+    return views, plot_range(ends)
 
 
-def _places(estimate: Estimate, limit: float) -> tuple[float, float, float]:
-    low, high = estimate.low or 0.0, estimate.high or 0.0
-    return plot_place(low, limit), plot_place(estimate.value, limit), plot_place(high, limit)
-
-
-def plot_limit(ends: Iterable[float]) -> float:
-    """The difference at both ends of a plot that has room for these: a number of tenths, at most 1."""
+def plot_range(ends: Iterable[float]) -> int:
+    """The percentage points at both ends of a plot that has room for these differences: 10, 20 ... 100."""
     largest = min(1.0, max((abs(end) for end in ends), default=0.1))
-    return max(0.1, math.ceil(10 * largest) / 10)
-
-
-def plot_place(value: float, limit: float) -> float:
-    """The place of a difference in a plot, from 0 to 100, where 50 is no difference."""
-    return 50 + 50 * max(-limit, min(limit, value)) / limit
+    return max(10, 10 * math.ceil(10 * largest))
 
 
 def measured_effect(one: Experience, trials: Trials) -> Estimate | None:
@@ -251,10 +225,8 @@ def _experience_view(one: Experience, steps: Sequence[StepEvent], trials: Trials
 def _history_view(entry: HistoryEntry) -> HistoryView:
     step = entry.event if isinstance(entry.event, StepEvent) else None
     return HistoryView(
-        number=entry.number,
-        at=entry.event.at,
+        entry=entry,
         by=origin(entry) if step is None else step.run,
-        version=entry.after.version,
         changed=_changed(entry),
         place=None if step is None else (step.problem_id, step.epoch, step.mean),
         changes=change_views(entry.before, entry.after) if _changed(entry) else [],

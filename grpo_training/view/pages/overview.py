@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
+from engine.statistics.paired import Estimate
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.journal import NAME as JOURNAL
 from grpo_training.view.data.journal import moments_between
 from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.runs import Store
+from grpo_training.view.pages.measures import (
+    AXES,
+    MEASURES,
+    POINTS,
+    Measure,
+    bounded_mean,
+    by_problem,
+    component,
+    has_values,
+    mean_share,
+    rounded,
+)
 from grpo_training.view.pages.taught import library_table
-from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request, runs_of
+from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
-_POINTS = 300
 _SLOTS = 120
 _SHORTEST_SLOT_S = 5.0
 _SHORTEST_RUN_S = 60.0
@@ -50,8 +61,7 @@ class Figures:
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The figures and charts of a run."""
     run = store.run(request.params["run"], "generator")
-    index = store.index(run)
-    index.update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     groups = index.current()
     spending = store.spending(run)
     is_behind = request.budget_s is not None and index.progress() < 1  # of a large run, the rollouts come first
@@ -91,11 +101,13 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
         problems=len({group.problem_id for group in groups}),
         incomplete=len(groups) - len(complete),
         rollouts=sum(group.rollouts for group in groups),
-        accuracy=_share([group for group in complete if group.checked], lambda group: group.right / group.checked),
-        reward=_mean(complete, lambda group: group.mean or 0.0),
-        components={name: estimate for name in names if (estimate := _component_mean(complete, name)) is not None},
+        accuracy=mean_share(complete, MEASURES["accuracy"]),
+        reward=bounded_mean(by_problem(complete, MEASURES["reward"])),
+        components={
+            name: mean for name in names if (mean := bounded_mean(by_problem(complete, component(name)))) is not None
+        },
         sigma=sum(sigmas) / len(sigmas) if sigmas else None,
-        triggered=_share(complete, lambda group: float(group.triggered)),
+        triggered=mean_share(complete, MEASURES["triggered"]),
         prompt_tokens=sum(group.prompt_tokens for group in groups),
         completion_tokens=sum(group.completion_tokens for group in groups),
         cost_usd=sum(costs) if costs else None,
@@ -107,36 +119,25 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
 
 def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     """The curves over the groups in order, as ``charts.js`` draws them. Those without any value are left out."""
-    at, window = positions(len(groups), _POINTS), window_for(len(groups))
+    at, window = positions(len(groups), POINTS), window_for(len(groups))
 
-    def curve(label: str, value: Callable[[GroupSummary], float | None], *, share: bool = False) -> dict[str, Any]:
-        mean = moving_mean([value(group) for group in groups], window, at, is_share=share)
+    def curve(chart: str, label: str, measure: Measure) -> dict[str, Any]:
+        mean = moving_mean([measure(group) for group in groups], window, at, is_share="max" in AXES[chart])
         low = [None if one is None else max(0.0, one) for one in mean.low]
-        return {"label": label, "values": _rounded(mean.values), "low": _rounded(low), "high": _rounded(mean.high)}
+        return {"label": label, "values": rounded(mean.values), "low": rounded(low), "high": rounded(mean.high)}
 
     names = dict.fromkeys(name for group in groups for name in group.components)
-    share, unit = {"format": "percent", "min": 0, "max": 1}, {"format": "decimal", "min": 0, "max": 1}
-    found = {
-        "accuracy": (share, [curve("", lambda one: one.right / one.checked if one.checked else None, share=True)]),
-        "reward": (unit, [curve("", lambda one: one.mean, share=True)]),
-        "components": (unit, [curve(name, _mean_of(name), share=True) for name in names]),
-        "sigma": ({"format": "decimal", "min": 0}, [curve("", lambda one: one.sigma)]),
-        "triggered": (share, [curve("", lambda one: float(one.triggered) if one.is_scored else None, share=True)]),
-        "tokens": (
-            {"format": "count", "min": 0},
-            [curve("", lambda one: one.completion_tokens / one.rollouts if one.completion_tokens else None)],
-        ),
-        "latency": ({"format": "seconds", "min": 0}, [curve("", lambda one: one.latency_s or None)]),
-        "experiences": (
-            {"format": "count", "min": 0},
-            [{"label": "", "values": [groups[place].experiences or None for place in at], "step": True}],
-        ),
+    experiences = [groups[place].experiences or None for place in at]
+    series: dict[str, list[dict[str, Any]]] = {
+        **{chart: [curve(chart, "", measure)] for chart, measure in MEASURES.items()},
+        "components": [curve("components", name, component(name)) for name in names],
+        "experiences": [{"label": "", "values": experiences, "step": True}],
     }
     numbers = [place + 1 for place in at]
     return {
-        name: {"x": numbers, "y": axis, "series": series}
-        for name, (axis, series) in found.items()
-        if any(value is not None for one in series for value in one["values"])
+        chart: {"x": numbers, "y": axis, "series": series[chart]}
+        for chart, axis in AXES.items()
+        if has_values(series[chart])
     }
 
 
@@ -153,51 +154,9 @@ def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
     counts = Counter(min(slots - 1, int((moment - start) / width)) for moment in moments)
     values = [counts[slot] / width * 60 for slot in range(slots)]
     xs = [round(start + slot * width, 2) for slot in range(slots)]
-    series = [{"label": "", "values": _rounded(values), "step": True}]
+    series = [{"label": "", "values": rounded(values), "step": True}]
     name = "replies" if replies else "finished"
     return {name: {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
-
-
-def _mean_of(name: str) -> Callable[[GroupSummary], float | None]:
-    return lambda group: group.components[name].mean if name in group.components else None
-
-
-def _rounded(values: Sequence[float | None]) -> list[float | None]:
-    """Shorter in the page; no reader sees more digits."""
-    return [None if value is None else round(value, 5) for value in values]
-
-
-def _by_problem(groups: Sequence[GroupSummary], value: Callable[[GroupSummary], float]) -> dict[str, list[float]]:
-    clusters: dict[str, list[float]] = {}
-    for group in groups:
-        clusters.setdefault(group.problem_id, []).append(value(group))
-    return clusters
-
-
-def _mean(groups: Sequence[GroupSummary], value: Callable[[GroupSummary], float]) -> Estimate | None:
-    return bounded_mean(_by_problem(groups, value)) if groups else None
-
-
-def bounded_mean(clusters: Clusters) -> Estimate:
-    """The mean with its interval, which ends at 0 or 1 if no value is beyond: few values give a wide one."""
-    estimate = clustered_mean(clusters)
-    if estimate.low is None or estimate.high is None:
-        return estimate
-    lowest = min(min(values) for values in clusters.values())
-    highest = max(max(values) for values in clusters.values())
-    return replace(
-        estimate,
-        low=max(estimate.low, 0.0) if lowest >= 0 else estimate.low,
-        high=min(estimate.high, 1.0) if highest <= 1 else estimate.high,
-    )
-
-
-def _component_mean(groups: Sequence[GroupSummary], name: str) -> Estimate | None:
-    return _mean([group for group in groups if name in group.components], lambda group: group.components[name].mean)
-
-
-def _share(groups: Sequence[GroupSummary], value: Callable[[GroupSummary], float]) -> Estimate | None:
-    return clustered_share(_by_problem(groups, value), sum(one.checked or 1 for one in groups)) if groups else None
 
 
 def _seconds(timestamp: str) -> float | None:
@@ -212,15 +171,7 @@ def _duration(groups: Sequence[GroupSummary]) -> float | None:
     return max(moments) - min(moments) if len(moments) > 1 else None
 
 
+_STYLES = (*CHART_STYLES, "library.css", "overview.css")
 PAGE = Page(
-    "overview",
-    "{run}/overview.html",
-    "overview.html.j2",
-    build,
-    runs_of("generator"),
-    nav="run",
-    kinds=("generator",),
-    key="o",
-    scripts=CHART_SCRIPTS,
-    styles=(*CHART_STYLES, "library.css", "overview.css"),
+    "overview", "{run}/overview.html", build, kinds=("generator",), key="o", scripts=CHART_SCRIPTS, styles=_STYLES
 )

@@ -85,13 +85,4 @@ def _fusions(fusions: Sequence[FusionSummary]) -> dict[str, Any] | None:
     }
 
 
-PAGE = Page(
-    "runs",
-    "index.html",
-    "runs.html.j2",
-    build,
-    nav="site",
-    key="r",
-    scripts=("runs.js",),
-    styles=("runs.css",),
-)
+PAGE = Page("runs", "index.html", build, key="r", scripts=("runs.js",), styles=("runs.css",))

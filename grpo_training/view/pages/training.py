@@ -12,7 +12,7 @@ from typing import Any
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.rollout_view import CutText, cut
 from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
-from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request, runs_of
+from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
 METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
 _SAMPLE_CHARACTERS = 4000
@@ -344,15 +344,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     return {"run": run, "state": run.state(), "training": training_view(run.folder)}
 
 
+_STYLES = (*CHART_STYLES, "overview.css", "training.css")
 PAGE = Page(
-    "training",
-    "{run}/training.html",
-    "training.html.j2",
-    build,
-    runs_of("training"),
-    nav="run",
-    kinds=("training",),
-    key="c",
-    scripts=CHART_SCRIPTS,
-    styles=(*CHART_STYLES, "overview.css", "training.css"),
+    "training", "{run}/training.html", build, kinds=("training",), key="c", scripts=CHART_SCRIPTS, styles=_STYLES
 )

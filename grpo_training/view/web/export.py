@@ -60,8 +60,7 @@ def export(store: Store, target: Path, groups: int, language: str) -> Exported:
     chosen = {}
     for run in store.runs:
         if run.kind == "generator":
-            index = store.index(run)
-            index.update()
+            index = store.index(run).update()
             chosen[run.id] = _chosen(index, groups)
     pages = _pages(store, chosen, language, in_one_file=in_one_file)
     if in_one_file:
@@ -85,11 +84,11 @@ def _pages(
 ) -> Iterator[tuple[Page, str, str]]:
     """Entry in the registry, path and HTML of each page."""
     for page in PAGES:
-        for params in page.instances(store, Request(live=False, groups=chosen)):
+        for params in page.all_params(store, Request(live=False, groups=chosen)):
             request = Request(params, live=False, groups=chosen)
             path = page.path_of(params)
             addresses = AddressesInOneFile(path) if in_one_file else None
-            yield page, path, render(page, page.build(store, request), request, store, language, addresses=addresses)
+            yield page, path, render(page, page.build(store, request), request, language, addresses=addresses)
 
 
 def _chosen(index: RolloutIndex, count: int) -> frozenset[int]:

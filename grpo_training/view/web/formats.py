@@ -82,21 +82,20 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     return f"{estimate.low:.{digits}f} … {estimate.high:.{digits}f}"
 
 
+def plot_x(value: float, range_points: int) -> str:
+    """The place of a difference in a plot of 200 units, whose ends are so many percentage points."""
+    limit = range_points / 100
+    return str(100 + 100 * max(-limit, min(limit, value)) / limit)
+
+
 def place(path: Path) -> str:
     """A path as seen from the folder in which the command was started, if it is below it."""
     return str(path.relative_to(WORKING_DIR) if path.is_relative_to(WORKING_DIR) else path)
 
 
-FILTERS: Mapping[str, Callable[..., str]] = {
-    "decimal": decimal,
-    "percent": percent,
-    "signed_decimal": signed_decimal,
-    "signed_points": signed_points,
-    "count": count,
-    "money": money,
-    "seconds": seconds,
-    "moment": moment,
-    "interval": interval,
-    "place": place,
-}
+_FILTERS: tuple[Callable[..., str], ...] = (
+    *(decimal, percent, signed_decimal, signed_points, interval),
+    *(count, money, seconds, moment, place, plot_x),
+)
+FILTERS: Mapping[str, Callable[..., str]] = {one.__name__: one for one in _FILTERS}
 """In templates: ``{{ sigma | decimal }}``."""

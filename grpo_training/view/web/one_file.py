@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
-from grpo_training.view.data.runs import Store
 from grpo_training.view.web.page import Page, Params, Request
 from grpo_training.view.web.rendering import Addresses, render, render_file
 
-_STYLES, _FIRST_SCRIPT, _SCRIPTS = ("base.css",), "theme.js", ("base.js",)
+_STYLES, _FIRST_SCRIPT, _SCRIPTS = ("theme.css", "base.css"), "theme.js", ("base.js",)
 _SHELL = "one_file.js"
 _END = "</body>"
 _VENDOR = "vendor/"
@@ -33,7 +32,7 @@ def one_file(page: Page, context: dict[str, Any], params: Params, language: str 
     Returns:
         HTML whose content security policy allows the scripts and styles in it, by their hashes, and nothing else.
     """
-    html = render(page, context, Request(params, live=False), Store([]), language, alone=True)
+    html = render(page, context, Request(params, live=False), language, alone=True)
     address = Addresses(page.path_of(params)).asset
     styles = [*_STYLES, *page.styles]
     for name in styles:

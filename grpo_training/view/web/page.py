@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from grpo_training.view.data.runs import Kind, Run, Store
 
@@ -13,6 +13,8 @@ Params = Mapping[str, str]
 CHART_SCRIPTS = ("vendor/uPlot-1.6.32/uPlot.iife.min.js", "charts.js")
 CHART_STYLES = ("vendor/uPlot-1.6.32/uPlot.min.css", "charts.css")
 """The files in ``view/assets`` of a page with curves."""
+GRAPH_SCRIPTS = ("vendor/dagre-3.1.3/dagre.min.js", "graph.js", "group.js")
+"""Those of a page with causal graphs."""
 
 
 @dataclass(frozen=True)
@@ -43,25 +45,24 @@ class Page:
     """One kind of page.
 
     Args:
-        name: for ``url(name, ...)`` in templates; its title is the text ``page.NAME`` of the catalogues.
+        name: for ``url(name, ...)`` in templates; its title is the text ``page.NAME`` of the catalogues, and its
+            template ``view/templates/NAME.html.j2``, which extends ``base.html.j2``.
         path: relative to the root, with variable parts in braces: ``{run}/groups/{line}.html``. The export writes files
             with these names.
-        template: in ``view/templates``; it extends ``base.html.j2``.
         build: returns the template's variables. A page of a run returns it as ``run``, for the navigation. May raise
             NotFoundError.
-        instances: the parameters of all pages of this kind, for the export.
-        nav: ``site`` or ``run``: the navigation bar that has a link to it; empty: none.
-        kinds: the kinds of run that the page is for, if ``nav`` is ``run``.
-        key: the letter of the keyboard shortcut ``g`` + letter.
+        instances: the parameters of all pages of this kind, for the export; None: of one for each run of ``kinds``, or
+            of one without parameters.
+        kinds: the kinds of run that have the page once each; empty for other pages.
+        key: the letter of the keyboard shortcut ``g`` + letter. A page with one is in the navigation bar of its runs,
+            or in that of the site.
         scripts, styles: files in ``view/assets``, loaded after the ones of every page.
     """
 
     name: str
     path: str
-    template: str
     build: Callable[[Store, Request], dict[str, Any]]
-    instances: Callable[[Store, Request], Iterable[Params]] = lambda store, request: ({},)
-    nav: Literal["", "site", "run"] = ""
+    instances: Callable[[Store, Request], Iterable[Params]] | None = None
     kinds: tuple[Kind, ...] = ()
     key: str = ""
     scripts: tuple[str, ...] = ()
@@ -70,6 +71,12 @@ class Page:
     def path_of(self, params: Params) -> str:
         """The path with its variable parts filled in."""
         return self.path.format_map(params)
+
+    def all_params(self, store: Store, request: Request) -> Iterable[Params]:
+        """The parameters of all pages of this kind."""
+        if self.instances is not None:
+            return self.instances(store, request)
+        return [{"run": run.id} for run in store.runs if run.kind in self.kinds] if self.kinds else [{}]
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,3 @@ class Operation:
 
     name: str
     run: Callable[[Store, Mapping[str, str]], tuple[str, Params]]
-
-
-def runs_of(*kinds: Kind) -> Callable[[Store, Request], Iterable[Params]]:
-    """The parameters of a page that each run of some kinds has once."""
-    return lambda store, request: [{"run": run.id} for run in store.runs if run.kind in kinds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import posixpath
 from typing import Any
@@ -11,7 +12,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from engine.reading.control_characters import without_control_characters
-from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web import formats, languages
 from grpo_training.view.web.page import Page, Request
@@ -94,7 +94,6 @@ def render(
     page: Page,
     context: dict[str, Any],
     request: Request,
-    store: Store,
     language: str,
     csrf: str = "",
     *,
@@ -107,7 +106,6 @@ def render(
         page: its entry in the registry.
         context: what its ``build`` returned.
         request: what it was built for.
-        store: for the navigation.
         language: one of :data:`languages.LANGUAGES`.
         csrf: the token that forms send; empty in an export.
         alone: without links to other pages.
@@ -115,7 +113,7 @@ def render(
     """
     addresses = addresses or Addresses(page.path_of(request.params))
     run = context.get("run")
-    return _TEMPLATES.get_template(page.template).render(
+    return _TEMPLATES.get_template(f"{page.name}.html.j2").render(
         **{"run": None, "library": None, **context},
         page=page,
         live=request.live,
@@ -124,9 +122,9 @@ def render(
         languages=languages.LANGUAGES,
         script_texts={key: text for key, text in languages.catalogue(language).items() if key.startswith("js.")},
         alone=alone,
-        site_pages=[one for one in PAGES if one.nav == "site" and not alone],
-        run_pages=[one for one in PAGES if one.nav == "run" and run is not None and run.kind in one.kinds],
-        t=lambda key, **values: languages.text(language, key, **values),
+        site_pages=[one for one in PAGES if one.key and not one.kinds and not alone],
+        run_pages=[one for one in PAGES if run is not None and run.kind in one.kinds],
+        t=functools.partial(languages.text, language),
         has_text=languages.catalogue(language).__contains__,
         url=addresses.url,
         has_page=_BY_NAME.__contains__,
@@ -138,13 +136,11 @@ def render(
 
 def render_file(*, language: str, **values: Any) -> str:
     """The file that has all pages of an export; ``values`` are not escaped."""
-    return _TEMPLATES.get_template("one_file.html.j2").render(
-        **values, language=language, t=lambda key, **filled: languages.text(language, key, **filled)
-    )
+    t = functools.partial(languages.text, language)
+    return _TEMPLATES.get_template("one_file.html.j2").render(**values, language=language, t=t)
 
 
-def render_error(store: Store, title: str, text: str, language: str) -> str:
+def render_error(title: str, text: str, language: str) -> str:
     """A page that says what is wrong, for addresses at the root."""
-    return _TEMPLATES.get_template("error.html.j2").render(
-        title=title, text=text, language=language, t=lambda key, **values: languages.text(language, key, **values)
-    )
+    t = functools.partial(languages.text, language)
+    return _TEMPLATES.get_template("error.html.j2").render(title=title, text=text, language=language, t=t)

@@ -77,7 +77,7 @@ class _Site:
         )
         context = page.build(self._store, wanted)
         tag = self._tag(language)  # building may have read more of a file
-        html = render(page, context, wanted, self._store, language, self._csrf)
+        html = render(page, context, wanted, language, self._csrf)
         return HTMLResponse(html, headers={"etag": tag, "cache-control": "no-cache"})
 
     def operation(self, operation: Operation) -> Callable[[HTTPRequest], Awaitable[Response]]:
@@ -98,12 +98,12 @@ class _Site:
     async def not_found(self, request: HTTPRequest, error: Exception) -> Response:
         language = self._language_of(request)
         title = languages.text(language, "error.not_found")
-        return HTMLResponse(render_error(self._store, title, request.url.path, language), 404)
+        return HTMLResponse(render_error(title, request.url.path, language), 404)
 
     async def failed(self, request: HTTPRequest, error: Exception) -> Response:
         language = self._language_of(request)
         key, status = ("error.not_found", 404) if isinstance(error, NotFoundError) else ("error.failed", 409)
-        return HTMLResponse(render_error(self._store, languages.text(language, key), str(error), language), status)
+        return HTMLResponse(render_error(languages.text(language, key), str(error), language), status)
 
     def _language_of(self, request: HTTPRequest) -> str:
         if self._language is not None:

@@ -368,7 +368,6 @@ def test_the_pages_show_what_was_measured(tmp_path):
     assert shown["G1-001"].measured.value == pytest.approx(world.library()["G1-001"]["trial"]["mean"], abs=1e-3)
     assert shown["G1-001"].measured.low > 0
     assert shown["G1-001"].p_helps > 0.99
-    assert [one.id for one in view.retired] == [one.id for one in library.state.retired]
     # each group answered problems both with and without it
     assert shown["G1-001"].effect.paired.clusters == 60
     assert shown["G1-001"].effect.paired.value == pytest.approx(shown["G1-001"].measured.value, abs=1e-3)

@@ -3,6 +3,7 @@ import json
 import random
 import re
 import time
+from collections import Counter
 
 import pytest
 
@@ -129,8 +130,8 @@ def test_statistics_by_hand():
 
 
 def test_the_shares_of_the_example_have_one_decimal():
-    counts = TraceStatistics(total=3200, with_thinking=3150, with_code=3180, valid_python=3170)
-    rows = dict(counts.rows())
+    counted = {"With thinking": 3150, "Code extracted": 3180, "Valid Python": 3170, "Parse failures": 20}
+    rows = dict(TraceStatistics(3200, Counter(counted)).rows())
     assert [rows[name] for name in ("Total responses", "With thinking", "Code extracted")] == [
         "3200",
         "3150 (98.4%)",

@@ -68,7 +68,7 @@ def test_the_outcomes_are_those_of_the_same_states_with_all_that_was_known(forei
         assert [(row.queue, row.moving, row.branches) for row in now] == [
             (row.queue, row.moving, row.branches) for row in before
         ]
-        assert not [error for error in errors_of(made) if "scenario needs" not in error.what]
+        assert not [error for error in errors_of(made) if "scenario needs" not in error]
         assert not list(differences_to_sumo(made, scenarios))  # the live mode simulates them again
     with pytest.raises(InputError, match="is there already"):
         simulate(foreign, scenarios, out)

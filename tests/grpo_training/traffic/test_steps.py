@@ -1,6 +1,7 @@
 """The steps before an evaluation: bad input, interruptions, two starts at once, repeated branches, speed."""
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -117,10 +118,10 @@ class TestGeneration:
     def test_two_people_who_start_the_same_generation_do_not_disturb_each_other(self, scenarios, generated, tmp_path):
         folder = min(scenarios.iterdir())
         settings = GenerationSettings(max_decisions=DECISIONS, keep_states=True, horizon=20)
-        refused = []
+        refused, rows = [], itertools.count(1)
 
-        def second_start(rows):
-            if rows == 3:
+        def second_start():
+            if next(rows) == 3:
                 with pytest.raises(LockHeldError, match=f"Another process generates {folder.name}") as caught:
                     generate_scenario(folder, tmp_path, settings)
                 refused.append(caught.value.fix)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
@@ -45,12 +45,11 @@ class ValueRequest:
     cmp: Comparison
 
 
-def value_request(test: ProgramTest, setup: str = "", entry_point: str | None = None) -> ValueRequest | None:
+def value_request(test: ProgramTest, entry_point: str | None = None) -> ValueRequest | None:
     """A test as a request for one value; None if it needs the output or runs other code.
 
     Args:
         test: a test of any kind.
-        setup: source that runs before all tests.
         entry_point: a name that the program must define.
 
     Raises:
@@ -63,11 +62,11 @@ def value_request(test: ProgramTest, setup: str = "", entry_point: str | None = 
             raise InputError(f"A test of {test.fn} has arguments that cannot be sent", why=str(error)) from None
         return ValueRequest(message, test.expected, test.cmp)
     if isinstance(test, AssertTest):
-        return _split_assert(test, setup, entry_point)
+        return _split_assert(test, entry_point)
     return None
 
 
-def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> ValueRequest | None:
+def _split_assert(test: AssertTest, entry_point: str | None) -> ValueRequest | None:
     """``assert f(...) == literal`` as a request for the call's value, so that the program never sees the literal.
 
     Applies only to a plain call of a function that the program defines. In ``f(x) - 5 == 0`` or
@@ -91,7 +90,7 @@ def _split_assert(test: AssertTest, setup: str, entry_point: str | None) -> Valu
             expected = ast.literal_eval(answer)
         except (ValueError, TypeError, SyntaxError, RecursionError):
             continue
-        if not _is_call_of_program(expression, f"{setup}\n{test.setup}", entry_point, expected):
+        if not _is_call_of_program(expression, test.setup, entry_point, expected):
             return None
         return ValueRequest({"expression": ast.unparse(expression), "setup": test.setup}, expected, "exact")
     return None
@@ -135,7 +134,7 @@ class TestRunner:
         programs: zygotes for programs.
         test_code: zygotes for tests that are code. A separate pool: a test of this kind holds one zygote of each,
             and with one pool two such tests could wait for each other.
-        program, setup, entry_point, limits, stop_early: as for :meth:`.tester.ProgramTester.run`.
+        program, entry_point, limits, stop_early: as for :meth:`.tester.ProgramTester.run`.
     """
 
     def __init__(
@@ -144,13 +143,12 @@ class TestRunner:
         test_code: ProcessPool[Zygote],
         program: str,
         *,
-        setup: str,
         entry_point: str | None,
         limits: ProgramLimits,
         stop_early: bool,
     ) -> None:
         self._programs, self._test_code = programs, test_code
-        self._program, self._setup, self._entry_point = program, setup, entry_point
+        self._program, self._entry_point = program, entry_point
         self._limits, self._stop_early = limits, stop_early
         self._cpu_left = self._sleep_left = limits.total_s
         self.detail = ""
@@ -162,7 +160,7 @@ class TestRunner:
             SandboxError: the sandbox failed.
         """
         statuses = [Status.NOT_RUN] * len(tests)
-        requests = [value_request(test, self._setup, self._entry_point) for test in tests]
+        requests = [value_request(test, self._entry_point) for test in tests]
         open_tests = [index for index, request in enumerate(requests) if request is not None]
         while open_tests and not self._should_stop(statuses):
             found = self._values([request for index in open_tests if (request := requests[index]) is not None])
@@ -196,7 +194,7 @@ class TestRunner:
         statuses: list[Status] = []
         loaded = False
         try:
-            with self._programs.member() as zygote, self._counted(self._process(zygote)) as process:
+            with self._calls() as process:
                 for request in requests:
                     process.send(request.message)
                 failure = self._load_failure(process)
@@ -215,20 +213,23 @@ class TestRunner:
             self._note(str(error))
             return [Status.TAMPERED] * len(requests)
 
-    def _process(self, zygote: Zygote) -> ProgramProcess:
-        return ProgramProcess(
-            zygote, "calls", self._program, setup=self._setup, limits=self._limits, entry_point=self._entry_point
-        )
+    def _calls(self) -> AbstractContextManager[ProgramProcess]:
+        """A process of the program that answers calls."""
+        return self._running(self._programs, "calls", self._program, setup="", entry_point=self._entry_point)
 
     @contextmanager
-    def _counted(self, program: ProgramProcess) -> Iterator[ProgramProcess]:
+    def _running(
+        self, pool: ProcessPool[Zygote], kind: Literal["calls", "main", "remote"], source: str, **options: Any
+    ) -> Iterator[ProgramProcess]:
         """Run a process, and subtract its processor time and its sleep from what is left."""
-        try:
-            with program as process:
-                yield process
-        finally:
-            self._cpu_left -= program.cpu_s()
-            self._sleep_left -= program.waited_s / WALL_FACTOR
+        with pool.member() as zygote:
+            program = ProgramProcess(zygote, kind, source, limits=self._limits, **options)
+            try:
+                with program as process:
+                    yield process
+            finally:
+                self._cpu_left -= program.cpu_s()
+                self._sleep_left -= program.waited_s / WALL_FACTOR
 
     def _load_failure(self, process: ProgramProcess) -> Status | None:
         """Why the program could not be loaded; None if it was."""
@@ -253,12 +254,7 @@ class TestRunner:
 
     def _run_main(self, test: StdinTest) -> Status:
         stdin = test.stdin.encode("utf-8", "surrogateescape")
-        with (
-            self._programs.member() as zygote,
-            self._counted(
-                ProgramProcess(zygote, "main", self._program, setup=self._setup, limits=self._limits, stdin=stdin)
-            ) as process,
-        ):
+        with self._running(self._programs, "main", self._program, setup="", stdin=stdin) as process:
             process.wait_for_end(self._seconds())
             ending = process.end()
             if process.unread:  # a program that leaves by os._exit sends no message and has only its exit code
@@ -274,19 +270,12 @@ class TestRunner:
     def _run_code(self, test: AssertTest) -> Status:
         """Run the test's code in a second process and relay its calls to the program's process."""
         seconds = self._seconds()
-        setup = "\n".join(part for part in (self._setup, test.setup) if part)
-        with self._programs.member() as zygote, self._counted(self._process(zygote)) as program:
+        with self._calls() as program:
             failure = self._load_failure(program)
             if failure is not None:
                 return failure
-            with (
-                self._test_code.member() as other,
-                self._counted(
-                    ProgramProcess(
-                        other, "remote", test.code, setup=setup, limits=self._limits, entry_point=self._entry_point
-                    )
-                ) as caller,
-            ):
+            options = {"setup": test.setup, "entry_point": self._entry_point}
+            with self._running(self._test_code, "remote", test.code, **options) as caller:
 
                 def left() -> float:
                     slept_s = (program.waited_s + caller.waited_s) / WALL_FACTOR
@@ -295,9 +284,7 @@ class TestRunner:
                 while "call" in (message := read_message(caller.receive(left()))):
                     program.send(message["call"])
                     reply = program.receive(left())
-                    self._failure(
-                        read_message(reply)
-                    )  # refuses a reply of kind "assertion": only the test may report it
+                    self._failure(read_message(reply))  # refuses an "assertion": only the test may report it
                     caller.send_raw(reply)
         if message.get("error") == "assertion":
             self._note(str(message["text"]))

@@ -61,7 +61,6 @@ class ProgramTester:
         program: str,
         tests: Sequence[ProgramTest],
         *,
-        setup: str = "",
         entry_point: str | None = None,
         limits: ProgramLimits | None = None,
         stop_early: bool = False,
@@ -71,7 +70,6 @@ class ProgramTester:
         Args:
             program: Python source; untrusted.
             tests: at least one.
-            setup: source that runs before the program, or after it if it uses names of the program.
             entry_point: a name that the program must define (not for tests on standard input).
             limits: of time, memory and output.
             stop_early: stop at the first test that does not pass; the rest are ``not_run``.
@@ -87,7 +85,7 @@ class ProgramTester:
                 fix="Leave problems without tests out when the dataset is loaded.",
             )
         limits = limits or ProgramLimits()
-        key = self._key([program, _contents(tests), setup, entry_point, tuple(vars(limits).values()), stop_early])
+        key = self._key([program, _contents(tests), entry_point, tuple(vars(limits).values()), stop_early])
         with self._guard:
             if key in self._results:
                 self._results.move_to_end(key)
@@ -96,7 +94,6 @@ class ProgramTester:
             self._programs,
             self._test_code,
             program,
-            setup=setup,
             entry_point=entry_point,
             limits=limits,
             stop_early=stop_early,

@@ -47,70 +47,28 @@ def _something_else(program: Program) -> Program:
     return replace(program, parts=(part,), has_texture=False)
 
 
+def _with(**texts: str) -> Callable[[Program], Program]:
+    """Further code at the end of some parts of a program."""
+    return lambda program: replace(program, **{name: getattr(program, name) + text for name, text in texts.items()})
+
+
+_NO_SUCH_METHOD = "this.add.rectangel(10, 10, 5, 5, 0xffffff);\n"
+_THROW = "throw new Error('level data is missing');\n"
+_LATE_THROW = "if (window.__signals__.frames > 20) {\n  this.enemy.x += 1;\n}\n"
+_UNDECLARED = "if (typeof highScore !== 'undefined') {\n  highScore = 1;\n}\n"
+
 GOOD = Fault("good", 0.36)
 
 FAULTS: tuple[Fault, ...] = (
-    Fault(
-        "parse_fail",
-        0.06,
-        ("parse_failed",),
-        ("skipped",),
-        lambda program: replace(program, tail="\nif (\n"),
-    ),
-    Fault(
-        "unsafe",
-        0.06,
-        ("unsafe",),
-        ("skipped",),
-        lambda program: replace(program, tail="\nconst fs = require('fs');\nfs.readdirSync('/');\n"),
-    ),
-    Fault(
-        "missing_game",
-        0.08,
-        ("runtime_failed",),
-        ("no_game",),
-        lambda program: replace(program, has_game=False),
-    ),
-    Fault(
-        "missing_scene",
-        0.08,
-        ("runtime_failed",),
-        ("no_scene",),
-        lambda program: replace(program, has_scene=False),
-    ),
-    Fault(
-        "lint_fail",
-        0.08,
-        ("lint_failed",),
-        ("ok",),
-        lambda program: replace(
-            program, create=program.create + "if (typeof highScore !== 'undefined') {\n  highScore = 1;\n}\n"
-        ),
-    ),
+    Fault("parse_fail", 0.06, ("parse_failed",), ("skipped",), _with(tail="\nif (\n")),
+    Fault("unsafe", 0.06, ("unsafe",), ("skipped",), _with(tail="\nconst fs = require('fs');\nfs.readdirSync('/');\n")),
+    Fault("missing_game", 0.08, ("runtime_failed",), ("no_game",), lambda program: replace(program, has_game=False)),
+    Fault("missing_scene", 0.08, ("runtime_failed",), ("no_scene",), lambda program: replace(program, has_scene=False)),
+    Fault("lint_fail", 0.08, ("lint_failed",), ("ok",), _with(create=_UNDECLARED)),
     Fault("must_use_miss", 0.08, ("must_use_failed",), ("ok",), _something_else),
-    Fault(
-        "api_miss",
-        0.08,
-        ("api_failed", "runtime_failed"),
-        ("create_error",),
-        lambda program: replace(program, create=program.create + "this.add.rectangel(10, 10, 5, 5, 0xffffff);\n"),
-    ),
-    Fault(
-        "runtime_crash",
-        0.06,
-        ("runtime_failed",),
-        ("create_error",),
-        lambda program: replace(program, create=program.create + "throw new Error('level data is missing');\n"),
-    ),
-    Fault(
-        "update_crash",
-        0.03,
-        ("runtime_failed",),
-        ("update_error",),
-        lambda program: replace(
-            program, update=program.update + "if (window.__signals__.frames > 20) {\n  this.enemy.x += 1;\n}\n"
-        ),
-    ),
+    Fault("api_miss", 0.08, ("api_failed", "runtime_failed"), ("create_error",), _with(create=_NO_SUCH_METHOD)),
+    Fault("runtime_crash", 0.06, ("runtime_failed",), ("create_error",), _with(create=_THROW)),
+    Fault("update_crash", 0.03, ("runtime_failed",), ("update_error",), _with(update=_LATE_THROW)),
     Fault("no_code", 0.03, ("no_code",), ("skipped",), fenced=False),
 )
 """All faults. Their weights and that of :data:`GOOD` sum to 1. ``must_use_miss`` is for prompts with a symbol that

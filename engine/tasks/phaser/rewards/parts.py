@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.statistics.groups import combine_rewards
-from engine.tasks.phaser.validation.verdict import Validation
+from engine.tasks.phaser.reply import Plan
+from engine.tasks.phaser.validation.verdict import SourceSignals, Validation
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,18 @@ class GameReward:
             "cap_reason": self.cap_reason,
             "evaluated": list(self.evaluated),
         }
+
+
+def named_methods(plan: Plan, signals: SourceSignals) -> list[bool]:
+    """Whether the program has each of the scene's methods that the steps of a plan name."""
+    text = " ".join(plan.steps).lower()
+    has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
+    return [is_there for name, is_there in has.items() if name in text]
+
+
+def structure(signals: SourceSignals) -> float:
+    """The share of what a game is made of: the game, its scene, and the two methods that make it."""
+    return mean([signals.has_new_phaser_game, signals.has_scene_in_config, signals.has_preload, signals.has_create])
 
 
 def unmeasured(row: Mapping[str, Any]) -> dict[str, Any]:

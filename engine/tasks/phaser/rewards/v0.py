@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
-from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean
+from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean, named_methods, structure
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome, Validation
 
 VERSION = "v0"
-PLAN_WEIGHT, CODE_WEIGHT = 0.15, 0.85
+PLAN_WEIGHT = 0.15
 
 _PLAN = {"structure": 0.30, "req_api": 0.20, "consistency": 0.50}
 _CODE = {"functional": 0.30, "api_accuracy": 0.25, "runtime": 0.20, "quality": 0.15, "format": 0.10}
 _RUNTIME_CAP = 0.20
 _FULL_LINES = 20
-_LIFECYCLE = ("preload", "create", "update")
 _SHORTEST_NAME = 3
 
 
@@ -45,11 +44,12 @@ def _plan_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Pa
     if plan is None:
         return Part(dict.fromkeys(_PLAN, 0.0), _PLAN, is_present=False)
     has_requirement, has_apis = bool(plan.requirements), bool(plan.apis)
+    named = named_methods(plan, validation.signals)
     enough = len(plan.steps) >= (2 if facts.difficulty == "easy" else 3)
     components = {
         "structure": mean([has_requirement, has_apis, enough]),
         "req_api": float(has_requirement and has_apis),
-        "consistency": 0.7 * _found_share(plan, reply.code) + 0.3 * _lifecycle(plan, validation),
+        "consistency": 0.7 * _found_share(plan, reply.code) + 0.3 * (mean(named) if named else 1.0),
     }
     return Part(components, _PLAN, is_present=True)
 
@@ -65,25 +65,15 @@ def _forms(api: str) -> list[str]:
     return [form for form in forms if len(form) >= _SHORTEST_NAME]
 
 
-def _lifecycle(plan: Plan, validation: Validation) -> float:
-    text = " ".join(plan.steps).lower()
-    signals = validation.signals
-    has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
-    named = [has[word] for word in _LIFECYCLE if word in text]
-    return mean(named) if named else 1.0
-
-
 def _code_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Part:
     signals, usage, gates = validation.signals, validation.api_usage, validation.gates
-    lifecycle = [signals.has_new_phaser_game, signals.has_scene_in_config, signals.has_preload, signals.has_create]
-    structure = min(1.0, mean(lifecycle) + 0.2 * signals.has_update)
     checks = len(usage.must_use_hits) + len(usage.must_use_misses)
     used = 1 - len(usage.must_use_misses) / max(1, checks)
     calls = len(usage.hits) + len(usage.misses)
     is_api_ok = not usage.misses and not usage.must_use_misses
     lines = sum(bool(line.strip()) for line in reply.code.split("\n"))
     components = {
-        "functional": 0.5 * structure + 0.5 * used,
+        "functional": 0.5 * min(1.0, structure(signals) + 0.2 * signals.has_update) + 0.5 * used,
         "api_accuracy": len(usage.hits) / calls if calls else float(is_api_ok),
         "runtime": float(gates["runtime"].ok is not False),
         "quality": float(gates["eslint"].ok is not False),

@@ -16,7 +16,7 @@ from engine.tasks.phaser.drawn_conditions import kinds
 from engine.tasks.phaser.hints import drawn_by, holds, is_condition
 from engine.tasks.phaser.problems import AskedFeature, GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
-from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean
+from engine.tasks.phaser.rewards.parts import GameReward, Part, gates_of, mean, named_methods, structure
 from engine.tasks.phaser.validation.observed import Observed
 from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, Validation
 
@@ -32,22 +32,11 @@ NOTHING_CAP = 0.05
 """A program without a running scene, or whose scene shows nothing, or that ends in an error with nothing of what was
 asked for."""
 
+_UNCAPPED = {RuntimeOutcome.OK, RuntimeOutcome.SKIPPED, RuntimeOutcome.INFRA_ERROR}
 RUN_CAPS: Mapping[RuntimeOutcome, float] = MappingProxyType(
     {
+        **dict.fromkeys(set(RuntimeOutcome) - _UNCAPPED, NOTHING_CAP),
         RuntimeOutcome.TAMPERED: 0.0,
-        **dict.fromkeys(
-            (
-                RuntimeOutcome.NO_GAME,
-                RuntimeOutcome.NO_SCENE,
-                RuntimeOutcome.NOTHING_SHOWN,
-                RuntimeOutcome.BOOT_FAILED,
-                RuntimeOutcome.SCRIPT_ERROR,
-                RuntimeOutcome.STOPPED,
-                RuntimeOutcome.TIMEOUT,
-                RuntimeOutcome.OOM,
-            ),
-            NOTHING_CAP,
-        ),
         RuntimeOutcome.PRELOAD_ERROR: 0.2,
         RuntimeOutcome.CREATE_ERROR: 0.2,
         RuntimeOutcome.UPDATE_ERROR: 0.3,
@@ -68,7 +57,6 @@ MOST_OTHER_KINDS, MOST_OTHER_OBJECTS = 8, 60
 with the square of the ratio: a game that shows everything shows what was asked for, too."""
 
 _UPDATE_ERROR_RUNS = 0.3
-_LIFECYCLE = ("preload", "create", "update")
 
 
 def reward_v1(validation: Validation, reply: GameReply, facts: GameFacts) -> GameReward:
@@ -123,17 +111,16 @@ def _is_whole(feature: AskedFeature, facts: GameFacts, seen: Observed) -> bool:
 
 
 def _code_components(validation: Validation, facts: GameFacts) -> dict[str, float | None]:
-    usage, signals, gates = validation.api_usage, validation.signals, validation.gates
+    usage, gates = validation.api_usage, validation.gates
     checked = len(usage.must_use_hits) + len(usage.must_use_misses)
     calls = len(usage.hits) + len(usage.misses)
     hints = hint_results(validation, facts)
-    methods = [signals.has_new_phaser_game, signals.has_scene_in_config, signals.has_preload, signals.has_create]
     return {
         "runs": _runs(validation),
         "must_use": len(usage.must_use_hits) / checked if checked else None,
         "hints": mean(list(hints.values())) if hints else None,
         "api": len(usage.hits) / calls if calls else 0.0,
-        "structure": mean(methods),
+        "structure": structure(validation.signals),
         "lint": None if gates["eslint"].ok is None else float(gates["eslint"].ok),
     }
 
@@ -220,10 +207,7 @@ def _consistency(validation: Validation, plan: Plan, facts: GameFacts) -> list[f
     apis = list(dict.fromkeys(plan.apis))
     planned = {_name(api) for api in apis if _is_symbol(api)}
     asked = [_name(symbol) for symbol in facts.must_use_apis]
-    text = " ".join(plan.steps).lower()
-    signals = validation.signals
-    has = {"preload": signals.has_preload, "create": signals.has_create, "update": signals.has_update}
-    named = [has[word] for word in _LIFECYCLE if word in text]
+    named = named_methods(plan, validation.signals)
     return [
         mean([_is_symbol(api) and _name(api) in used for api in apis]) if apis else 0.0,
         mean([name in planned for name in asked]) if asked else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -167,8 +167,3 @@ def feature_of(symbol: str) -> Feature | None:
     if name is not None:
         return features_by_name()[name]
     return next((feature for feature in all_features() if feature.symbol == symbol), None)
-
-
-def program_of(features: Sequence[str], rng: random.Random) -> Program:
-    """A program with the named features."""
-    return Program(tuple(Part(features_by_name()[name], draw_values(rng)) for name in features))

@@ -198,25 +198,14 @@ def runtime_report(
     return report, {symbol for symbol in used if isinstance(symbol, str)}
 
 
+_READ = {"textures", "input_events", "other_events", "signals", "signals_at_start"}
+_AS_REPORTED = Observed.model_fields.keys() - _READ - {"reacted_to_keys", "reacted_to_pointer"}
+
+
 def _observed(state: Mapping[str, Any]) -> Observed:
     listeners = [str(name) for name in state["listeners"]]
-    keys = {"frames", "renderer", "width", "height", "scenes", "constructed", "animations", "timers_fired"}
-    keys |= {
-        "objects_seen",
-        "tween_updates",
-        "collisions",
-        "drawn",
-        "ground",
-        "moved",
-        "changed_texts",
-        "keys",
-        "calls",
-        "external_assets",
-        "console",
-        "digest",
-    }
     return Observed(
-        **{key: state[key] for key in keys},
+        **{key: state[key] for key in _AS_REPORTED},
         textures=tuple(key for key in state["textures"] if not _GENERATED_TEXTURE.fullmatch(key)),
         input_events=tuple(name for name in listeners if _INPUT_EVENT.search(name)),
         other_events=tuple(name for name in listeners if not _INPUT_EVENT.search(name)),
@@ -242,8 +231,10 @@ def _gate(reasons: Iterable[str]) -> Gate:
     return Gate(ok=not found, reasons=found[:_MAX_REASONS])
 
 
-def runtime_gate(report: RuntimeReport) -> Gate:
-    """The gate of a run that took place."""
+def runtime_gate(request: ValidationRequest, report: RuntimeReport) -> Gate:
+    """The gate of a run."""
+    if report.outcome is RuntimeOutcome.SKIPPED:
+        return Gate(ok=None, reasons=("skipped" if request.skip_runtime else report.message,))
     if report.outcome is RuntimeOutcome.OK:
         return Gate(ok=True)
     at = f" in frame {report.frame}" if report.frame is not None else ""

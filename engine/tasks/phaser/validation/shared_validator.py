@@ -9,13 +9,12 @@ from pathlib import Path
 
 from engine.tasks.phaser.validation.api_index import DEFAULT_PATH, ApiIndex
 from engine.tasks.phaser.validation.validator import PhaserValidator, RuntimeName
-from engine.tasks.phaser.validation.verdict import Validator
 
 _open: dict[tuple[Path, RuntimeName], tuple[int, PhaserValidator]] = {}
 _guard = threading.Lock()
 
 
-def shared_validator(api_index: Path | None = None, runtime: RuntimeName = "headless") -> Validator:
+def shared_validator(api_index: Path | None = None, runtime: RuntimeName = "headless") -> PhaserValidator:
     """The validator with an index of Phaser's API; created at the first call, and again in a forked child.
 
     Args:

@@ -19,10 +19,7 @@ from engine.sandbox.levels import Level
 from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.browser import find_chromium
-from engine.tasks.phaser.validation.judging import (
-    must_use,
-    runtime_gate,
-)
+from engine.tasks.phaser.validation.judging import must_use, runtime_gate
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup, find_node
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
@@ -46,7 +43,6 @@ class PhaserValidator:
     def __init__(
         self, index: ApiIndex, node: NodeSetup, workers: int, level: Level, chromium: str | None = None
     ) -> None:
-        self._index = index
         self._slots: queue.LifoQueue[Worker] = queue.LifoQueue()
         self._workers = [Worker(index, node, level, chromium) for _ in range(workers)]
         for worker in self._workers:
@@ -59,7 +55,6 @@ class PhaserValidator:
             "api_index": index.sha256,
             "runtime": "chromium" if chromium else "headless",
         }
-        self._closed = False
 
     @classmethod
     def open(
@@ -93,7 +88,11 @@ class PhaserValidator:
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Everything besides the request that a verdict depends on."""
+        """Everything besides the request that a verdict depends on, and so the key of a cache.
+
+        ``validator``, ``phaser``, ``node``, ``runtime`` (``headless`` or ``chromium``), and the SHA-256 of the
+        JavaScript (``source``), of the index (``api_index``) and of ESLint's configuration (``eslint_config``).
+        """
         return dict(self._versions)
 
     def __enter__(self) -> Self:
@@ -130,7 +129,7 @@ class PhaserValidator:
                 seconds=seconds,
             )
         gates["must_use"], usage = must_use(request, static, report, used)
-        gates["runtime"] = _runtime_gate(request, report)
+        gates["runtime"] = runtime_gate(request, report)
         return Validation(
             gates=gates,
             signals=static.signals,
@@ -170,9 +169,3 @@ class PhaserValidator:
             versions=self._versions,
             seconds=seconds,
         )
-
-
-def _runtime_gate(request: ValidationRequest, report: RuntimeReport) -> Gate:
-    if report.outcome is not RuntimeOutcome.SKIPPED:
-        return runtime_gate(report)
-    return Gate(ok=None, reasons=("skipped" if request.skip_runtime else report.message,))

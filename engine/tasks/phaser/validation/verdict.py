@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -269,27 +269,3 @@ _SEED_GATES = {"parse": "parse", "lint": "eslint", "api": "api", "runtime": "run
 
 def _row(finding: Finding) -> dict[str, Any]:
     return {key: value for key, value in finding.model_dump(mode="json").items() if value is not None}
-
-
-class Validator(Protocol):
-    """What validates programs: :class:`engine.tasks.phaser.validation.validator.PhaserValidator`, or a test's stand-in.
-
-    ``PhaserValidator.open(index, workers=2, runtime="headless")`` starts one, or raises
-    ``ConfigurationError`` with the fix if Node, its packages or the index are not as they must be.
-
-    ``versions`` names everything besides the request that a verdict depends on: ``validator``, ``phaser``, ``node``,
-    ``runtime`` (``headless`` or ``chromium``), and the SHA-256 of the JavaScript (``source``), of the index
-    (``api_index``) and of ESLint's configuration (``eslint_config``). All of it belongs into the key of a cache.
-    """
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Everything besides the request that a verdict depends on."""
-
-    def validate(self, request: ValidationRequest) -> Validation:
-        """Validate a program. Safe to call from several threads; blocks while all processes are busy. Never raises
-        for what the program does.
-        """
-
-    def close(self) -> None:
-        """End all processes. May be called twice."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import secrets
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from engine.sandbox.command_process import CommandProcess, CommandStoppedError
@@ -34,11 +34,16 @@ _MAX_RUNS = 100
 _PICTURES = 8
 _MAX_HEAP_MB = 160.0
 _OUT_OF_MEMORY = ("heap out of memory", "Allocation failed", "Array buffer allocation failed", "invalid array length")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _STATIC_FLAGS = (f"--max-old-space-size={_HEAP_MB}", "--stack-size=1800", "--no-warnings")
 _RUNTIME_FLAGS = (
     "--disallow-code-generation-from-strings", f"--max-old-space-size={_HEAP_MB}", "--no-warnings", "--single-threaded",
     "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-opt",
 )  # fmt: skip
+
+
+Run = tuple[RuntimeReport, set[str]]
+"""The report of a run, and the must-use symbols that it showed."""
 
 
 class UnavailableError(Exception):
@@ -68,7 +73,7 @@ class Worker:
         """The stages that only read the program."""
         if len(request.code.encode("utf-8", "surrogatepass")) > request.limits.code_bytes:
             return unparsed(f"the code is longer than {request.limits.code_bytes} bytes")
-        if not _is_unicode(request.code):
+        if _SURROGATE.search(request.code):
             return unparsed("the code is not valid Unicode")
         job = {
             "nonce": secrets.token_hex(16),
@@ -107,9 +112,7 @@ class Worker:
                 raise UnavailableError(str(error)) from None
         raise AssertionError
 
-    def run(
-        self, request: ValidationRequest, static: StaticResult, seconds: dict[str, float]
-    ) -> tuple[RuntimeReport, set[str]]:
+    def run(self, request: ValidationRequest, static: StaticResult, seconds: dict[str, float]) -> Run:
         """Run the program, unless an earlier stage or the request forbids it."""
         if static.code is None or request.skip_runtime:
             return RuntimeReport(message="skipped"), set()
@@ -140,9 +143,7 @@ class Worker:
                 found[field] = observed.digest != without.digest
         return report.model_copy(update={"observed": report.observed.model_copy(update=found)})
 
-    def _run_once(
-        self, request: ValidationRequest, static: StaticResult, inputs: tuple[InputEvent, ...]
-    ) -> tuple[RuntimeReport, set[str]]:
+    def _run_once(self, request: ValidationRequest, static: StaticResult, inputs: tuple[InputEvent, ...]) -> Run:
         """One run. What might be the machine's fault is tried again once, in a new process."""
         for attempt in (1, 2):
             try:
@@ -150,25 +151,22 @@ class Worker:
             except CommandStoppedError as error:
                 self._retire_runner()
                 if error.why == "protocol":
-                    return _stopped(RuntimeOutcome.TAMPERED, error.text, static), set()
+                    return _stopped(RuntimeOutcome.TAMPERED, error.text, static)
                 if _ran_out_of_memory(error):
-                    return _stopped(RuntimeOutcome.OOM, "out of memory", static), set()
+                    return _stopped(RuntimeOutcome.OOM, "out of memory", static)
                 if error.why == "timeout" and not error.starved:
-                    return _stopped(RuntimeOutcome.TIMEOUT, error.text, static), set()
+                    return _stopped(RuntimeOutcome.TIMEOUT, error.text, static)
                 if attempt == 2:
                     if error.why == "timeout":
                         raise UnavailableError(f"the machine is too busy: {error.text}") from None
-                    message = f"its process ended with {error.ending.code}"
-                    return _stopped(RuntimeOutcome.TAMPERED, message, static), set()
+                    return _stopped(RuntimeOutcome.TAMPERED, f"its process ended with {error.ending.code}", static)
             except SandboxError as error:
                 self._retire_runner()
                 if attempt == 2:
                     raise UnavailableError(str(error)) from None
         raise AssertionError
 
-    def _attempt(
-        self, request: ValidationRequest, static: StaticResult, inputs: tuple[InputEvent, ...]
-    ) -> tuple[RuntimeReport, set[str]]:
+    def _attempt(self, request: ValidationRequest, static: StaticResult, inputs: tuple[InputEvent, ...]) -> Run:
         if self._runner is None:
             self._runner = self._start_runner()
         runner, limits = self._runner, request.limits
@@ -187,7 +185,7 @@ class Worker:
                 raise
             if message.get("nonce") != nonce:
                 self._retire_runner()
-                return _stopped(RuntimeOutcome.TAMPERED, "a message without the nonce of the run", static), set()
+                return _stopped(RuntimeOutcome.TAMPERED, "a message without the nonce of the run", static)
             if "failed" in message:
                 raise SandboxError(f"a run could not be followed: {message['failed']}")
             if "outcome" in message:
@@ -197,7 +195,7 @@ class Worker:
             report, used = runtime_report(message["outcome"], message.get("report"), static.webgl_only)
         except ValueError as error:
             self._retire_runner()
-            return _stopped(RuntimeOutcome.TAMPERED, str(error), static), set()
+            return _stopped(RuntimeOutcome.TAMPERED, str(error), static)
         screenshot = message.get("screenshot")
         self.screenshot = screenshot if isinstance(screenshot, str) else None
         self._runs += 1
@@ -247,19 +245,12 @@ class Worker:
             )
 
 
-def _stopped(outcome: RuntimeOutcome, message: str, static: StaticResult) -> RuntimeReport:
-    return RuntimeReport(outcome=outcome, message=message[:300], webgl_only=static.webgl_only)
+def _stopped(outcome: RuntimeOutcome, message: str, static: StaticResult) -> Run:
+    return RuntimeReport(outcome=outcome, message=message[:300], webgl_only=static.webgl_only), set()
 
 
 def _ran_out_of_memory(error: CommandStoppedError) -> bool:
     return error.why == "exited" and any(text in error.printed for text in _OUT_OF_MEMORY)
-
-
-def _is_unicode(text: str) -> bool:
-    with suppress(UnicodeEncodeError):
-        text.encode("utf-8")
-        return True
-    return False
 
 
 def _pictures(code: str, frames: int) -> list[int]:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.rows import read_array
-from engine.tasks.traffic.scenarios import find_config, network_digest
+from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.generation import (
     DATASET,
-    RECORD,
     Generated,
     GenerationSettings,
     check_failures,
+    finished,
     locked,
+    record_of,
+    simulation_options,
 )
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
+from engine.tasks.traffic.validation import rows_of
 
 NO_STATE = "no state file"
 
@@ -61,7 +61,7 @@ def simulate_dataset(
     horizon: int,
     seed: int,
     limit_s: float = 60.0,
-    progress: Callable[[int], None] = lambda rows: None,
+    progress: Callable[[], object] = lambda: None,
 ) -> Generated:
     """Simulate both decisions of each row and write ``output/<scenario>/`` with dataset, states and record.
 
@@ -71,7 +71,7 @@ def simulate_dataset(
         horizon: seconds that both branches are simulated.
         seed: of SUMO.
         limit_s: longest silence of the simulation before it is stopped.
-        progress: called with the number of rows so far.
+        progress: called after each row.
 
     Raises:
         InputError: a row is not of this kind, the rows are of several scenarios, or the dataset is there already.
@@ -79,12 +79,12 @@ def simulate_dataset(
         SimulationFailedError: SUMO failed, or no row could be simulated.
     """
     rows = _rows(path)
-    name, extend_seconds = rows[0].scenario, rows[0].extend_seconds
+    name = rows[0].scenario
     config, target = find_config(scenarios_dir / name), output / name
     if target.exists():
         raise InputError(f"{target} is there already", fix="Remove it, or choose another --output-dir.")
     settings = GenerationSettings(
-        extend_seconds=extend_seconds,
+        extend_seconds=rows[0].extend_seconds,
         horizon=horizon,
         warmup_steps=0,
         min_green_offset=0.0,
@@ -92,11 +92,10 @@ def simulate_dataset(
         seed=seed,
         keep_states=True,
     )
-    options = {name: getattr(settings, name) for name in ("extend_seconds", "min_green_offset", "max_green_offset")}
     job = {
         "kind": "simulate",
         "scenario": name,
-        "options": {**options, "sumocfg": str(config.resolve()), "seed": seed},
+        "options": simulation_options(settings, config),
         "horizon": horizon,
         "branch_limit_s": limit_s / 2,
     }
@@ -129,7 +128,7 @@ def simulate_dataset(
                     "state_file": f"states/{copy.name}",
                 }
                 found.append(message["row"] | kept)
-                progress(len(found))
+                progress()
         if not found:
             raise SimulationFailedError(
                 f"No row of {path} could be simulated",
@@ -137,26 +136,11 @@ def simulate_dataset(
                 fix="The state files must be those that SUMO saved when the decisions of the rows were due.",
             )
         replace_file(partial / DATASET, json.dumps(found, indent=2, ensure_ascii=False).encode() + b"\n")
-        record: dict[str, Any] = {
-            "settings": asdict(settings),
-            "config": config.name,
-            "network": network_digest(config),
-        }
-        record |= {"rows": len(found), "dropped": dict(dropped)}
-        replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
-        os.replace(partial, target)
-    return Generated(name, len(found), dict(dropped))
+        return finished(partial, target, record_of(settings, config), len(found), dropped)
 
 
 def _rows(path: Path) -> list[ForeignRow]:
-    rows: list[ForeignRow] = []
-    for number, value in enumerate(read_array(path), 1):
-        try:
-            rows.append(ForeignRow.model_validate(value))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise InputError(f"{path}, row {number}: {place}: {first['msg']}") from None
+    rows = rows_of(path, ForeignRow)
     if not rows:
         raise InputError(f"{path} has no rows")
     for what in ("scenario", "extend_seconds"):

@@ -22,6 +22,8 @@ from engine.tasks.traffic.simulation.process import SimulationFailedError, Simul
 
 DATASET = "grpo_dataset.json"
 RECORD = "generation.json"
+SIMULATION_OPTIONS = ("extend_seconds", "min_green_offset", "max_green_offset")
+"""The settings that the simulation of a branch has, too."""
 _FAILURES_ALLOWED = 10
 _CLEARING_ATTEMPTS = 50
 _CLEARING_PAUSE_S = 0.1
@@ -70,7 +72,7 @@ def generate_scenario(
     settings: GenerationSettings,
     *,
     limit_s: float = 60.0,
-    progress: Callable[[int], None] = lambda rows: None,
+    progress: Callable[[], object] = lambda: None,
 ) -> Generated:
     """Simulate a scenario and write ``output/<scenario>/grpo_dataset.json``.
 
@@ -80,7 +82,7 @@ def generate_scenario(
     Args:
         folder: the scenario, with one ``.sumocfg``.
         limit_s: longest silence of the simulation before it is stopped.
-        progress: called with the number of rows so far.
+        progress: called after each row.
 
     Raises:
         InputError: a dataset with other settings is there.
@@ -89,7 +91,7 @@ def generate_scenario(
     """
     config, name = find_config(folder), folder.resolve().name
     target = output / name
-    record: dict[str, Any] = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+    record = record_of(settings, config)
     if (kept := _kept(target, record)) is not None:
         return kept
     with locked(output / f".{name}.partial") as partial:
@@ -106,7 +108,7 @@ def generate_scenario(
                     file.write("[\n  " if rows == 0 else ",\n  ")
                     file.write(json.dumps(message["row"], indent=2, ensure_ascii=False).replace("\n", "\n  "))
                     rows += 1
-                    progress(rows)
+                    progress()
                 elif "dropped" in message:
                     dropped[message["dropped"]] += 1
                     check_failures(name, rows, dropped, message)
@@ -117,10 +119,26 @@ def generate_scenario(
                 why="; ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "No decision was due.",
                 fix="Use a longer simulation, a shorter --warmup-steps, or a busier scenario.",
             )
-        record |= {"rows": rows, "dropped": dict(dropped)}
-        replace_file(partial / RECORD, json.dumps(record, indent=2).encode() + b"\n")
-        os.replace(partial, target)
-    return Generated(name, rows, dict(dropped))
+        return finished(partial, target, record, rows, dropped)
+
+
+def record_of(settings: GenerationSettings, config: Path) -> dict[str, Any]:
+    """How a dataset is made, as its record says it."""
+    return {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+
+
+def finished(partial: Path, target: Path, record: dict[str, Any], rows: int, dropped: Counter[str]) -> Generated:
+    """Write the record of a dataset and give its folder its name."""
+    counts = {"rows": rows, "dropped": dict(dropped)}
+    replace_file(partial / RECORD, json.dumps(record | counts, indent=2).encode() + b"\n")
+    os.replace(partial, target)
+    return Generated(target.name, rows, dict(dropped))
+
+
+def simulation_options(settings: GenerationSettings, config: Path) -> dict[str, Any]:
+    """The :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions` of a job, as JSON values."""
+    options = {name: getattr(settings, name) for name in SIMULATION_OPTIONS}
+    return {**options, "sumocfg": str(config.resolve()), "seed": settings.seed}
 
 
 def check_failures(name: str, rows: int, dropped: Counter[str], message: Mapping[str, str]) -> None:
@@ -192,13 +210,7 @@ def _job(config: Path, name: str, settings: GenerationSettings, states: Path, li
     return {
         "kind": "generate",
         "scenario": name,
-        "options": {
-            "sumocfg": str(config.resolve()),
-            "seed": settings.seed,
-            "extend_seconds": settings.extend_seconds,
-            "min_green_offset": settings.min_green_offset,
-            "max_green_offset": settings.max_green_offset,
-        },
+        "options": simulation_options(settings, config),
         "horizon": settings.horizon,
         "warmup_steps": settings.warmup_steps,
         "explore": settings.explore,

@@ -11,6 +11,8 @@ import random
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -55,9 +57,8 @@ def generate(job: Mapping[str, Any], emit: Emit) -> None:
     Emits: ``{"row": ...}``, ``{"dropped": reason}`` (``why`` if a branch failed), ``{"time": seconds}`` and at last
     ``{"done": true}``.
     """
-    options = SimulationOptions(**job["options"])
-    simulation = Simulation(options)
-    network = network_digest(Path(options.sumocfg))
+    simulation = Simulation(SimulationOptions(**job["options"]))
+    network = network_digest(Path(simulation.options.sumocfg))
     with tempfile.TemporaryDirectory() as folder:
         here, there = Pipe()
         child = os.fork()
@@ -74,22 +75,11 @@ def generate(job: Mapping[str, Any], emit: Emit) -> None:
             if kind == "decisions":
                 for seen, queue, state in value["due"]:
                     number += 1
-                    branches = _branches(simulation, job, Path(state), value["controllers"], seen, emit)
-                    if branches is None:
-                        continue
-                    row = row_of(
-                        seen,
-                        scenario=job["scenario"],
-                        number=number,
-                        queue=queue,
-                        branches=branches,
-                        seed=options.seed,
-                        network=network,
-                        extend_seconds=options.extend_seconds,
-                        horizon=job["horizon"],
-                        state_file=f"states/{Path(state).name}" if job["states_dir"] else "",
-                    )
-                    emit({"row": row.model_dump(mode="json")})
+                    file = f"states/{Path(state).name}" if job["states_dir"] else ""
+                    fields = {"number": number, "queue": queue, "network": network, "state_file": file}
+                    row = _row(simulation, job, Path(state), value["controllers"], seen, emit, **fields)
+                    if row is not None:
+                        emit({"row": row})
                 here.send("go")
             elif kind == "error":
                 raise SimulationError(value)
@@ -101,24 +91,35 @@ def generate(job: Mapping[str, Any], emit: Emit) -> None:
     emit({"done": True})
 
 
-def _branches(
-    simulation: Simulation, job: Mapping[str, Any], state: Path, controllers: Any, seen: Observation, emit: Emit
+def _row(
+    simulation: Simulation,
+    job: Mapping[str, Any],
+    state: Path,
+    controllers: Any,
+    seen: Observation,
+    emit: Emit,
+    **fields: Any,
 ) -> dict[str, Any] | None:
-    """Both outcomes of a decision; None where one failed, so that the row is dropped."""
+    """The row of a decision with both of its outcomes; None where a branch failed, so that the row is dropped."""
     found = {}
     for name, extend in (("extend", True), ("switch", False)):
+        branch = partial(simulation.run_branch, state, controllers, seen.junction, extend, job["horizon"], max_pressure)
         try:
-            outcome = forked(
-                lambda extend=extend: simulation.run_branch(  # type: ignore[misc]
-                    state, controllers, seen.junction, extend, job["horizon"], max_pressure
-                ),
-                job["branch_limit_s"],
-            )
+            found[name] = forked(branch, job["branch_limit_s"]).model_dump()
         except SimulationError as error:
             emit({"dropped": BRANCH_FAILED, "why": str(error)})
             return None
-        found[name] = outcome.model_dump()
-    return found
+    options = simulation.options
+    row = row_of(
+        seen,
+        scenario=job["scenario"],
+        branches=found,
+        seed=options.seed,
+        extend_seconds=options.extend_seconds,
+        horizon=job["horizon"],
+        **fields,
+    )
+    return row.model_dump(mode="json")
 
 
 def _main_run(simulation: Simulation, job: Mapping[str, Any], folder: Path, parent: Connection) -> None:
@@ -140,18 +141,15 @@ def _step_through(simulation: Simulation, job: Mapping[str, Any], folder: Path, 
         if simulation.now - begin >= job["warmup_steps"] and simulation.now + job["horizon"] <= simulation.end:
             wanted = []
             for seen in due:
-                reason = _reason_to_drop(seen, seed)
-                if reason:
+                if reason := _reason_to_drop(seen, seed):
                     parent.send(("dropped", reason))
-                    continue
-                wanted.append(seen)
+                else:
+                    wanted.append(seen)
             if job["max_decisions"] is not None:
                 del wanted[job["max_decisions"] - number :]
             if wanted:
-                states = []
-                for seen in wanted:
-                    number += 1
-                    states.append(_state_path(job, folder, seen, number))
+                states = [_state_path(job, folder, seen, place) for place, seen in enumerate(wanted, number + 1)]
+                number += len(wanted)
                 controllers = simulation.save(states[0])
                 if job["states_dir"]:
                     for path in states:
@@ -205,13 +203,9 @@ def branches(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
         state = Path(request["state"])
         try:
             controllers = json.loads(state.with_suffix(".json").read_text(encoding="utf-8"))
-            outcome = forked(
-                lambda request=request, state=state, controllers=controllers: simulation.run_branch(  # type: ignore[misc]
-                    state, controllers, request["junction"], request["extend"], request["horizon"], max_pressure
-                ),
-                job["branch_limit_s"],
-            )
-            emit({"outcome": outcome.model_dump()})
+            decision = request["junction"], request["extend"], request["horizon"]
+            branch = partial(simulation.run_branch, state, controllers, *decision, max_pressure)
+            emit({"outcome": forked(branch, job["branch_limit_s"]).model_dump()})
         except (OSError, ValueError, SimulationError) as error:
             emit({"failed": str(error)})
 
@@ -228,18 +222,17 @@ def simulate(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
     for line in requests:
         request = json.loads(line)
         state, given = Path(request["state"]), request["row"]
+        adopt = partial(
+            simulation.adopt,
+            state,
+            given["junction_id"],
+            given["simulation_time"],
+            given["current_phase_id"],
+            round(given["current_green_elapsed"]),
+            (round(given["min_green"]), round(given["max_green"])),
+        )
         try:
-            seen, queue, controllers = forked(
-                lambda state=state, given=given: simulation.adopt(  # type: ignore[misc]
-                    state,
-                    given["junction_id"],
-                    given["simulation_time"],
-                    given["current_phase_id"],
-                    round(given["current_green_elapsed"]),
-                    (round(given["min_green"]), round(given["max_green"])),
-                ),
-                job["branch_limit_s"],
-            )
+            seen, queue, controllers = forked(adopt, job["branch_limit_s"])
         except SimulationError as error:
             emit({"dropped": BRANCH_FAILED, "why": str(error)})
             continue
@@ -249,22 +242,10 @@ def simulate(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
         ):
             emit({"dropped": "the state has other queues than the row", "why": str(queues)})
             continue
-        outcomes = _branches(simulation, job, state, controllers, seen, emit)
-        if outcomes is None:
-            continue
-        row = row_of(
-            seen,
-            scenario=job["scenario"],
-            number=request["number"],
-            queue=queue,
-            branches=outcomes,
-            seed=simulation.options.seed,
-            network=network,
-            extend_seconds=simulation.options.extend_seconds,
-            horizon=job["horizon"],
-            state_file="",
-        )
-        emit({"row": row.model_dump(mode="json"), "controllers": controllers})
+        fields = {"number": request["number"], "queue": queue, "network": network, "state_file": ""}
+        row = _row(simulation, job, state, controllers, seen, emit, **fields)
+        if row is not None:
+            emit({"row": row, "controllers": controllers})
 
 
 def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
@@ -279,7 +260,7 @@ def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trips = Path(folder) / "trips.xml"
         more = ("--tripinfo-output", str(trips), "--tripinfo-output.write-unfinished")
-        with Simulation(options, more) as simulation:
+        with closing(Simulation(options, more)) as simulation:
             begin, curve, queue_seconds = simulation.now, [], 0
             policy = _policy(job["policy"], options.seed)
             is_free = job["policy"] == "fixed"

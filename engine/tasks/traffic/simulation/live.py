@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.tasks.traffic.rewards import OutcomeSettings
 from engine.tasks.traffic.rows import Branches, BranchResult, TrafficRow
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess, require_sumo
 
@@ -60,18 +61,15 @@ class LiveOutcomes:
 
     Args:
         scenarios: by name. A worker serves one scenario; it is replaced when all are in use for others.
-        workers: simulations at the same time.
-        limit_s: longest silence of a worker. One that is silent for longer is killed and replaced. A single branch
-            has half of it.
-        max_failures: more failed decisions than that are an error.
+        settings: the numbers of workers and of failures, and the longest silence of a worker: one that is silent for
+            longer is killed and replaced. A single branch has half of it.
     """
 
-    def __init__(
-        self, scenarios: Mapping[str, LiveScenario], *, workers: int, limit_s: float, max_failures: int
-    ) -> None:
+    def __init__(self, scenarios: Mapping[str, LiveScenario], settings: OutcomeSettings) -> None:
         require_sumo()
-        self._scenarios, self._limit_s, self._max_failures = scenarios, limit_s, max_failures
-        self._pool = _SimulatorPool(workers)
+        self._scenarios, self._limit_s = scenarios, settings.live_time_limit_s
+        self._max_failures = settings.live_max_failures
+        self._pool = _SimulatorPool(settings.live_workers)
         self._known: dict[tuple[str, bool], Future[BranchResult | None]] = {}
         self._guard = threading.Lock()
         self.failures = 0
@@ -276,15 +274,3 @@ class _SimulatorPool:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.close()
-
-
-@contextmanager
-def live_outcomes(
-    scenarios: Mapping[str, LiveScenario], *, workers: int = 2, limit_s: float = 60.0, max_failures: int = 10
-) -> Iterator[LiveOutcomes]:
-    """:class:`LiveOutcomes` that are closed after use."""
-    live = LiveOutcomes(scenarios, workers=workers, limit_s=limit_s, max_failures=max_failures)
-    try:
-        yield live
-    finally:
-        live.close()

@@ -8,11 +8,9 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.scenarios import find_config, network_digest
-from engine.tasks.traffic.simulation.generation import dataset_record
+from engine.tasks.traffic.simulation.generation import SIMULATION_OPTIONS, dataset_record
 from engine.tasks.traffic.simulation.live import LiveScenario
 from engine.tasks.traffic.validation import dataset_files, read_rows
-
-_OPTIONS = ("extend_seconds", "min_green_offset", "max_green_offset")
 
 
 def live_scenarios(dataset: Path, scenarios_dir: Path, names: Collection[str] | None = None) -> dict[str, LiveScenario]:
@@ -49,7 +47,7 @@ def live_scenario(path: Path, scenarios_dir: Path, rows: Sequence[TrafficRow]) -
         raise InputError(f"{path}: its rows are of other files than those in {config.parent}")
     try:
         settings = dataset_record(path.parent)["settings"]
-        options = {name: settings[name] for name in _OPTIONS}
+        options = {name: settings[name] for name in SIMULATION_OPTIONS}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: the settings of its generation cannot be read: {error}") from None
     return LiveScenario(config, options, path.parent, {row.id: row for row in rows})

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import libsumo
 
@@ -289,12 +289,6 @@ class Simulation:
     def close(self) -> None:
         """End SUMO; a file that it was told to write is complete after it."""
         libsumo.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _load(self, state: Path) -> None:
         self._time_all_phases()  # the state names the programmes that were running

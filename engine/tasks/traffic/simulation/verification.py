@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from engine.errors import InputError, ScaffoldError
+from engine.tasks.traffic.rewards import OutcomeSettings
 from engine.tasks.traffic.rows import BranchResult, TrafficRow
-from engine.tasks.traffic.simulation.live import LiveOutcomes, live_outcomes
+from engine.tasks.traffic.simulation.live import LiveOutcomes
 from engine.tasks.traffic.simulation.live_scenarios import live_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads
-from engine.tasks.traffic.validation import DatasetError, read_rows
+from engine.tasks.traffic.validation import fault_text, read_rows
 
 
 def differences_to_sumo(
     path: Path, scenarios_dir: Path, *, rows: int = 10, workers: int = 2, limit_s: float = 60.0
-) -> Iterator[DatasetError]:
+) -> Iterator[str]:
     """What is wrong with the stored outcomes of a dataset file.
 
     Args:
@@ -33,7 +35,7 @@ def differences_to_sumo(
     sample = [(number + 1, stored[number]) for number in sorted(chosen)]
     without = [number for number, row in sample if not row.state_file]
     if without:
-        yield DatasetError(path, without[0], "it has no state file to simulate again; generate with --keep-states")
+        yield fault_text(path, without[0], "it has no state file to simulate again; generate with --keep-states")
         return
     if not sample:
         return
@@ -41,16 +43,17 @@ def differences_to_sumo(
     try:
         scenario = live_scenario(path, scenarios_dir, drawn)
     except InputError as error:
-        yield DatasetError(path, 0, error.what.removeprefix(f"{path}: "))
+        yield fault_text(path, 0, error.what.removeprefix(f"{path}: "))
         return
+    settings = OutcomeSettings(live_workers=workers, live_time_limit_s=limit_s, live_max_failures=len(drawn))
     with (
-        live_outcomes({drawn[0].scenario: scenario}, workers=workers, limit_s=limit_s, max_failures=len(drawn)) as live,
+        closing(LiveOutcomes({drawn[0].scenario: scenario}, settings)) as live,
         SimulationThreads(workers) as threads,
     ):
         found = [(number, threads.submit(_differences, live, row)) for number, row in sample]
         for number, future in found:
             for what in future.result():
-                yield DatasetError(path, number, what)
+                yield fault_text(path, number, what)
 
 
 def _differences(live: LiveOutcomes, row: TrafficRow) -> list[str]:

@@ -24,10 +24,10 @@ from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.rewards import better_branch, observation_of
 from engine.tasks.traffic.rows import TrafficRow
-from engine.tasks.traffic.sft import sft_examples
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import read_rows
+from grpo_training.traffic.training_data import sft_examples
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
 from tests.engine.tasks.traffic.support import row
@@ -216,10 +216,10 @@ def test_f_ids_and_drawn_decisions_do_not_depend_on_the_hash_seed():
 
 
 AMBER = """
-import json, sys
+import contextlib, json, sys
 from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions
 import libsumo
-with Simulation(SimulationOptions(sys.argv[1])) as simulation:
+with contextlib.closing(Simulation(SimulationOptions(sys.argv[1]))) as simulation:
     simulation.take_over()
     for second in range(200):
         for seen in simulation.due():

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
 
 from engine.errors import InputError
+from engine.tasks.traffic.rewards import OutcomeSettings
 from engine.tasks.traffic.simulation.closed_loop import run_closed_loop
 from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError
@@ -40,7 +42,7 @@ def contents(folder):
 def test_a_dataset_is_valid_and_of_several_junctions(dataset):
     from engine.tasks.traffic.validation import errors_of
 
-    assert list(map(str, errors_of(dataset))) == []
+    assert list(errors_of(dataset)) == []
     rows = rows_of(dataset)
     assert len(rows) >= 10
     assert len({row.junction_id for row in rows}) > 1
@@ -67,11 +69,11 @@ def test_the_same_settings_give_the_same_bytes(grid, dataset, tmp_path):
 
 
 def test_live_outcomes_equal_the_stored_ones(grid, dataset):
-    from engine.tasks.traffic.simulation.live import live_outcomes
+    from engine.tasks.traffic.simulation.live import LiveOutcomes
     from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 
     rows = rows_of(dataset)
-    with live_outcomes(live_scenarios(dataset, grid.parent)) as live:
+    with closing(LiveOutcomes(live_scenarios(dataset, grid.parent), OutcomeSettings())) as live:
         for row in reversed(rows):
             assert live.outcome(row, True) == row.branches.extend
             assert live.outcome(row, False) == row.branches.switch
@@ -79,7 +81,7 @@ def test_live_outcomes_equal_the_stored_ones(grid, dataset):
 
 def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
     from engine.tasks.traffic.scenarios import specs_of, write_scenario
-    from engine.tasks.traffic.simulation.live import live_outcomes
+    from engine.tasks.traffic.simulation.live import LiveOutcomes
     from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 
     other = write_scenario(specs_of("single", 1, 1)[0], tmp_path)
@@ -87,7 +89,8 @@ def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_p
     scenarios = {
         name: dataclasses.replace(each, config=other) for name, each in live_scenarios(dataset, grid.parent).items()
     }
-    with live_outcomes(scenarios, workers=1, max_failures=1) as live:
+    settings = OutcomeSettings(live_workers=1, live_max_failures=1)
+    with closing(LiveOutcomes(scenarios, settings)) as live:
         assert live.outcome(rows[0], True) is None
         with pytest.raises(SimulationFailedError, match="2 simulated decisions failed"):
             live.outcome(rows[1], True)

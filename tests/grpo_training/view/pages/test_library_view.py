@@ -9,6 +9,7 @@ from engine.experience.log import HistoryEntry
 from engine.experience.state import EMPTY
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff
+from grpo_training.view.web.formats import plot_x
 from tests.support.table import table
 
 
@@ -117,7 +118,7 @@ def test_pins_and_forbidden_experiences_are_told(library):
     library.forbid("G1-002")
     view = view_of(library)
     assert view.history[1].changes[0].remark == "active → pinned"
-    assert [one.id for one in view.forbidden] == ["G1-002"]
+    assert [one.id for one in library.state.forbidden] == ["G1-002"]
     assert view.history[0].changes[0].kind == "deleted"
 
 
@@ -151,11 +152,13 @@ def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
     assert first.p_helps > 0.5 > last.p_helps
     assert first.measured.value == pytest.approx(-last.measured.value)
     assert first.measured.clusters == 23
-    low, middle, high = first.at
+    points = view_of(library).range_points
+    low, middle, high = (
+        float(plot_x(end, points)) for end in (first.measured.low, first.measured.value, first.measured.high)
+    )
     assert low < middle < high
-    limit = view_of(library).range_points / 100
-    assert middle == pytest.approx(50 + 50 * first.measured.value / limit)
-    assert last.at[0] >= 0
+    assert middle == pytest.approx(100 + 100 * first.measured.value / (points / 100))
+    assert float(plot_x(last.measured.low, points)) >= 0
     library.pin("G1-001")
     assert view_of(library).effects[0].state == "pinned"
     assert library_view(EMPTY, []).effects == []

@@ -1,10 +1,11 @@
 // What a 2D canvas shows: calls of drawing contexts are painted into small pictures, in which each cell knows its colour
 // and the game object that painted it. An object is in the picture as far as it has cells that nothing painted over.
 // In the realm of runtime.js there is no other canvas; nothing is painted but these pictures.
-(function (cssColor, geometry) {
+(function (cssColor, geometry, writing) {
   'use strict';
   const { parseColor: parseText } = cssColor;
   const { multiply, corners, boundsOf, widened, areaOf, point, arc, curve } = geometry;
+  const { isInside, addLine, copyWords, dropWords } = writing;
   const { setPrototypeOf } = Object;
   const { apply, defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Reflect;
   const { get: weakGet, set: weakSet } = WeakMap.prototype;
@@ -25,8 +26,6 @@
   const MAX_PAINTED = 60e6; // cells of one run
   const MAX_OBJECTS = 2000;
   const MAX_POINTS = 4000;
-  const MAX_WORDS = 60;
-  const SMALLEST_LETTER = 5; // pixels
   const COVERED = 0.8; // of the box of a word
   const GROUND_SHARE = 0.1;
   const OPAQUE = 0.5;
@@ -297,54 +296,6 @@
       const from = start + max(0, round(left / surface.step));
       const to = start + min(surface.columns, round(right / surface.step));
       if (from < to) fillSpan(surface, from, to, 0);
-    }
-  }
-
-  // Words are kept with their boxes and the size of their letters, to know which of them can be read.
-  const middle = ([left, top, right, bottom]) => [(left + right) / 2, (top + bottom) / 2];
-  const isInside = ([x, y], [left, top, right, bottom]) => x >= left && x <= right && y >= top && y <= bottom;
-
-  // A text that is stroked and filled is there once. Letters that are drawn one by one are one word.
-  function addWord(words, text, box, size) {
-    if (!(size >= SMALLEST_LETTER)) return;
-    for (let i = 0; i < words.length; i++) if (words[i].text === text && words[i].box[0] === box[0] && words[i].box[1] === box[1]) return;
-    const last = words[words.length - 1];
-    if (text.length === 1 && last && last.box[1] === box[1] && box[0] >= last.tail && box[0] - last.box[2] < 0.7 * (box[2] - box[0])) {
-      if (box[0] > last.tail) [last.text, last.box] = [last.text + text, widened(last.box, box)];
-      last.tail = box[0];
-    } else if (words.length < MAX_WORDS) {
-      words[words.length] = record({ text, box, size, tail: text.length === 1 ? box[0] : Infinity });
-    }
-  }
-
-  function dropWords(surface, box) {
-    const kept = list();
-    const { words } = surface;
-    for (let i = 0; i < words.length; i++) if (!isInside(middle(words[i].box), box)) kept[kept.length] = words[i];
-    surface.words = kept;
-  }
-
-  // The words of a line of text.
-  function addLine(words, text, matrix, x, y, width, height) {
-    const letter = width / text.length;
-    const size = min(height * hypot(matrix[2], matrix[3]), 2 * letter * hypot(matrix[0], matrix[1]));
-    for (let start = 0, end = 0; start < text.length; start = end + 1) {
-      for (end = start; end < text.length && text[end] !== ' '; ) end += 1;
-      const box = boundsOf([corners(matrix, x + letter * start, y, letter * (end - start), height)]);
-      if (end > start) addWord(words, apply(slice, text, [start, end]), box, size);
-    }
-  }
-
-  // The words of a part of a canvas that is drawn on another one, in the matrix of the latter.
-  function copyWords(from, words, matrix, [sx, sy, sw, sh], [dx, dy, dw, dh], isShown) {
-    const [across, down] = [dw / sw, dh / sh];
-    const scale = min(hypot(matrix[0], matrix[1]) * abs(across), hypot(matrix[2], matrix[3]) * abs(down));
-    for (let i = 0; i < from.length; i++) {
-      const { text, box: [left, top, right, bottom], size } = from[i];
-      if (!isInside(middle(from[i].box), [sx, sy, sx + sw, sy + sh])) continue;
-      const ring = corners(matrix, dx + (left - sx) * across, dy + (top - sy) * down, (right - left) * across, (bottom - top) * down);
-      const box = boundsOf([ring]);
-      if (isShown(middle(box))) addWord(words, text, box, size * scale);
     }
   }
 

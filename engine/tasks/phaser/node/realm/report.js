@@ -1,29 +1,20 @@
 // The state of a game as JSON text, and the driver that the host steps. All values are read defensively: the program
 // may have replaced any of them. The text is put together by hand, because JSON.stringify calls toJSON methods.
-(function (clock, dom, Phaser, uses, lifecycle, drawing, global) {
+(function (clock, dom, Phaser, uses, lifecycle, drawing, tracks, global) {
   'use strict';
   const { setPrototypeOf } = Object;
   const { apply, ownKeys } = Reflect;
   const { parse, stringify } = JSON;
   const RealMap = Map;
-  const { get: mapGet, set: mapSet, forEach: mapForEach } = Map.prototype;
+  const { get: mapGet, set: mapSet } = Map.prototype;
   const { slice, charCodeAt } = String.prototype;
   const { isFinite } = Number;
-  const { abs, hypot, max, min, round, imul, PI } = Math;
+  const { abs, max, min, round, imul } = Math;
   const { isPrototypeOf } = Object.prototype;
   const { KeyCodes } = Phaser.Input.Keyboard;
   const { prototype: shapePrototype } = Phaser.GameObjects.Shape;
   const MAX_OBJECTS = 5000;
   const MAX_SHOWN = 300;
-  const MAX_TRACKED = 600; // objects, and frames of each
-  const SEEN_SHARE = 0.1; // of the area that an object covers
-  const MAX_COLORS = 24;
-  const SMALLEST = 4; // square pixels
-  const SHORTEST = 8; // frames for which an object has to be seen
-  const LASTING = 0.6; // of the pictures since its first
-  const MOVING = 1.5; // steps between the outermost places of an object, at least, for it to have a speed
-  const SHAKING = 12; // times that it goes to and fro between them, at most
-  const FALLING = 12; // frames that it falls, at least, to have an acceleration
   const MAX_SIGNAL_CHARS = 20000;
   const RUNNING = 5;
   const TEXTS = { __proto__: null, Text: true, BitmapText: true, DynamicBitmapText: true };
@@ -79,150 +70,36 @@
 
   const size = (set) => (set ? count(set.size) || count(set.length) || count(set.entries && set.entries.length) : 0);
 
-  // Pictures: frames in which it is examined which objects can be seen, see drawing.js.
-  let pictures = { __proto__: null };
-  let taken = 0;
-  let wasSeen = false;
-  const tracks = list();
-  const trackOf = new RealMap();
-
-  function track(object) {
-    let found = apply(mapGet, trackOf, [object]);
-    if (!found && tracks.length < MAX_TRACKED) {
-      found = { __proto__: null, object, seen: list(), xs: list(), ys: list(), colors: list(), from: -1, since: lifecycle.frames(), first: null, last: null };
-      tracks[tracks.length] = found;
-      apply(mapSet, trackOf, [object, found]);
-    }
-    return found;
-  }
-
-  // Where the centre of a box of the canvas lies in the world that a camera showed, and by how much it magnified.
-  function inWorld(box, [a, b, c, d, e, f, scrollX, scrollY]) {
-    const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
-    const determinant = a * d - b * c;
-    const left = (d * (x - e) - c * (y - f)) / determinant + scrollX;
-    const top = (a * (y - f) - b * (x - e)) / determinant + scrollY;
-    return isFinite(left) && isFinite(top) ? [left, top, hypot(a, b)] : [x, y, 1];
-  }
-
-  function mainColor(colors) {
-    let color = -1;
-    let most = 0;
-    apply(mapForEach, colors, [(weight, value) => {
-      if (weight > most) [color, most] = [value, weight];
-    }]);
-    return color;
-  }
-
-  // A star does not fill its box: the size that it says it has counts if what was drawn is nearly as large.
-  function sizeOf(object, drawn, say) {
-    const said = uses.className(object) === 'Star' ? abs(number(read(say, 0))) : drawn;
-    return drawn >= 0.8 * said && drawn <= said + 1 ? said : drawn;
-  }
-
-  function note(entry, isPicture) {
-    if (!entry.box) return;
-    const found = track(entry.object);
-    if (!found) return;
-    const [x, y, zoom] = inWorld(entry.box, entry.view);
-    if (found.xs.length < MAX_TRACKED) {
-      found.xs[found.xs.length] = x;
-      found.ys[found.ys.length] = y;
-    }
-    const { local, object: shown } = entry;
-    const sizes = local ? [sizeOf(shown, (local[2] - local[0]) / zoom, () => shown.displayWidth), sizeOf(shown, (local[3] - local[1]) / zoom, () => shown.displayHeight)] : [0, 0];
-    const { text } = entry;
-    found.last = {
-      __proto__: null, x, y, zoom, text, half_x: (entry.box[2] - entry.box[0]) / zoom / 2, half_y: (entry.box[3] - entry.box[1]) / zoom / 2, angle: (entry.angle * 180) / PI,
-      width: sizes[0], height: sizes[1],
-    };
-    found.first = found.first || found.last;
-    found.inside = entry.parent ? uses.className(entry.parent.object) : '';
-    if (!isPicture) return;
-    const color = mainColor(entry.seen || entry.colors);
-    const { colors } = found;
-    if (color >= 0 && colors[colors.length - 1] !== color && colors.length < MAX_COLORS) colors[colors.length] = color;
-    if (entry.draws === 0 || entry.area < SMALLEST || entry.shown < max(SMALLEST, SEEN_SHARE * entry.area)) return;
-    wasSeen = true;
-    addToDigest(`${uses.className(entry.object)}|${round(entry.box[0])}|${round(entry.box[1])}|${round(entry.box[2])}|${round(entry.box[3])}|${color}|${text}`);
-    for (let one = entry; one; one = one.parent) {
-      const seen = track(one.object) || found;
-      if (seen.seen[seen.seen.length - 1] !== taken) seen.seen[seen.seen.length] = taken;
-      if (seen.from < 0) seen.from = lifecycle.frames();
-    }
-  }
-
-  // Whether an object could be seen in most pictures since the first one with it.
-  function lasts(object) {
-    const found = apply(mapGet, trackOf, [object]);
-    if (!found || found.seen.length === 0) return false;
-    if (lifecycle.frames() - found.from < min(SHORTEST, (lifecycle.frames() - 1) / 4)) return false;
-    return found.seen.length >= LASTING * (taken - found.seen[0] + 1) && found.seen.length >= min(2, taken);
-  }
+  let pictures = { __proto__: null }; // the numbers of the frames in which it is examined which objects can be seen
+  let wasSeen = false; // by what objects say of themselves
 
   // A game with WebGL draws nothing that can be followed: what its objects say of themselves has to do.
   const isFollowed = () => !dom.drawsItself || read(() => !firstGame().renderer.gl, true);
-  const isShown = (object, camera) => (isFollowed() ? lasts(object) : isSeen(object, camera));
+  const isShown = (object, camera) => (isFollowed() ? tracks.lasts(object) : isSeen(object, camera));
 
-  function median(values) {
-    const sorted = list();
-    for (let i = 0; i < values.length; i++) {
-      let at = sorted.length;
-      for (; at > 0 && sorted[at - 1] > values[i]; at--) sorted[at] = sorted[at - 1];
-      sorted[at] = values[i];
-    }
-    return sorted.length ? sorted[(sorted.length - 1) >> 1] : 0;
-  }
-  // Pixels per second: the median of the frames in which it moves; 0 for what gets nowhere, such as a shake.
-  function speed(values) {
-    const steps = list();
-    let path = 0;
-    for (let i = 1; i < values.length; i++) {
-      const step = abs(values[i] - values[i - 1]);
-      if (step > 0.02) steps[steps.length] = step;
-      path += step;
-    }
-    const step = median(steps);
-    return reach(values) < max(MOVING * step, path / SHAKING) ? 0 : 60 * step;
-  }
-  // Pixels per second squared: the median change of the speed from frame to frame, where it changes.
-  function acceleration(values) {
-    const changes = list();
-    for (let i = 2; i < values.length; i++) {
-      const change = values[i] - 2 * values[i - 1] + values[i - 2];
-      if (abs(change) > 0.02) changes[changes.length] = change;
-    }
-    const change = median(changes);
-    return reach(values) < (abs(change) * FALLING * FALLING) / 2 ? 0 : 3600 * change;
-  }
-  function reach(values) {
-    let [low, high] = [Infinity, -Infinity];
-    for (let i = 0; i < values.length; i++) [low, high] = [min(low, values[i]), max(high, values[i])];
-    return values.length ? high - low : 0;
-  }
   const tenths = (value) => `${round(10 * max(-1e6, min(1e6, number(value)))) / 10}`;
 
   function drawnText(object) {
-    const { colors, first, last, xs, ys, inside, since } = apply(mapGet, trackOf, [object]);
+    const { colors, first, last, xs, ys, inside, since } = tracks.of(object);
     return object_({
-      type: string(uses.className(object) || 'Object'), inside: string(inside), colors: array(colors, count, MAX_COLORS),
+      type: string(uses.className(object) || 'Object'), inside: string(inside), colors: array(colors, count, tracks.maxColors),
       width: tenths(last.width), height: tenths(last.height), first_width: tenths(first.width), angle: tenths(last.angle),
-      dx: tenths(last.x - first.x), dy: tenths(last.y - first.y), speed_x: tenths(speed(xs)), speed_y: tenths(speed(ys)),
-      fall: tenths(acceleration(ys)), since: tenths((1000 * since) / 60), reach_x: tenths(reach(xs)), reach_y: tenths(reach(ys)), zoom: tenths(100 * last.zoom), text: string(last.text),
+      dx: tenths(last.x - first.x), dy: tenths(last.y - first.y), speed_x: tenths(tracks.speed(xs)), speed_y: tenths(tracks.speed(ys)),
+      fall: tenths(tracks.acceleration(ys)), since: tenths((1000 * since) / 60), reach_x: tenths(tracks.reach(xs)), reach_y: tenths(tracks.reach(ys)), zoom: tenths(100 * last.zoom), text: string(last.text),
     });
   }
   const object_ = (fields) => object(setPrototypeOf(fields, null));
 
   // Colour and size of a shape as it was drawn; without WebGL only.
   function shapeText(shape) {
-    const found = apply(mapGet, trackOf, [shape]);
+    const found = tracks.of(shape);
     if (found && found.last) return object_({ color: found.colors.length ? count(found.colors[found.colors.length - 1]) : -1, width: count(found.last.width), height: count(found.last.height) });
     const color = read(() => (shape.isFilled ? shape.fillColor : shape.isStroked ? shape.strokeColor : -1), -1);
     const [width, height] = read(() => [shape.displayWidth, shape.displayHeight], [0, 0]);
     return object_({ color: color >= 0 && color <= 0xffffff ? count(color) : -1, width: count(width), height: count(height) });
   }
   const textOf = (child) => {
-    const found = apply(mapGet, trackOf, [child]);
+    const found = tracks.of(child);
     return found && found.last && found.last.text ? found.last.text : isFollowed() && uses.className(child) === 'Text' ? '' : child.text;
   };
 
@@ -269,7 +146,7 @@
     const found = list();
     const known = new RealMap();
     allObjects((child) => read(() => {
-      if (!lasts(child) || apply(mapGet, known, [child])) return;
+      if (!tracks.lasts(child) || apply(mapGet, known, [child])) return;
       apply(mapSet, known, [child, true]);
       found[found.length] = child;
     }));
@@ -278,7 +155,7 @@
   function changed(differs) {
     let number_ = 0;
     const all = ended();
-    for (let i = 0; i < all.length; i++) if (differs(apply(mapGet, trackOf, [all[i]]))) number_ += 1;
+    for (let i = 0; i < all.length; i++) if (differs(tracks.of(all[i]))) number_ += 1;
     return number_;
   }
   // Both edges moved, in one direction: what only grew or turned, such as a text that got longer, did not move.
@@ -308,11 +185,11 @@
   // Examine the frame that was drawn.
   function look(isPicture) {
     const found = drawing.end();
-    if (isPicture) taken += 1;
+    if (isPicture) tracks.takePicture();
     const isOpen = isPicture && read(() => dom.isShown(firstGame().canvas), false);
-    for (let i = 0; i < found.length; i++) read(() => note(found[i], isOpen));
+    for (let i = 0; i < found.length; i++) read(() => tracks.note(found[i], isOpen, addToDigest));
     if (isFollowed()) return;
-    for (let i = 0; i < lifecycle.scenes.length && !wasSeen; i++) {
+    for (let i = 0; i < lifecycle.scenes.length && !tracks.wasSeen() && !wasSeen; i++) {
       const { sys } = lifecycle.scenes[i];
       const all = read(() => sys.displayList.list, null);
       const camera = read(() => sys.cameras.main, null);
@@ -427,7 +304,7 @@
         textures: names(textures),
         animations: names(animations),
         timers_fired: count(uses.counts.timersFired),
-        objects_seen: wasSeen ? 'true' : 'false',
+        objects_seen: tracks.wasSeen() || wasSeen ? 'true' : 'false',
         tween_updates: tweenRan() ? 'true' : 'false',
         collisions: count(uses.counts.collisions),
         ground: read(() => (drawing.ground() < 0 ? -1 : count(drawing.ground())), -1),

@@ -21,10 +21,12 @@ const observer = new Function('clock', `
   const dom = (${source('page')})(clock, globalThis);
   return { dom, finish(Phaser) {
     const uses = (${source('uses')})(Phaser, '');
-    const drawing = (${source('drawing')})((${source('css_color')})(), (${source('geometry')})());
+    const geometry = (${source('geometry')})();
+    const drawing = (${source('drawing')})((${source('css_color')})(), geometry, (${source('words')})(geometry));
     drawing.watch(dom, uses.classes);
     const lifecycle = (${source('lifecycle')})(clock, dom, Phaser);
-    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, drawing, globalThis);
+    const tracks = (${source('tracks')})(lifecycle, uses);
+    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, drawing, tracks, globalThis);
     const { parse } = JSON;
     const { apply } = Reflect;
     return { __proto__: null, call: (name, text) => apply(driver[name], driver, parse(text)) };

@@ -6,6 +6,7 @@ const path = require('node:path');
 const vm = require('node:vm');
 
 const REALM = path.join(__dirname, '..', 'realm');
+const PARTS = 'clock canvas network elements visibility dom uses css_color geometry words drawing lifecycle tracks report'.split(' ');
 
 function script(file, name) {
   return new vm.Script(fs.readFileSync(file, 'utf8'), { filename: name });
@@ -28,7 +29,7 @@ class RealmFactory {
     this.paths = '';
     const phaser = require.resolve('phaser/dist/phaser.min.js');
     this.scripts = Object.fromEntries(
-      ['clock', 'dom', 'uses', 'css_color', 'geometry', 'drawing', 'lifecycle', 'report'].map((name) => [name, script(path.join(REALM, `${name}.js`), `${name}.js`)]),
+      PARTS.map((name) => [name, script(path.join(REALM, `${name}.js`), `${name}.js`)]),
     );
     this.scripts.phaser = phaserScript(phaser);
     this.scripts.drain = new vm.Script('0', { filename: 'drain.js' });
@@ -43,15 +44,16 @@ class RealmFactory {
     const evaluate = (name) => this.scripts[name].runInContext(context, { displayErrors: false });
     const global = evaluate('drain') === 0 && vm.runInContext('globalThis', context);
     const clock = evaluate('clock');
-    const dom = evaluate('dom')(clock, global);
+    const dom = evaluate('dom')(clock, evaluate('canvas')(), evaluate('network'), evaluate('elements'), evaluate('visibility'), global);
     evaluate('phaser');
     const Phaser = vm.runInContext('Phaser', context);
     const uses = evaluate('uses')(Phaser, this.paths);
     this.paths = this.paths || `${uses.paths}`;
-    const drawing = evaluate('drawing')(evaluate('css_color')(), evaluate('geometry')());
+    const geometry = evaluate('geometry')();
+    const drawing = evaluate('drawing')(evaluate('css_color')(), geometry, evaluate('words')(geometry));
     drawing.watch(dom, uses.classes);
     const lifecycle = evaluate('lifecycle')(clock, dom, Phaser);
-    const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, drawing, global);
+    const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, drawing, evaluate('tracks')(lifecycle, uses), global);
     return {
       driver,
       drain: () => evaluate('drain'),

@@ -1,0 +1,91 @@
+"""What is measured of a group, its means over the groups of a run, and how its curve is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
+from engine.storage.summaries import GroupSummary
+
+POINTS = 300
+"""Of a curve, at most."""
+
+Measure = Callable[[GroupSummary], float | None]
+"""A figure of a group; None where it has none."""
+
+MEASURES: Mapping[str, Measure] = MappingProxyType(
+    {
+        "accuracy": lambda one: one.right / one.checked if one.checked else None,
+        "reward": lambda one: one.mean,
+        "sigma": lambda one: one.sigma,
+        "triggered": lambda one: float(one.triggered) if one.is_scored else None,
+        "tokens": lambda one: one.completion_tokens / one.rollouts if one.completion_tokens else None,
+        "latency": lambda one: one.latency_s or None,
+    }
+)
+
+_SHARE, _UNIT = {"format": "percent", "min": 0, "max": 1}, {"format": "decimal", "min": 0, "max": 1}
+AXES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "accuracy": _SHARE,
+        "reward": _UNIT,
+        "components": _UNIT,
+        "sigma": {"format": "decimal", "min": 0},
+        "triggered": _SHARE,
+        "tokens": {"format": "count", "min": 0},
+        "latency": {"format": "seconds", "min": 0},
+        "experiences": {"format": "count", "min": 0},
+    }
+)
+"""Chart -> its axis, for ``charts.js``."""
+
+
+def component(name: str) -> Measure:
+    """The mean of a reward component."""
+    return lambda group: group.components[name].mean if name in group.components else None
+
+
+def by_problem(groups: Sequence[GroupSummary], measure: Measure) -> dict[str, list[float]]:
+    """Problem -> the values of its groups."""
+    clusters: dict[str, list[float]] = {}
+    for group in groups:
+        value = measure(group)
+        if value is not None:
+            clusters.setdefault(group.problem_id, []).append(value)
+    return clusters
+
+
+def mean_share(groups: Sequence[GroupSummary], measure: Measure) -> Estimate | None:
+    """The mean of a share, clustered by problem; None without a value."""
+    clusters = by_problem(groups, measure)
+    samples = sum(one.checked or 1 for one in groups if measure(one) is not None)
+    return clustered_share(clusters, samples) if clusters else None
+
+
+def bounded_mean(clusters: Clusters) -> Estimate | None:
+    """The mean with its interval, which ends at 0 or 1 if no value is beyond: few values give a wide one."""
+    if not clusters:
+        return None
+    estimate = clustered_mean(clusters)
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    lowest = min(min(values) for values in clusters.values())
+    highest = max(max(values) for values in clusters.values())
+    return replace(
+        estimate,
+        low=max(estimate.low, 0.0) if lowest >= 0 else estimate.low,
+        high=min(estimate.high, 1.0) if highest <= 1 else estimate.high,
+    )
+
+
+def rounded(values: Sequence[float | None]) -> list[float | None]:
+    """Shorter in the page; no reader sees more digits."""
+    return [None if value is None else round(value, 5) for value in values]
+
+
+def has_values(series: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether any of the curves of a chart has a value."""
+    return any(value is not None for one in series for value in one["values"])

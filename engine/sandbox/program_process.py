@@ -136,7 +136,7 @@ class ProgramProcess:
         zygote: the parent; it must have no other child.
         kind: ``calls``, ``main`` or ``remote``; see ``inside/runner.py``.
         program: the source to run.
-        setup: source that is run before the program.
+        setup: for ``remote``, source that is run before the program.
         limits: limits of memory, output and time.
         stdin: the standard input; None for an empty one.
         entry_point: a name that the program must define; for ``remote``, a function of the other process.
@@ -155,8 +155,8 @@ class ProgramProcess:
         kind: Literal["calls", "main", "remote"],
         program: str,
         *,
-        setup: str,
         limits: ProgramLimits,
+        setup: str = "",
         stdin: bytes | None = None,
         entry_point: str | None = None,
     ) -> None:

@@ -81,7 +81,7 @@ def _execute(source: str, name: str, namespace: dict[str, Any]) -> None:
 def _calls(channel: int, job: dict[str, Any]) -> int:
     namespace = _module("solution")
     try:
-        _load(job["setup"], job["program"], namespace)
+        _execute(job["program"], "program", namespace)
     except BaseException as error:  # noqa: BLE001 - any exception is reported, including SystemExit
         _write_frame(channel, _failure(error))
         return 0
@@ -97,19 +97,6 @@ def _calls(channel: int, job: dict[str, Any]) -> int:
             reply = json.dumps(_failure(error)).encode()
         _write_bytes(channel, reply)
     return 0
-
-
-def _load(setup: str, program: str, namespace: dict[str, Any]) -> None:
-    """Run the setup, then the program. A setup that uses names of the program runs after it."""
-    late = False
-    if setup:
-        try:
-            _execute(setup, "setup", namespace)
-        except NameError:
-            late = True
-    _execute(program, "program", namespace)
-    if late:
-        _execute(setup, "setup", namespace)
 
 
 def _answer(request: dict[str, Any], namespace: dict[str, Any], max_items: int) -> bytes:
@@ -137,8 +124,6 @@ def _main(channel: int, job: dict[str, Any]) -> int:
     namespace = _module("__main__")
     namespace.update(__builtins__=builtins, __file__="program.py")
     try:
-        if job["setup"]:
-            _execute(job["setup"], "setup", namespace)
         _execute(job["program"], "program", namespace)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)

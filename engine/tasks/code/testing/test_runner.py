@@ -215,7 +215,7 @@ class TestRunner:
 
     def _calls(self) -> AbstractContextManager[ProgramProcess]:
         """A process of the program that answers calls."""
-        return self._running(self._programs, "calls", self._program, setup="", entry_point=self._entry_point)
+        return self._running(self._programs, "calls", self._program, entry_point=self._entry_point)
 
     @contextmanager
     def _running(
@@ -254,7 +254,7 @@ class TestRunner:
 
     def _run_main(self, test: StdinTest) -> Status:
         stdin = test.stdin.encode("utf-8", "surrogateescape")
-        with self._running(self._programs, "main", self._program, setup="", stdin=stdin) as process:
+        with self._running(self._programs, "main", self._program, stdin=stdin) as process:
             process.wait_for_end(self._seconds())
             ending = process.end()
             if process.unread:  # a program that leaves by os._exit sends no message and has only its exit code

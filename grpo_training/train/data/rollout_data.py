@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Completion, Rollout, RolloutGroup
+from engine.records import Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
@@ -244,12 +244,8 @@ def _with_prompts(
     for with_experiences in variants:
         try:
             prompt = prompts.render(group, with_experiences=with_experiences)
-        except ExperiencesNotFoundError as error:
-            report.drop(NO_EXPERIENCES)
-            report.detail(f"{group.generator_id or 'a generator'}: {error}")
-            continue
         except PromptNotFoundError as error:
-            report.drop(NO_PROMPT)
+            report.drop(NO_EXPERIENCES if isinstance(error, ExperiencesNotFoundError) else NO_PROMPT)
             report.detail(f"{group.generator_id or 'a generator'}: {error}")
             continue
         report.remark(prompt.difference, 1 if prompt.difference else 0)
@@ -269,7 +265,7 @@ def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
     report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
     report.remark(REASONING, 1 if completion and completion.reasoning else 0)
     return TrainingResponse(
-        text=full_text(completion) if completion else "",
+        text=join_reasoning(completion.reasoning, completion.text) if completion else "",
         reward=rollout.r_total,
         is_correct=rollout.is_correct,
         truncated=completion is not None and completion.finish_reason == "length",
@@ -284,11 +280,6 @@ def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup
     first = tuple(response for response in group.responses if not response.re_asked)
     report.drop(SECOND_REQUEST, len(group.responses) - len(first))
     return replace(group, responses=first) if first else None
-
-
-def full_text(completion: Completion) -> str:
-    """What the model wrote; separately stored reasoning is put before the text in its tags."""
-    return join_reasoning(completion.reasoning, completion.text)
 
 
 def join_reasoning(reasoning: str | None, text: str) -> str:

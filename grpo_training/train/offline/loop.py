@@ -47,11 +47,12 @@ from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
+from grpo_training.train.offline.saving import export, restore, save
 from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_step, sft_step
-from grpo_training.train.offline.training import Training, export, prepare, restore, save, score_reference, unscored
+from grpo_training.train.offline.training import Training, prepare, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
-from grpo_training.training.metrics_log import open_metrics
+from grpo_training.training.metrics_log import means, open_metrics
 from grpo_training.training.stopped import damaged_weights
 
 
@@ -280,6 +281,4 @@ def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[st
 
 def _mean(window: Sequence[dict[str, float]]) -> dict[str, float]:
     """The mean of each metric over the steps that have it; of ``num_tokens`` the last value."""
-    names = dict.fromkeys(name for metrics in window for name in metrics)
-    means = {name: statistics.fmean(metrics[name] for metrics in window if name in metrics) for name in names}
-    return means | {"num_tokens": window[-1]["num_tokens"]}
+    return means(window) | {"num_tokens": window[-1]["num_tokens"]}

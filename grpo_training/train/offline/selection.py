@@ -159,7 +159,11 @@ def _json(name: str, step: int, figures: HeldOutFigures) -> dict[str, Any]:
     return {
         "checkpoint": name,
         "step": step,
-        "reward": figures.reward if math.isfinite(figures.reward) else None,
-        "kl": figures.kl if math.isfinite(figures.kl) else None,
-        "effective_samples": figures.effective_samples if math.isfinite(figures.effective_samples) else None,
+        "reward": _finite(figures.reward),
+        "kl": _finite(figures.kl),
+        "effective_samples": _finite(figures.effective_samples),
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

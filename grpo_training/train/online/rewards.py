@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.train.online.custom_reward import BatchReward
+from grpo_training.training.metrics_log import means
 
 PATIENCE = 3
 WORKERS = max(8, os.cpu_count() or 1)
@@ -63,12 +63,8 @@ class ScoredCompletion:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """The reward of a completion by a reward function of TRL; without one, the error if there was any."""
-
-    reward: float | None
-    error: str = ""
+_Given = tuple[float | None, str]
+"""The reward of a completion by a reward function of TRL; without one, the error if there was any."""
 
 
 def dataset_rows(
@@ -118,7 +114,6 @@ class TrlReward:
             has the rest.
         reward_functions: the training reward of each task, by its name; None: ``r_total`` is paid.
         workers: completions that are scored at a time.
-        patience: consecutive batches without any score after which the run is stopped.
         clock: monotonic seconds.
     """
 
@@ -132,7 +127,6 @@ class TrlReward:
         custom_weight: float = 1.0,
         reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
-        patience: int = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest: list[ScoredCompletion] = []
@@ -141,7 +135,7 @@ class TrlReward:
         self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
-        self._patience, self._unscored_batches, self._clock = patience, 0, clock
+        self._unscored_batches, self._clock = 0, clock
 
     def __enter__(self) -> TrlReward:
         return self
@@ -173,7 +167,7 @@ class TrlReward:
             log_metric: receives the name of a metric and its value for this batch.
 
         Raises:
-            NothingScoredError: nothing could be scored in ``patience`` consecutive batches.
+            NothingScoredError: nothing could be scored in :data:`PATIENCE` consecutive batches.
         """
         began = self._clock()
         columns = zip(problem_id, problem_text, answer, task, meta, strict=True)
@@ -204,9 +198,9 @@ class TrlReward:
             return [None] * len(problems)
         rows = [task_named(problem.task).reward_row(problem) for problem in problems]
         try:
-            return [_Given(reward) for reward in self._custom.score(prompts, completions, token_ids, rows)]
+            return [(reward, "") for reward in self._custom.score(prompts, completions, token_ids, rows)]
         except ValueError as error:
-            return [_Given(None, str(error)[:300])] * len(problems)
+            return [(None, str(error)[:300])] * len(problems)
 
     def _score(
         self, problem: Problem, completion: Any, token_ids: Sequence[int], given: _Given | None
@@ -215,7 +209,7 @@ class TrlReward:
         if self._reward_functions is not None:
             return self._pay(problem, text, reasoning, tuple(token_ids), self._reward_functions[problem.task])
         if given is not None:
-            reward, error, is_correct = given.reward, given.error, None
+            (reward, error), is_correct = given, None
             components = {} if reward is None else {"r_ans": reward}
             outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
         else:
@@ -254,7 +248,7 @@ class TrlReward:
             self._unscored_batches = 0
             return
         self._unscored_batches += 1
-        if self._unscored_batches >= self._patience:
+        if self._unscored_batches >= PATIENCE:
             counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
             error = f" First error: {self.first_error}." if self.first_error else ""
             raise NothingScoredError(
@@ -274,9 +268,9 @@ def _reward(scored: Scored) -> float | None:
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     """The metrics of a batch: means over the completions that have the value, and shares of all completions."""
-    metrics: dict[str, float] = {}
-    metrics |= {f"rewards/{name}/mean": value for name, value in _means([one.components for one in scored]).items()}
-    metrics |= _means([one.figures for one in scored])
+    components = means([one.components for one in scored])
+    metrics = {f"rewards/{name}/mean": components[name] for name in sorted(components)}
+    metrics |= dict(sorted(means([one.figures for one in scored]).items()))
     verdicts = [one.is_correct for one in scored if one.is_correct is not None]
     if verdicts:
         metrics["pass_rate"] = sum(verdicts) / len(verdicts)
@@ -286,12 +280,6 @@ def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
         "faults/verifier_timeout": sum(one.outcome is Outcome.VERIFIER_TIMEOUT for one in scored),
     }
     return metrics | {name: count / len(scored) for name, count in shares.items()}
-
-
-def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each figure over the completions that have it."""
-    names = sorted({name for one in figures for name in one})
-    return {name: statistics.fmean(one[name] for one in figures if name in one) for name in names}
 
 
 def _text_of(completion: Any) -> tuple[str, str | None]:

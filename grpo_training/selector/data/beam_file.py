@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,22 @@ def load_groups(
     if any(isinstance(entry, dict) and "pointer_candidates" in entry for _, entry in _entries(data)):
         return groups_of_rewards(data, str(path), pool_size=pool_size, reward=reward or RewardFormula())
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
+
+
+def beam_entry(query: int, beams: Iterable[tuple[Sequence[int], float]], pool: Iterable[int]) -> dict[str, list[Any]]:
+    """The entry of a query in a beam file: see :func:`groups_of_beams`.
+
+    Args:
+        query: its id.
+        beams: the shots of each beam with its score.
+        pool: the shots that can be chosen.
+    """
+    found = list(beams)
+    return {
+        "id_list": [[*shots, query] for shots, _ in found],
+        "score_list": [score for _, score in found],
+        "candidate_pool_ids": list(pool),
+    }
 
 
 def read_object(path: Path) -> dict[str, Any]:

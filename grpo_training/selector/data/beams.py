@@ -19,6 +19,7 @@ from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
 from grpo_training.selector.asking.settings import BeamsSettings
+from grpo_training.selector.data.beam_file import beam_entry
 from grpo_training.selector.data.embeddings import ImageEmbedder, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import part_of_file
 from grpo_training.selector.data.images import ImageSource, data_url
@@ -113,13 +114,8 @@ async def _score(
         beams = await beam_search(
             prompts, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score
         )
-        entry = {
-            "query": anchor,
-            "id_list": [[*beam.shots, anchor] for beam in beams],
-            "score_list": [beam.score for beam in beams],
-            "candidate_pool_ids": list(pool),
-        }
-        log.append(json.dumps(entry).encode())
+        entry = beam_entry(anchor, ((beam.shots, beam.score) for beam in beams), pool)
+        log.append(json.dumps({"query": anchor} | entry).encode())
         scorer.forget()
 
 

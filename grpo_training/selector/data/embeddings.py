@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -131,13 +132,8 @@ class TextEmbedder(Protocol):
 
 
 @runtime_checkable
-class ImageEmbedder(Protocol):
+class ImageEmbedder(TextEmbedder, Protocol):
     """Embeds texts and images, such as CLIP."""
-
-    name: str
-
-    def embed(self, texts: Sequence[str]) -> Array:
-        """L2-normalised embeddings (n, d), float32."""
 
     def embed_images(self, paths: Sequence[str]) -> Array:
         """L2-normalised embeddings (n, d) of image files, float32."""
@@ -160,10 +156,7 @@ class HashingEmbedder:
         for row, text in zip(rows, texts, strict=True):
             words = _WORD.findall(text.casefold())
             pairs = [f"{one} {other}" for one, other in itertools.pairwise(words)]
-            counts: dict[str, int] = {}
-            for token in (*words, *pairs):
-                counts[token] = counts.get(token, 0) + 1
-            for token, count in counts.items():
+            for token, count in Counter((*words, *pairs)).items():
                 number = int.from_bytes(hashlib.blake2b(token.encode(), digest_size=8).digest(), "big")
                 row[(number >> 1) % self._dimensions] += math.sqrt(count) * (1 if number & 1 else -1)
         norms = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -19,6 +19,7 @@ from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
 from engine.records import Message, Problem
 from engine.storage.installation import install_command
+from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
@@ -137,11 +138,11 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.online.trl_arguments import check_arguments
 
     with shared_failure():
-        problems, prompts = _online_problems(config)
+        reward = load_reward(config.reward)
+        problems, prompts = _online_problems(config, reward)
         check_verifiers(problems)
         if config.reward_settings is not None:
             check_rewards(problems, config.reward_settings)
-        reward = None if config.reward is None else load_reward(config.reward)
         if isinstance(reward, BatchReward):
             reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
         tokenizer = load_tokenizer(config)
@@ -170,9 +171,10 @@ def _rendered(tokenizer: Any, messages: Iterable[Message]) -> str:
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
-def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
+def _online_problems(
+    config: GRPOTrainingConfig, reward: Task[Any] | BatchReward | None
+) -> tuple[list[Problem], Prompts]:
     """The problems of an online training, and the prompts of those that are used as they stand."""
-    reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
     task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
     place = _problems_place(config)
     is_path = config.dataset is None or Path(place).expanduser().exists()

@@ -22,9 +22,10 @@ from grpo_training.selector.data.groups import Batch, ShotGroup, batches, make_b
 from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import SftSettings, TrainSettings
-from grpo_training.selector.training.phases import Phase, StepLoss, grpo_step, rce_step, sft_step
+from grpo_training.selector.training.phases import Phase, grpo_step, rce_step, sft_step
 from grpo_training.selector.training.state import TrainingState, improvements, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
+from grpo_training.training.losses import LossTerm
 from grpo_training.training.metrics_log import MetricsLog, means, open_metrics
 from grpo_training.training.progress import TrainingProgress
 from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
@@ -191,7 +192,7 @@ class _Run:
             self._adapt(step.metrics["kl"])
         return step.metrics | {"learning_rate": rate, "grad_norm": norm}
 
-    def _loss(self, batch: Batch) -> StepLoss:
+    def _loss(self, batch: Batch) -> LossTerm:
         task, settings = self._task, self._settings
         if self.phase.name == "sft" or not isinstance(settings, TrainSettings):
             return sft_step(task.model, batch)

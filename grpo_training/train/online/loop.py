@@ -24,7 +24,6 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from engine.records import Message, Problem
-from engine.reward_evaluator import RewardEvaluator
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
@@ -97,11 +96,10 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        custom = None if config.reward is None else load_reward(config.reward)
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
         reward = stack.enter_context(
-            TrlReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, reward_functions=paid_by)
+            TrlReward(custom=load_reward(config.reward), custom_weight=config.reward_weight, reward_functions=paid_by)
         )
         trainer = GRPOWithImitationTrainer(
             config=config,

@@ -108,7 +108,6 @@ class TrlReward:
     ``faults/model``, ``faults/verifier_timeout``, and ``scoring_time``, the seconds that scoring the batch took.
 
     Args:
-        evaluator: weights the components.
         custom: scores completions by a custom reward function, from several threads, or whole batches.
         custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
             has the rest.
@@ -121,7 +120,6 @@ class TrlReward:
 
     def __init__(
         self,
-        evaluator: RewardEvaluator,
         *,
         custom: Task[Any] | BatchReward | None = None,
         custom_weight: float = 1.0,
@@ -132,7 +130,7 @@ class TrlReward:
         self.latest: list[ScoredCompletion] = []
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
-        self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
+        self._evaluator, self._custom, self._custom_weight = RewardEvaluator(), custom, custom_weight
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._unscored_batches, self._clock = 0, clock
@@ -205,43 +203,31 @@ class TrlReward:
     def _score(
         self, problem: Problem, completion: Any, token_ids: Sequence[int], given: _Given | None
     ) -> ScoredCompletion:
-        text, reasoning = _text_of(completion)
+        reply = _reply_of(completion)
         if self._reward_functions is not None:
-            return self._pay(problem, text, reasoning, tuple(token_ids), self._reward_functions[problem.task])
+            return _paid(problem, reply, tuple(token_ids), self._reward_functions[problem.task])
         if given is not None:
             (reward, error), is_correct = given, None
             components = {} if reward is None else {"r_ans": reward}
             outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
         else:
             assert not isinstance(self._custom, BatchReward)
-            scored = self._score_by(self._custom or task_named(problem.task), problem, text, reasoning)
+            scored = self._score_by(self._custom or task_named(problem.task), problem, reply)
             components, reward, outcome = _components(scored), _reward(scored), scored.outcome
             error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
             is_correct = scored.is_correct
         if self._custom is not None and self._custom_weight < 1:
-            of_task = self._score_by(task_named(problem.task), problem, text, reasoning)
+            of_task = self._score_by(task_named(problem.task), problem, reply)
             components = _components(of_task) | ({} if reward is None else {"custom": reward})
             total = _reward(of_task)
             if reward is not None and total is not None:
                 reward = self._custom_weight * reward + (1 - self._custom_weight) * total
             else:
                 reward = None
-        return ScoredCompletion(problem, text, tuple(token_ids), reward, components, is_correct, outcome, error)
+        return ScoredCompletion(problem, reply.text, tuple(token_ids), reward, components, is_correct, outcome, error)
 
-    def _pay(
-        self, problem: Problem, text: str, reasoning: str | None, token_ids: tuple[int, ...], pay: RewardFunction
-    ) -> ScoredCompletion:
-        """Score a completion by the training reward of its task."""
-        candidate = task_named(problem.task).parse(Completion(text=text, reasoning=reasoning), problem)
-        paid = pay(candidate, problem)
-        outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
-        return ScoredCompletion(
-            problem, text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
-        )
-
-    def _score_by(self, task: Task[Any], problem: Problem, text: str, reasoning: str | None) -> Scored:
-        candidate = task.parse(Completion(text=text, reasoning=reasoning), problem)
-        return self._evaluator.score(task, problem, candidate)
+    def _score_by(self, task: Task[Any], problem: Problem, reply: Completion) -> Scored:
+        return self._evaluator.score(task, problem, task.parse(reply, problem))
 
     def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
@@ -256,6 +242,16 @@ class TrlReward:
                 why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
                 fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
             )
+
+
+def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: RewardFunction) -> ScoredCompletion:
+    """A completion, scored by the training reward of its task."""
+    candidate = task_named(problem.task).parse(reply, problem)
+    paid = pay(candidate, problem)
+    outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
+    return ScoredCompletion(
+        problem, reply.text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
+    )
 
 
 def _components(scored: Scored) -> dict[str, float]:
@@ -282,9 +278,10 @@ def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     return metrics | {name: count / len(scored) for name, count in shares.items()}
 
 
-def _text_of(completion: Any) -> tuple[str, str | None]:
-    """The text of a completion, and its reasoning where the tokenizer separated the two."""
+def _reply_of(completion: Any) -> Completion:
+    """A completion of TRL with its reasoning, where the tokenizer separated the two."""
     if isinstance(completion, str):
-        return completion, None
+        return Completion(text=completion)
     message = completion[-1]
-    return str(message.get("content") or ""), message.get("thinking") or message.get("reasoning_content")
+    reasoning = message.get("thinking") or message.get("reasoning_content")
+    return Completion(text=str(message.get("content") or ""), reasoning=reasoning)

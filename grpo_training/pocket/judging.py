@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,11 +76,6 @@ def majority_is_right(conversation: Conversation) -> bool:
         for is_right in (True, False)
     )
     return right > mistaken
-
-
-def right_rate(judged: Sequence[Judged]) -> float:
-    """The share of right replies."""
-    return rate(item.right for item in judged)
 
 
 def rate(values: Iterable[bool]) -> float:

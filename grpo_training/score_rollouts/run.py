@@ -47,8 +47,7 @@ def score(settings: ScoreSettings) -> int:
     results = [settings.out, log.path]
     files = RunFiles(settings.beside_out("_run.json"), results, lock=log, temporary=[log.path])
     settings = files.resumed(settings)
-    problems = _problems(settings)
-    task = configured(_only_task(problems, settings), settings)
+    problems, task = _prompts(settings)
     verifier = dict(task.verifier())
     found = survey(settings.rollouts, task, problems)
     check_usable(found, settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
@@ -88,27 +87,23 @@ def _without_paths(task: Task) -> dict[str, Any] | None:
     return task.check_options.model_dump(mode="json", exclude=paths)
 
 
-def _problems(settings: ScoreSettings) -> dict[str, Problem]:
-    task = None if settings.task is None else load_task(settings.task)
-    return {problem.id: problem for problem in load_problems(settings.prompts, task=task)}
-
-
-def _only_task(problems: dict[str, Problem], settings: ScoreSettings) -> Task:
-    """The task of all prompts.
+def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
+    """The prompts by their ids, and their task with the options that were given.
 
     Raises:
-        InputError: the prompts are of several tasks, or of another one than ``--task``.
+        InputError: the prompts are of several tasks, or of another one than ``--task``; or it has no such option.
     """
+    wanted = None if settings.task is None else load_task(settings.task)
+    problems = {problem.id: problem for problem in load_problems(settings.prompts, task=wanted)}
     names = sorted({problem.task for problem in problems.values()})
     if len(names) > 1:
         raise InputError(
             f"The prompts are of several tasks: {', '.join(names)}", fix="Use one file of prompts per task."
         )
     task = task_named(names[0])
-    wanted = None if settings.task is None else load_task(settings.task)
     if wanted is not None and wanted is not task:
         raise InputError(f"The prompts of {settings.prompts} are of the task {task.name}, not of {wanted.name}")
-    return task
+    return problems, configured(task, settings)
 
 
 @dataclass

@@ -279,7 +279,7 @@ class BeamDataset(torch.utils.data.Dataset):  # type: ignore[misc]
         return {
             "query_id": group.query,
             "pool": list(group.pool),
-            "beam_labels": [group.places(one) for one in group.sequences],
+            "beam_labels": [[group.pool.index(shot) for shot in one.shots] for one in group.sequences],
             "beam_shots": [list(one.shots) for one in group.sequences],
             "beam_rewards": [one.reward for one in group.sequences],
         }

@@ -30,6 +30,7 @@ from engine.storage.installation import install_command
 from grpo_training.serve.model_folder import content_digest
 
 Array = np.ndarray[Any, Any]
+Modality = Literal["text", "image"]
 
 HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
@@ -294,7 +295,7 @@ def embed_once(
     name: str,
     items: Sequence[str],
     compute: Callable[[Sequence[str]], Array],
-    modality: Literal["text", "image"] = "text",
+    modality: Modality = "text",
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
@@ -317,9 +318,7 @@ def embed_once(
     return path
 
 
-def write_embeddings(
-    path: Path, rows: Array, source: str, name: str, modality: Literal["text", "image"] = "text"
-) -> None:
+def write_embeddings(path: Path, rows: Array, source: str, name: str, modality: Modality = "text") -> None:
     """Write embeddings as a ``.npy`` file, and beside it a JSON file that tells how they were made.
 
     Args:
@@ -335,7 +334,7 @@ def write_embeddings(
     replace_file(path, buffer.getvalue())
 
 
-def write_record(path: Path, source: str, name: str, modality: Literal["text", "image"], table: EmbeddingTable) -> None:
+def write_record(path: Path, source: str, name: str, modality: Modality, table: EmbeddingTable) -> None:
     """Write the JSON file that tells how the embeddings of ``path`` were made."""
     place = Path(source).expanduser()
     is_path = place.is_dir() or ".py:" in source

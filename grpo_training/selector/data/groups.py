@@ -66,10 +66,6 @@ class ShotGroup:
             if not one.shots or len(set(one.shots)) != len(one.shots):
                 raise InputError(f"Query {self.query}: the sequence {list(one.shots)} is empty or repeats a shot")
 
-    def places(self, sequence: ScoredSequence) -> list[int]:
-        """The positions of a sequence's shots in the pool: the labels of the network."""
-        return [self.pool.index(shot) for shot in sequence.shots]
-
 
 class Batch(NamedTuple):
     """Groups as padded tensors: B queries, N sequences, S steps, K places."""

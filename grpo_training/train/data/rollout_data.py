@@ -16,6 +16,7 @@ from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNotFoundError, StoredPrompts
 from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.rows import succeeds
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
@@ -299,14 +300,9 @@ def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: Drop
     """Whether the rewards of a group differ, or ``settings.zero_variance`` keeps it."""
     if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
         return True
-    if settings.zero_variance == "keep" or (settings.zero_variance == "right" and _all_right(group, settings)):
+    if settings.zero_variance == "keep":
+        return True
+    if settings.zero_variance == "right" and all(succeeds(response, settings) for response in group.responses):
         return True
     report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
     return False
-
-
-def _all_right(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
-    return all(
-        response.reward >= settings.self_sft_min_reward if response.is_correct is None else response.is_correct
-        for response in group.responses
-    )

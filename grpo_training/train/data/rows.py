@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from engine.statistics.groups import group_stats
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.samples import Sample
+from grpo_training.train.data.samples import Sample, TrainingResponse
 
 
 def best_of(group: Sequence[Sample], top_k: int | None) -> list[Sample]:
@@ -33,16 +33,16 @@ def own_successes(group: Sequence[Sample], rows: Sequence[Sample], config: GRPOT
         rows: those that the step trains on.
         config: the training configuration.
     """
-    if all(_succeeds(sample, config) for sample in group):
+    if all(succeeds(sample, config) for sample in group):
         return []
     chosen: dict[tuple[int, ...], int] = {}
     for index in sorted(range(len(rows)), key=lambda index: -rows[index].reward):
-        if _succeeds(rows[index], config) and not rows[index].truncated:
+        if succeeds(rows[index], config) and not rows[index].truncated:
             chosen.setdefault(rows[index].completion_ids, index)
     return list(chosen.values())[: config.self_sft_top_k]
 
 
-def _succeeds(sample: Sample, config: GRPOTrainingConfig) -> bool:
+def succeeds(sample: Sample | TrainingResponse, config: GRPOTrainingConfig) -> bool:
     """Whether a response is correct. A fixed reward would not say so: its scale differs between rewards."""
     return sample.reward >= config.self_sft_min_reward if sample.is_correct is None else sample.is_correct
 

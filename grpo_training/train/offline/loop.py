@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -271,9 +270,7 @@ def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[st
         return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
     return {
         "validation/reward": held_out.reward,
-        "validation/reward_start": statistics.fmean(
-            statistics.fmean(row.reward for row in group) for group in training.validation
-        ),
+        "validation/reward_start": validate_start(training).reward,
         "validation/kl": held_out.kl,
         "validation/effective_samples": held_out.effective_samples,
     }

@@ -71,6 +71,7 @@ class Training:
         reference: the policy at the start of the training.
         optimizer: its state is that of the current phase.
         kl: the controller of an adaptive beta.
+        longest: tokens of the longest row.
         num_tokens: tokens that passed through the model so far, over all processes.
     """
 
@@ -87,17 +88,13 @@ class Training:
     reference: ReferencePolicy
     optimizer: AcceleratedOptimizer
     kl: AdaptiveKL
+    longest: int
     num_tokens: int = 0
 
     @property
     def beta(self) -> float:
         """The current weight of the KL."""
         return self.kl.beta if self.config.adaptive_kl else self.config.beta
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest row."""
-        return _longest(self.groups, self.validation, self.teacher)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -169,8 +166,9 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
-    check_positions(model, _longest(groups, validation, teacher))
-    rows = (row for group in (*groups, *validation, teacher) for row in group)
+    rows = [row for group in (*groups, *validation, teacher) for row in group]
+    longest = max(row.length for row in rows)
+    check_positions(model, longest)
     check_vocabulary(model, tokenizer, (max(row.prompt_ids + row.completion_ids) for row in rows))
     # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
     if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
@@ -180,7 +178,7 @@ def prepare(
         if config.layout != "padded":
             check_layout(model, config.layout)
     if config.share_prompts:
-        check_window(model.config, _longest(groups, validation, teacher))
+        check_window(model.config, longest)
     policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, layout=config.layout)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
@@ -197,11 +195,8 @@ def prepare(
         reference=ReferencePolicy([row for group in (*groups, *validation) for row in group]),
         optimizer=optimizer,
         kl=adaptive_kl(config),
+        longest=longest,
     )
-
-
-def _longest(groups: Sequence[Group], validation: Sequence[Group], teacher: Sequence[Sample]) -> int:
-    return max(row.length for group in (*groups, *validation, teacher) for row in group)
 
 
 def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:

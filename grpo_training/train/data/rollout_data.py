@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Rollout, RolloutGroup
+from engine.records import Completion, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.stored_records import StoredGroups
 from engine.tasks.registry import DEFAULT_TASK
@@ -258,19 +258,18 @@ def _with_prompts(
 
 
 def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
-    completion = rollout.completion
-    if rollout.r_total is None:
-        raise ValueError("a training response needs a reward")
+    completion = rollout.completion or Completion(text="")
+    assert rollout.r_total is not None
     is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
-    logprobs = completion.logprobs if completion else None
+    logprobs = completion.logprobs
     report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
-    report.remark(REASONING, 1 if completion and completion.reasoning else 0)
+    report.remark(REASONING, 1 if completion.reasoning else 0)
     return TrainingResponse(
-        text=join_reasoning(completion.reasoning, completion.text) if completion else "",
+        text=join_reasoning(completion.reasoning, completion.text),
         reward=rollout.r_total,
         is_correct=rollout.is_correct,
-        truncated=completion is not None and completion.finish_reason == "length",
-        token_ids=tuple(completion.token_ids) if completion and completion.token_ids else None,
+        truncated=completion.finish_reason == "length",
+        token_ids=tuple(completion.token_ids) if completion.token_ids else None,
         logprobs=tuple(logprobs) if logprobs and not is_second else None,
         re_asked=is_second,
     )

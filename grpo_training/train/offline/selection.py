@@ -136,8 +136,7 @@ def _why_none(
 
 
 def _figures(checkpoint: Checkpoint) -> HeldOutFigures:
-    if checkpoint.state.validation is None:
-        raise ValueError(f"{checkpoint.folder} was not measured")
+    assert checkpoint.state.validation is not None
     return checkpoint.state.validation
 
 

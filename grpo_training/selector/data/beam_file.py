@@ -122,7 +122,7 @@ def groups_of_beams(
                     fix="Beams of shots alone need candidate_pool_ids, or few_shot_num, the length of a beam.",
                 )
             shots = ids if has_shots_only else ids[:-1]
-            sequences.append(ScoredSequence(shots, _number(score, f"{where}, score {number}"), "beam"))
+            sequences.append(ScoredSequence(shots, _number(score, f"{where}, score {number}")))
         read.append((query, sequences[:beam_size], pool))
     return _with_pools(read, pool_size)
 
@@ -182,7 +182,7 @@ def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: Reward
         soft_weight=reward.soft_weight,
         rel_weight=reward.rel_weight,
     )
-    return ScoredSequence(shots, total, str(candidate.get("gen_method", "")), measured)
+    return ScoredSequence(shots, total)
 
 
 def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:

@@ -230,7 +230,6 @@ def _training_groups(
         responses=responses,
         model=_model(group),
         temperature=policy.sampling.temperature if policy else None,
-        generator_id=group.generator_id,
     )
     yield from _with_prompts(plain, group, settings, prompts, report)
 

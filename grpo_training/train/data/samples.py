@@ -46,7 +46,6 @@ class TrainingGroup:
         responses: at least one, each with its reward.
         model: the name of the sampling model; empty if unknown.
         temperature: of the sampling; None if unknown.
-        generator_id: the generator; empty if unknown.
     """
 
     group_id: str
@@ -56,7 +55,6 @@ class TrainingGroup:
     responses: tuple[TrainingResponse, ...]
     model: str = ""
     temperature: float | None = None
-    generator_id: str = ""
 
 
 @dataclass(frozen=True)

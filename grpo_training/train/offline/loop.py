@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import TextIO
 
 import torch
-from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from grpo_training.runs.stop_request import StopRequest
@@ -160,7 +159,7 @@ def optimizer_steps(
 
         step_rows = _rows_of(training, index)
         shares = _backward(training, step_rows, index)
-        metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
+        metrics = _sum_over_processes(shares) | step_rows.metrics
 
         grad_norm = 0.0
         if step_rows.micro_batches:
@@ -228,10 +227,8 @@ def _step_seed(seed: int, index: int, process: int) -> int:
     return random.Random(f"{seed}:{index}:{process}").getrandbits(63)  # noqa: S311
 
 
-def _sum_over_processes(shares: Mapping[str, float], accelerator: Accelerator) -> dict[str, float]:
+def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:
     """Sums by name; a process has no share of a term that none of its micro-batches takes."""
-    if accelerator.num_processes == 1:
-        return dict(shares)
     total: defaultdict[str, float] = defaultdict(float)
     for one in gather_object([dict(shares)]):
         for name, value in one.items():

@@ -132,8 +132,6 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
             prompt_ids=self._prompt_ids[scored.problem.id],
             completion_ids=scored.token_ids,
             reward=reward,
-            advantage=0.0,
-            old_logps=None,
             ids_source="server",
             truncated=scored.token_ids[-1] not in self.eos_token_ids,
             is_correct=scored.is_correct,

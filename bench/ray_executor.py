@@ -30,7 +30,7 @@ from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.work import GroupOrder
-from grpo_training.score_rollouts.workers import Reply, VerifierDescription
+from grpo_training.score_rollouts.workers import VerifierDescription, VerifyItem
 from grpo_training.serve.settings import EXAMPLE_FILES
 
 ROLLOUTS, IN_GROUP = 10_000_000, 8
@@ -195,7 +195,7 @@ def scaling(executor: RayExecutor, rows: int) -> None:
         a, b = rng.randint(2, 99), rng.randint(2, 99)
         problem = Problem(id=str(number), text="Simplify.", answer=f"\\frac{{{a}}}{{{b}}} + \\sqrt{{{b}}}", task="math")
         text = f"It is \\boxed{{\\sqrt{{{b}}} + \\frac{{{2 * a}}}{{{2 * b}}}}}."
-        replies.append(Reply(problem, Completion(text=text, finish_reason="stop")))
+        replies.append(VerifyItem(problem, Completion(text=text, finish_reason="stop")))
     description = VerifierDescription.of(task, "math")
     for name, place in (("processes", LocalExecutor()), ("Ray", executor)):
         for workers in (1, 2):

@@ -165,7 +165,8 @@ class Corpus:
         lessons = lessons or rng.choices(list(_LESSONS), list(_LESSONS.values()))[0]
         if lessons == "none":
             return [], False
-        count = _library_size(rng, self.most_lessons)
+        # Mostly 0 to 5 experiences of other families, sometimes many.
+        count = rng.randint(0, min(5, self.most_lessons) if rng.random() < 0.75 else self.most_lessons)
         others = [other for other in problem_source().families.values() if other is not family]
         chosen = [rng.choice(rng.choice(others).lessons_of(self.split)) for _ in range(max(count, lessons == "others"))]
         if lessons == "fitting":
@@ -238,11 +239,6 @@ def prompt_hashes() -> dict[str, str]:
 def compact_json(value: object) -> str:
     """JSON without white space."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _library_size(rng: random.Random, most: int) -> int:
-    """Mostly 0 to 5 experiences of other families, sometimes many."""
-    return rng.randint(0, min(5, most)) if rng.random() < 0.75 else rng.randint(0, most)
 
 
 @functools.cache

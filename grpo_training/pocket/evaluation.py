@@ -10,7 +10,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from grpo_training.pocket.corpus import Conversation, Corpus, problem_source, prompt_hashes
-from grpo_training.pocket.judging import judge, majority_is_right, rate, right_rate
+from grpo_training.pocket.judging import judge, majority_is_right, rate
 from grpo_training.pocket.sampling import load_model, sample_replies
 from grpo_training.pocket.settings import PocketEvaluateSettings
 
@@ -58,12 +58,12 @@ def evaluate(
             model, tokenizer, [item.messages for item in asked], temperature=temperature, seed=settings.seed
         )
         judged = [judge(item, reply) for item, reply in zip(asked, replies, strict=True)]
-        figures[name] = {"json": rate(item.is_json for item in judged), "right": right_rate(judged)}
+        figures[name] = {"json": rate(item.is_json for item in judged), "right": rate(item.right for item in judged)}
         if name.startswith("critic"):
             figures[name]["majority"] = rate(majority_is_right(item) for item in asked)
         for family in families:
-            by_family[family][name] = right_rate(
-                [item for item in judged if item.conversation.instance.family.name == family]
+            by_family[family][name] = rate(
+                item.right for item in judged if item.conversation.instance.family.name == family
             )
     figures["families"], figures["prompts"] = by_family, prompt_hashes()
     return figures

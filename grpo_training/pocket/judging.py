@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,9 @@ from grpo_training.pocket.corpus import Conversation, problem_source
 
 @dataclass(frozen=True)
 class Judged:
-    """A reply, whether it is valid JSON, and whether it is right."""
+    """Whether a reply to a conversation is valid JSON, and whether it is right."""
 
     conversation: Conversation
-    reply: str
     is_json: bool
     right: bool
 
@@ -29,17 +28,17 @@ def judge(conversation: Conversation, reply: str) -> Judged:
     try:
         value = json.loads(reply)
     except ValueError:
-        return Judged(conversation, reply, False, False)
+        return Judged(conversation, False, False)
     if conversation.role == "analyst":
         operations = value.get("operations") if isinstance(value, dict) else None
         if not isinstance(operations, list) or not all(isinstance(item, dict) for item in operations):
-            return Judged(conversation, reply, False, False)
-        return Judged(conversation, reply, True, _lesson_is_right(conversation, operations))
+            return Judged(conversation, False, False)
+        return Judged(conversation, True, _lesson_is_right(conversation, operations))
     problem = conversation.instance.problem
     task = task_named(problem.task)
     candidate = task.parse(Completion(text=reply), problem)
     is_right = bool(task.evaluate(candidate, problem).is_correct)
-    return Judged(conversation, reply, candidate.content is not None, is_right)
+    return Judged(conversation, candidate.content is not None, is_right)
 
 
 def _lesson_is_right(conversation: Conversation, operations: list[dict[str, Any]]) -> bool:
@@ -76,11 +75,6 @@ def majority_is_right(conversation: Conversation) -> bool:
         for is_right in (True, False)
     )
     return right > mistaken
-
-
-def right_rate(judged: Sequence[Judged]) -> float:
-    """The share of right replies."""
-    return rate(item.right for item in judged)
 
 
 def rate(values: Iterable[bool]) -> float:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, problem_source
 from grpo_training.pocket.tokenizer import RESPONSE_TEMPLATE
+from grpo_training.serve.model_folder import parameter_count
 
 _CARD = """\
 ---
@@ -123,7 +123,7 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
         for name, row in figures["families"].items()
     ]
     text = _CARD.format(
-        parameters=_weights(folder) / 1e6,
+        parameters=parameter_count(folder) / 1e6,
         layers=config["num_hidden_layers"],
         hidden=config["hidden_size"],
         vocabulary=config["vocab_size"],
@@ -139,19 +139,6 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
         **figures["settings"],
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
-
-
-def _weights(folder: Path) -> int:
-    """The number of parameters in the model's file."""
-    with safe_open(folder / "model.safetensors", "pt") as weights:
-        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 - not a mapping
-    total = 0
-    for shape in shapes:
-        count = 1
-        for size in shape:
-            count *= size
-        total += count
-    return total
 
 
 def _percent(share: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +29,8 @@ class ScoreReport:
     def __init__(self, problems: Mapping[str, Problem], fields: Sequence[str]) -> None:
         self._problems, self._fields = problems, fields
         self._values: dict[str, array[float]] = {"total": array("d")}
-        self._by: dict[str, dict[str, _Mean]] = {name: {} for name in fields}
+        self._samples: Counter[tuple[str, str]] = Counter()  # by a field of the prompts and its value
+        self._sums: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._outcomes: Counter[str] = Counter()
         self._gates: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
@@ -66,7 +67,8 @@ class ScoreReport:
         for name in self._fields:
             values = meta.get(name)
             for value in values if isinstance(values, list) else [] if values is None else [values]:
-                self._by[name].setdefault(str(value), _Mean()).add(paid.total)
+                self._samples[name, str(value)] += 1
+                self._sums[name, str(value)] += paid.total
 
     def content(
         self,
@@ -114,9 +116,7 @@ class ScoreReport:
                 "without_advantages": sum(group.values is None for group in groups),
             },
             "reward_summary": {name: summary(values) for name, values in self._values.items()},
-            "by": {
-                name: {value: table[value].as_dict() for value in sorted(table)} for name, table in self._by.items()
-            },
+            "by": {name: self._by(name) for name in self._fields},
             "cache": {"hits": self._cached, "rate": self._cached / self._rows if self._rows else 0.0},
             "latency_s": {"p50": percentile(self._seconds, 0.5), "p95": percentile(self._seconds, 0.95)},
             "config": settings.model_dump(mode="json"),
@@ -124,19 +124,13 @@ class ScoreReport:
             "hashes": {"rollouts": found.digest, "scored": out_digest},
         }
 
-
-class _Mean:
-    """A running mean."""
-
-    def __init__(self) -> None:
-        self._count, self._sum = 0, 0.0
-
-    def add(self, value: float) -> None:
-        self._count += 1
-        self._sum += value
-
-    def as_dict(self) -> dict[str, float]:
-        return {"samples": self._count, "mean": self._sum / self._count}
+    def _by(self, name: str) -> dict[str, dict[str, float]]:
+        """The rewards by the values of a field of the prompts."""
+        return {
+            value: {"samples": count, "mean": self._sums[name, value] / count}
+            for (field, value), count in sorted(self._samples.items())
+            if field == name
+        }
 
 
 def summary(values: Sequence[float]) -> dict[str, float | None]:

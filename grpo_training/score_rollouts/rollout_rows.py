@@ -29,13 +29,11 @@ class RolloutRow:
     """A row that can be scored.
 
     Args:
-        line: its line in the file, from 1.
         row: all keys.
         prompt_id: of its prompt.
         completion: the reply.
     """
 
-    line: int
     row: dict[str, Any]
     prompt_id: str
     completion: Completion
@@ -175,4 +173,4 @@ def _row(line: Line, task: Task, prompts: Collection[str]) -> RolloutRow | BadRo
     completion = task.completion_of_row(row) if isinstance(task, ScoresForeignRows) else completion_of_row(row)
     if completion is None:
         return BadRow(line.number, f"it has no reply ({', '.join(REPLY_FIELDS)})")
-    return RolloutRow(line.number, row, prompt_id, completion)
+    return RolloutRow(row, prompt_id, completion)

@@ -14,7 +14,6 @@ from engine.abilities import HasCheckOptions, ScoresForeignRows
 from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.executor.choice import is_cluster, open_executor
-from engine.executor.work import ItemPool
 from engine.records import Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
@@ -47,8 +46,7 @@ def score(settings: ScoreSettings) -> int:
     results = [settings.out, log.path]
     files = RunFiles(settings.beside_out("_run.json"), results, lock=log, temporary=[log.path])
     settings = files.resumed(settings)
-    problems = _problems(settings)
-    task = configured(_only_task(problems, settings), settings)
+    problems, task = _prompts(settings)
     verifier = dict(task.verifier())
     found = survey(settings.rollouts, task, problems)
     check_usable(found, settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
@@ -88,27 +86,23 @@ def _without_paths(task: Task) -> dict[str, Any] | None:
     return task.check_options.model_dump(mode="json", exclude=paths)
 
 
-def _problems(settings: ScoreSettings) -> dict[str, Problem]:
-    task = None if settings.task is None else load_task(settings.task)
-    return {problem.id: problem for problem in load_problems(settings.prompts, task=task)}
-
-
-def _only_task(problems: dict[str, Problem], settings: ScoreSettings) -> Task:
-    """The task of all prompts.
+def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
+    """The prompts by their ids, and their task with the options that were given.
 
     Raises:
-        InputError: the prompts are of several tasks, or of another one than ``--task``.
+        InputError: the prompts are of several tasks, or of another one than ``--task``; or it has no such option.
     """
+    wanted = None if settings.task is None else load_task(settings.task)
+    problems = {problem.id: problem for problem in load_problems(settings.prompts, task=wanted)}
     names = sorted({problem.task for problem in problems.values()})
     if len(names) > 1:
         raise InputError(
             f"The prompts are of several tasks: {', '.join(names)}", fix="Use one file of prompts per task."
         )
     task = task_named(names[0])
-    wanted = None if settings.task is None else load_task(settings.task)
     if wanted is not None and wanted is not task:
         raise InputError(f"The prompts of {settings.prompts} are of the task {task.name}, not of {wanted.name}")
-    return task
+    return problems, configured(task, settings)
 
 
 @dataclass
@@ -125,7 +119,7 @@ class _Verification:
     log: WorkLog
     cache: VerdictCache
     keys: VerdictKeys
-    _running: dict[Future[Verified], tuple[int, str, RolloutRow]] = field(default_factory=dict)
+    _running: dict[Future[Verified], tuple[int, str]] = field(default_factory=dict)
     _ended: SimpleQueue[Future[Verified]] = field(default_factory=SimpleQueue)
     _waiting: dict[str, list[tuple[int, RolloutRow]]] = field(default_factory=dict)
     _done: list[WorkEntry] = field(default_factory=list)
@@ -141,22 +135,22 @@ class _Verification:
         with open_executor(self.settings.executor) as executor:
             default = executor.cpus if is_cluster(self.settings.executor) else DEFAULT_WORKERS
             workers = self.settings.workers or default
-            pool = executor.pool(description, workers, lost=self._lost)
-            with pool, progress_bar(total=self.found.rows, desc="rows", unit="") as self._bar:
+            self._pool = executor.pool(description, workers, lost=self._lost)
+            with self._pool, progress_bar(total=self.found.rows, desc="rows", unit="") as self._bar:
                 try:
-                    self._verify(pool, _AHEAD_PER_WORKER * workers)
+                    self._verify(_AHEAD_PER_WORKER * workers)
                 finally:
                     self._store()
 
-    def _verify(self, pool: ItemPool[VerifyItem, Verified], ahead: int) -> None:
+    def _verify(self, ahead: int) -> None:
         self._restore()
         for number, row in enumerate(good_rows(self.settings.rollouts, self.task, self.problems)):
             if not self.log.has(number):
-                self._place(pool, number, row)
+                self._place(number, row)
             while len(self._running) >= ahead:
-                self._collect(pool)
+                self._collect()
         while self._running:
-            self._collect(pool)
+            self._collect()
 
     def _lost(self, number: int) -> None:
         self._bar.write(f"worker {number} ended; its rows are given to another one", file=sys.stderr)
@@ -171,7 +165,7 @@ class _Verification:
                 batch = []
         self.cache.add(batch)  # a crash may have come between the log and the cache
 
-    def _place(self, pool: ItemPool[VerifyItem, Verified], number: int, row: RolloutRow) -> None:
+    def _place(self, number: int, row: RolloutRow) -> None:
         """Take a verdict that is known, wait for that of an equal reply, or verify the row."""
         key = self.keys.key(self.problems[row.prompt_id], row.completion)
         if key in self._waiting:
@@ -182,25 +176,25 @@ class _Verification:
             self._finish(number, key, known, cached=True)
             return
         self._waiting[key] = []
-        self._submit(pool, number, key, row)
+        self._submit(number, key, row)
 
-    def _submit(self, pool: ItemPool[VerifyItem, Verified], number: int, key: str, row: RolloutRow) -> None:
-        future = pool.submit(VerifyItem(self.problems[row.prompt_id], row.completion))
-        self._running[future] = (number, key, row)
+    def _submit(self, number: int, key: str, row: RolloutRow) -> None:
+        future = self._pool.submit(VerifyItem(self.problems[row.prompt_id], row.completion))
+        self._running[future] = (number, key)
         future.add_done_callback(self._ended.put)
 
-    def _collect(self, pool: ItemPool[VerifyItem, Verified]) -> None:
+    def _collect(self) -> None:
         done = [self._ended.get()]
         while not self._ended.empty():
             done.append(self._ended.get())
         for future in done:
-            number, key, _ = self._running.pop(future)
+            number, key = self._running.pop(future)
             result = future.result()
             self._finish(number, key, result.verdict, seconds=result.seconds)
-            self._settle(pool, key, result.verdict)
+            self._settle(key, result.verdict)
         self._store()
 
-    def _settle(self, pool: ItemPool[VerifyItem, Verified], key: str, verdict: StoredVerdict) -> None:
+    def _settle(self, key: str, verdict: StoredVerdict) -> None:
         """Serve the equal replies that waited. A verdict that may differ another time is not shared."""
         waiting = self._waiting.pop(key)
         if verdict.is_reusable:
@@ -209,7 +203,7 @@ class _Verification:
         elif waiting:
             (number, row), *rest = waiting
             self._waiting[key] = rest
-            self._submit(pool, number, key, row)
+            self._submit(number, key, row)
 
     def _finish(
         self, number: int, key: str, verdict: StoredVerdict, *, cached: bool = False, seconds: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -57,7 +58,7 @@ def write_scored(
         seen: called for each row with its verdict and its reward.
     """
     temporary = settings.out.with_name(settings.out.name + ".tmp")
-    prompt_of = _prompts(task, settings.prompt_style)
+    prompt_of = _prompts(task, problems, settings.prompt_style)
     places = [0] * len(groups)
     with temporary.open("wb") as stream:
         for number, row in enumerate(good_rows(settings.rollouts, task, problems)):
@@ -65,7 +66,7 @@ def write_scored(
             values = groups[group].values
             advantage = None if values is None else values[places[group]]
             places[group] += 1
-            prompt = prompt_of(problems[row.prompt_id])
+            prompt = prompt_of(row.prompt_id)
             stream.write(as_json_line(scored_row(row, entry, paid[number], advantage, task.name, prompt)))
             seen(row, entry, paid[number])
         stream.flush()
@@ -116,17 +117,14 @@ def scored_row(
     }
 
 
-def _prompts(task: Task, style: str) -> Callable[[Problem], list[dict[str, str]] | None]:
-    if style == NO_PROMPT:
-        return lambda problem: None
-    last: dict[str, list[dict[str, str]]] = {}
+def _prompts(task: Task, problems: Mapping[str, Problem], style: str) -> Callable[[str], list[dict[str, str]] | None]:
+    """The messages of a prompt by its id."""
 
-    def prompt_of(problem: Problem) -> list[dict[str, str]]:
-        if problem.id not in last:
-            if len(last) >= _KEPT_PROMPTS:
-                del last[next(iter(last))]
-            messages = generator_messages(task, problem, (), style)
-            last[problem.id] = [{"role": one.role, "content": one.content} for one in messages]
-        return last[problem.id]
+    @functools.lru_cache(_KEPT_PROMPTS)
+    def prompt_of(prompt_id: str) -> list[dict[str, str]] | None:
+        if style == NO_PROMPT:
+            return None
+        messages = generator_messages(task, problems[prompt_id], (), style)
+        return [{"role": one.role, "content": one.content} for one in messages]
 
     return prompt_of

@@ -19,6 +19,7 @@ from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import in_problem_order, read
 from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.named import places
+from grpo_training.selector.data.beam_file import beam_entry
 from grpo_training.selector.data.embeddings import Array, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import parts_of
 from grpo_training.selector.model.checkpoint import load_model
@@ -98,12 +99,8 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
         differing += len({statistics.fmean(rewards) for rewards in usable.values()}) > 1
         found = sorted(((statistics.fmean(rewards), ids) for ids, rewards in usable.items()), reverse=True)
         used = {place[name] for _, ids in found for name in ids}
-        entries[str(number)] = {
-            "id_list": [[*(place[name] for name in ids), number] for _, ids in found],
-            "score_list": [score for score, _ in found],
-            "candidate_pool_ids": sorted(used | set(live)),
-            "problem_id": problem,
-        }
+        beams = [([place[name] for name in ids], score) for score, ids in found]
+        entries[str(number)] = beam_entry(number, beams, sorted(used | set(live))) | {"problem_id": problem}
     if not entries:
         raise InputError(
             f"No rollout of {settings.role} has experiences that its library names",

@@ -12,7 +12,7 @@ from engine.errors import InputError
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.choice import choose_shots
-from grpo_training.selector.data.beam_file import load_groups
+from grpo_training.selector.data.beam_file import beam_entry, load_groups
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.sources import load_embeddings, record_of
@@ -31,11 +31,7 @@ def predict(settings: PredictSettings) -> int:
     chosen = choose_shots(model, groups, table, shots, settings.beam_size)
     if settings.output is not None:
         entries = {
-            str(group.query): {
-                "id_list": [[*ids, group.query] for ids, _ in found],
-                "score_list": [score for _, score in found],
-                "candidate_pool_ids": list(group.pool),
-            }
+            str(group.query): beam_entry(group.query, found, group.pool)
             for group, found in zip(groups, chosen, strict=True)
         }
         settings.output.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +59,7 @@ def compare_on_stored(
     """The reward of one stored sequence per query: the most probable, the most similar, one by chance, the best."""
     if not groups:
         raise InputError("No query to compare on")
-    logps = stored_logps(model, groups, table, stop_steps, "cpu")
+    logps = stored_logps(model, groups, table, stop_steps)
     figures: dict[str, list[float]] = {"random": [], "similarity": [], "selector": [], "oracle": []}
     for group in groups:
         rewards = [one.reward for one in group.sequences]

@@ -6,7 +6,6 @@ runs over the candidates of one query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import get_args
 
 import torch
@@ -157,12 +156,3 @@ def sequence_reward(query: Tensor, shots: Tensor) -> tuple[float, float]:
         return coherence, 1.0
     between = (shots @ shots.T).clamp(0, 1)
     return coherence, 1.0 - float((between.sum() - between.diagonal().sum()) / (count * (count - 1)))
-
-
-def combine_levels(levels: Sequence[tuple[float, float]]) -> float:
-    """The weighted sum of the levels of a reward.
-
-    Args:
-        levels: weight and value of each: the beam's score or the task's reward, coherence, diversity.
-    """
-    return sum(weight * value for weight, value in levels)

@@ -17,6 +17,8 @@ from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, Nor
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
+_STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed", "device")
+_RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name")
 
 
 class TrainingSettings(EmbeddingSettings, ResumableSettings):
@@ -108,14 +110,9 @@ class SftSettings(TrainingSettings):
             *("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool"),
             *("train_ratio", "trials", "role", "experiences_dir", "embedding_model"),
         ),
-        "model": (*("hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout", "decoder", "stop"),),
-        "training": (
-            *("epochs", "learning_rate", "batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio"),
-            *("lr_scheduler", "seed", "device"),
-        ),
-        "files and records": (
-            *("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name"),
-        ),
+        "model": ("hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout", "decoder", "stop"),
+        "training": ("epochs", "learning_rate", *_STEPS),
+        "files and records": _RECORDS,
     }
 
     embedding_model: str = Field("hashing", description="embeds the texts of --trials; see `selector embed`")
@@ -158,12 +155,8 @@ class TrainSettings(TrainingSettings):
             *("grpo_temperature", "grpo_temperature_min", "grpo_temperature_max", "grpo_temperature_factor"),
             "freeze_backbone",
         ),
-        "training": (
-            *("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed", "device"),
-        ),
-        "files and records": (
-            *("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name"),
-        ),
+        "training": _STEPS,
+        "files and records": _RECORDS,
     }
     sections: ClassVar[frozenset[str]] = frozenset(
         {"model", "rce", "grpo", "grpo.curriculum", "data", "training", "logging"}

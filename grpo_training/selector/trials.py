@@ -80,7 +80,7 @@ def trial_data(cache_dir: Path, experiences_dir: Path, role: str, embedder: Text
     for number, found in enumerate(compared.values(), len(known)):
         pool = tuple(sorted({place[name] for ids in found for name in ids}))
         sequences = [
-            ScoredSequence(tuple(place[name] for name in ids), statistics.fmean(values), "trial")
+            ScoredSequence(tuple(place[name] for name in ids), statistics.fmean(values))
             for ids, values in found.items()
         ]
         groups.append(ShotGroup(number, pool, tuple(sorted(sequences, key=lambda one: -one.reward))))

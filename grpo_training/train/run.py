@@ -19,6 +19,7 @@ from engine.datasets import load_problems
 from engine.errors import ConfigurationError, InputError, ScaffoldError
 from engine.records import Message, Problem
 from engine.storage.installation import install_command
+from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
@@ -40,8 +41,7 @@ from grpo_training.train.processes import (
     join_processes,
     shared_failure,
 )
-from grpo_training.train.reporting.dry_run import print_first_prompt, print_unlike_trl
-from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_plan, sft_plan
+from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_dry_run, print_plan
 from grpo_training.train.services import check_services
 from grpo_training.view.training_page import write_page
 
@@ -107,18 +107,16 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
             from grpo_training.train.data.chats import load_chats
 
             data = load_chats(config)
-            print_plan(sft_plan(config, data), str(data.report))
         else:
             from grpo_training.train.data.training_data import load_training_data
 
             data = load_training_data(config)
-            print_plan(offline_plan(config, data), str(data.report))
+        print_plan(offline_plan(config, data), str(data.report))
         check_services(config)
         if config.dry_run:
             from grpo_training.train.models.tokenizer import load_tokenizer
 
-            print_first_prompt(load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
-            print_unlike_trl(config)
+            print_dry_run(config, load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
             return 0
         samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
         facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
@@ -140,24 +138,21 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.online.trl_arguments import check_arguments
 
     with shared_failure():
-        problems, prompts = _online_problems(config)
+        reward = load_reward(config.reward)
+        problems, prompts = _online_problems(config, reward)
         check_verifiers(problems)
         if config.reward_settings is not None:
             check_rewards(problems, config.reward_settings)
-        reward = None if config.reward is None else load_reward(config.reward)
         if isinstance(reward, BatchReward):
             reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
         tokenizer = load_tokenizer(config)
         check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
-        traces = None
-        if config.teacher_traces is not None and config.teacher_sft_weight > 0:
-            traces = len(load_teacher_samples(config.teacher_traces, tokenizer, config))
-        print_plan(online_plan(config, problems, traces))
+        traces = load_teacher_samples(config.teacher_traces, tokenizer, config)
+        print_plan(online_plan(config, problems, len(traces) or None))
         check_arguments(config)
         check_services(config)
         if config.dry_run:
-            print_first_prompt(_rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
-            print_unlike_trl(config)
+            print_dry_run(config, _rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
             return 0
         facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
         facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
@@ -176,9 +171,10 @@ def _rendered(tokenizer: Any, messages: Iterable[Message]) -> str:
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
-def _online_problems(config: GRPOTrainingConfig) -> tuple[list[Problem], Prompts]:
+def _online_problems(
+    config: GRPOTrainingConfig, reward: Task[Any] | BatchReward | None
+) -> tuple[list[Problem], Prompts]:
     """The problems of an online training, and the prompts of those that are used as they stand."""
-    reward = None if config.reward is None else load_reward(config.reward)  # its errors come first
     task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
     place = _problems_place(config)
     is_path = config.dataset is None or Path(place).expanduser().exists()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -43,8 +45,8 @@ def open_metrics(
     total: int,
     done: int,
     *,
-    stream: TextIO | None,
-    clock: Callable[[], float],
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[MetricsLog, TrainingProgress]]:
     """Open the tracker, ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
 
@@ -144,6 +146,12 @@ def _json_value(value: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over those that have it."""
+    names = dict.fromkeys(name for one in figures for name in one)
+    return {name: statistics.fmean(one[name] for one in figures if name in one) for name in names}
 
 
 def latest_metrics(metrics: Path) -> str:

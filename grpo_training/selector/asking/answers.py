@@ -6,11 +6,12 @@ import asyncio
 import difflib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from engine.errors import IncompleteRunError
 from engine.llm.client import LLMClient
 from engine.records import ChatRequest, Message, Outcome, Problem, Sampling
+from grpo_training.selector.asking.settings import InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.items import people_of
 from grpo_training.selector.vqa import normalize_answer, short_answer, vqa_accuracy
@@ -19,20 +20,11 @@ _AT_ONCE = 256
 """Prompts that are built at a time; with images each takes megabytes."""
 
 
-class AskSettings(Protocol):
-    """The settings of a request."""
-
-    @property
-    def role(self) -> str:
-        """Whose endpoint is asked."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Maximum tokens of an answer."""
-
-
 async def ask_with_shots(
-    client: LLMClient, settings: AskSettings, prompts: ShotPrompts, asked: Sequence[tuple[int, Sequence[int]]]
+    client: LLMClient,
+    settings: RewardsSettings | InferSettings,
+    prompts: ShotPrompts,
+    asked: Sequence[tuple[int, Sequence[int]]],
 ) -> list[str]:
     """The completions of an endpoint. Stored replies are used again.
 

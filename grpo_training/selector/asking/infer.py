@@ -23,7 +23,7 @@ from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.encoder import ItemEncoder
 from grpo_training.selector.data.groups import ShotGroup
-from grpo_training.selector.data.images import ImageSource
+from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.serve.endpoints import open_client
@@ -57,8 +57,8 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     manager.endpoint(settings.role)
     shots = load_items(settings.shots_dataset)
     queries = load_items(settings.dataset, settings.max_problems)
-    source = ImageSource(settings.images, settings.images_dir, settings.max_image_mb)
-    images = source.checked(shots, settings.shots_dataset) + source.checked(queries, settings.dataset)
+    images = checked_images(settings, shots, settings.shots_dataset)
+    images += checked_images(settings, queries, settings.dataset)
     tables = _tables(settings, [*shots, *queries], images)
     chosen = {count: _ways(settings, tables, len(shots), count, clock) for count in settings.shot_nums}
     prompts = ShotPrompts([*shots, *queries], images, settings.max_image_mb)

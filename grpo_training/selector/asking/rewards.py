@@ -21,7 +21,7 @@ from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
-from grpo_training.selector.data.images import ImageSource
+from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.data.sources import load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
@@ -42,8 +42,7 @@ def measure_rewards(settings: RewardsSettings) -> int:
     manager = settings.load_endpoints()
     endpoint = manager.endpoint(settings.role)
     problems = load_items(settings.dataset)
-    source = ImageSource(settings.images, settings.images_dir, settings.max_image_mb)
-    images = source.checked(problems, settings.dataset)
+    images = checked_images(settings, problems, settings.dataset)
     model, table, shots = _selector(settings)
     groups = _groups(settings, len(problems))
     if shots is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from grpo_training.cli.settings import WORKING_DIR, Positive
 from grpo_training.cli.steps import StepSettings
@@ -20,6 +20,13 @@ from grpo_training.runs.settings import (
 from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings
 
 _Rate = Annotated[float, Field(gt=0)]
+_Spaced = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) if isinstance(value, str) else value)
+"""A list as one text, with spaces or commas between its values."""
+_IMAGES = ("images", "images_dir", "max_image_mb")
+_ASKED = (
+    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
+    *("budget_usd", "budget_tokens", "budget_file"),
+)
 
 
 class ImageSettings(StepSettings):
@@ -39,7 +46,7 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, ImageSe
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "queries and pools": ("dataset", "sample_num", "pool", "sampler", "img_emb", "embedding_model", "seed"),
         "search": ("shots", "beam_size", "score"),
-        "images": ("images", "images_dir", "max_image_mb"),
+        "images": _IMAGES,
         "files": ("output_dir", "resume", "fresh"),
         "endpoint and budget": (
             *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
@@ -93,12 +100,9 @@ class RewardsSettings(ClientSettings, ImageSettings, EmbeddingSettings):
         "candidates of a query": (
             *("shots", "beams", "samples", "temperatures", "retrieval", "random", "img_emb", "text_emb"),
         ),
-        "images": ("images", "images_dir", "max_image_mb"),
+        "images": _IMAGES,
         "files": ("output", "cache_dir"),
-        "endpoint and budget": (
-            *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
-            *("budget_usd", "budget_tokens", "budget_file"),
-        ),
+        "endpoint and budget": _ASKED,
     }
 
     dataset: str = Field(description="queries and shots: name of a dataset, or a file; an id is a row number, from 0")
@@ -110,17 +114,12 @@ class RewardsSettings(ClientSettings, ImageSettings, EmbeddingSettings):
     shots: Positive | None = Field(None, description="length of a sequence (default: as in the checkpoint or the file)")
     beams: int = Field(5, ge=0, description="best sequences of the checkpoint, and of the file")
     samples: int = Field(2, ge=0, description="sequences drawn from the checkpoint at each temperature")
-    temperatures: tuple[_Rate, ...] = Field((1.0, 1.3), description="of those draws")
+    temperatures: Annotated[tuple[_Rate, ...], _Spaced] = Field((1.0, 1.3), description="of those draws")
     retrieval: int = Field(5, ge=0, description="sequences of the nearest shots by the embeddings")
     random: int = Field(1, ge=0, description="sequences by chance")
     role: str = Field("generator_1", description="role of --api-config that is asked")
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
     output: Path = Field(OUTPUTS / "rewards.json", description="the reward file")
-
-    @field_validator("temperatures", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
 class InferSettings(ClientSettings, ImageSettings):
@@ -132,12 +131,9 @@ class InferSettings(ClientSettings, ImageSettings):
             *("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "sampler", "max_problems", "seed"),
             "embedding_model",
         ),
-        "images": ("images", "images_dir", "max_image_mb"),
+        "images": _IMAGES,
         "files": ("output", "cache_dir"),
-        "endpoint and budget": (
-            *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
-            *("budget_usd", "budget_tokens", "budget_file"),
-        ),
+        "endpoint and budget": _ASKED,
     }
 
     checkpoint: tuple[Path, ...] = Field(
@@ -148,7 +144,7 @@ class InferSettings(ClientSettings, ImageSettings):
     )
     dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
     shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
-    shot_nums: tuple[Positive, ...] = Field(
+    shot_nums: Annotated[tuple[Positive, ...], _Spaced] = Field(
         (1, 2, 3, 4), min_length=1, description="shots in a prompt, such as 1 2 3 4"
     )
     pool: Positive = Field(64, description="shots that can be chosen for a query")
@@ -167,8 +163,3 @@ class InferSettings(ClientSettings, ImageSettings):
         if isinstance(value, str):
             return tuple(value.split(","))
         return (value,) if isinstance(value, Path) else value
-
-    @field_validator("shot_nums", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,22 @@ def load_groups(
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
 
 
+def beam_entry(query: int, beams: Iterable[tuple[Sequence[int], float]], pool: Iterable[int]) -> dict[str, list[Any]]:
+    """The entry of a query in a beam file: see :func:`groups_of_beams`.
+
+    Args:
+        query: its id.
+        beams: the shots of each beam with its score.
+        pool: the shots that can be chosen.
+    """
+    found = list(beams)
+    return {
+        "id_list": [[*shots, query] for shots, _ in found],
+        "score_list": [score for _, score in found],
+        "candidate_pool_ids": list(pool),
+    }
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file."""
     try:
@@ -106,7 +122,7 @@ def groups_of_beams(
                     fix="Beams of shots alone need candidate_pool_ids, or few_shot_num, the length of a beam.",
                 )
             shots = ids if has_shots_only else ids[:-1]
-            sequences.append(ScoredSequence(shots, _number(score, f"{where}, score {number}"), "beam"))
+            sequences.append(ScoredSequence(shots, _number(score, f"{where}, score {number}")))
         read.append((query, sequences[:beam_size], pool))
     return _with_pools(read, pool_size)
 
@@ -166,7 +182,7 @@ def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: Reward
         soft_weight=reward.soft_weight,
         rel_weight=reward.rel_weight,
     )
-    return ScoredSequence(shots, total, str(candidate.get("gen_method", "")), measured)
+    return ScoredSequence(shots, total)
 
 
 def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:
@@ -263,7 +279,7 @@ class BeamDataset(torch.utils.data.Dataset):  # type: ignore[misc]
         return {
             "query_id": group.query,
             "pool": list(group.pool),
-            "beam_labels": [group.places(one) for one in group.sequences],
+            "beam_labels": [[group.pool.index(shot) for shot in one.shots] for one in group.sequences],
             "beam_shots": [list(one.shots) for one in group.sequences],
             "beam_rewards": [one.reward for one in group.sequences],
         }

@@ -19,9 +19,10 @@ from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
 from grpo_training.selector.asking.settings import BeamsSettings
+from grpo_training.selector.data.beam_file import beam_entry
 from grpo_training.selector.data.embeddings import ImageEmbedder, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import part_of_file
-from grpo_training.selector.data.images import ImageSource, data_url
+from grpo_training.selector.data.images import checked_images, data_url
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.data.sampling import PoolSampler
 from grpo_training.selector.data.scoring import AnswerScorer
@@ -43,8 +44,7 @@ def make_beams(settings: BeamsSettings) -> int:
     manager = settings.load_endpoints()
     endpoint = manager.endpoint(settings.role)
     problems = load_items(settings.dataset)
-    source = ImageSource(settings.images, settings.images_dir, settings.max_image_mb)
-    images = source.checked(problems, settings.dataset)
+    images = checked_images(settings, problems, settings.dataset)
     if settings.pool < settings.shots or len(problems) <= settings.pool:
         raise InputError(
             f"{settings.dataset} has {len(problems)} problems, --pool is {settings.pool}, --shots {settings.shots}",
@@ -95,32 +95,16 @@ async def _score_all(
         retry = RetryPolicy(attempts=settings.attempts)
         scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal=journal, budget=budget)
         try:
-            await _score(prompts, anchors, sampler, settings, scorer, log)
+            for anchor in progress_bar(anchors, desc="queries", unit=""):
+                pool = sampler.pool_of(anchor)
+                beams = await beam_search(
+                    prompts, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score
+                )
+                entry = beam_entry(anchor, ((beam.shots, beam.score) for beam in beams), pool)
+                log.append(json.dumps({"query": anchor} | entry).encode())
+                scorer.forget()
         finally:
             await scorer.close()
-
-
-async def _score(
-    prompts: ShotPrompts,
-    anchors: Sequence[int],
-    sampler: PoolSampler,
-    settings: BeamsSettings,
-    scorer: AnswerScorer,
-    log: AppendLog,
-) -> None:
-    for anchor in progress_bar(anchors, desc="queries", unit=""):
-        pool = sampler.pool_of(anchor)
-        beams = await beam_search(
-            prompts, anchor, pool, scorer, settings.shots, settings.beam_size, score=settings.score
-        )
-        entry = {
-            "query": anchor,
-            "id_list": [[*beam.shots, anchor] for beam in beams],
-            "score_list": [beam.score for beam in beams],
-            "candidate_pool_ids": list(pool),
-        }
-        log.append(json.dumps(entry).encode())
-        scorer.forget()
 
 
 @dataclass(frozen=True)
@@ -180,7 +164,7 @@ async def beam_search(
             of the last one, ``P(answer | shots) - P(answer | shots before)``, which ranks a good shot after a bad one
             above two good ones.
     """
-    answer = answer_text(prompts.problems[query])
+    answer = prompts.problems[query].answer
 
     async def probability(chosen: Sequence[int]) -> float:
         return await scorer.probability(prompts.text(chosen, query), answer, prompts.data_urls(chosen, query))
@@ -204,13 +188,8 @@ def prompt_of(problems: Sequence[Problem], shots: Sequence[int], query: int, bef
     Args:
         before: stands before each question, such as the mark of its image.
     """
-    parts = [f"{before}Question:{problems[shot].text} Short answer:{answer_text(problems[shot])}\n" for shot in shots]
+    parts = [f"{before}Question:{problems[shot].text} Short answer:{problems[shot].answer}\n" for shot in shots]
     return "".join(parts) + f"{before}Question:{problems[query].text} Short answer:"
-
-
-def answer_text(problem: Problem) -> str:
-    """The answer of a problem as it stands in a prompt."""
-    return problem.answer
 
 
 def _stored(path: Path) -> dict[int, dict[str, Any]]:

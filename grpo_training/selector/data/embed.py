@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from engine.errors import InputError
-from grpo_training.selector.data.embeddings import Array, ImageEmbedder, embed_once, open_embedder
-from grpo_training.selector.data.encoder import Modality
+from grpo_training.selector.data.embeddings import Array, ImageEmbedder, Modality, embed_once, open_embedder
 from grpo_training.selector.data.images import image_paths
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.settings import EmbedSettings

@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -29,6 +30,7 @@ from engine.storage.installation import install_command
 from grpo_training.serve.model_folder import content_digest
 
 Array = np.ndarray[Any, Any]
+Modality = Literal["text", "image"]
 
 HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
@@ -131,13 +133,8 @@ class TextEmbedder(Protocol):
 
 
 @runtime_checkable
-class ImageEmbedder(Protocol):
+class ImageEmbedder(TextEmbedder, Protocol):
     """Embeds texts and images, such as CLIP."""
-
-    name: str
-
-    def embed(self, texts: Sequence[str]) -> Array:
-        """L2-normalised embeddings (n, d), float32."""
 
     def embed_images(self, paths: Sequence[str]) -> Array:
         """L2-normalised embeddings (n, d) of image files, float32."""
@@ -160,10 +157,7 @@ class HashingEmbedder:
         for row, text in zip(rows, texts, strict=True):
             words = _WORD.findall(text.casefold())
             pairs = [f"{one} {other}" for one, other in itertools.pairwise(words)]
-            counts: dict[str, int] = {}
-            for token in (*words, *pairs):
-                counts[token] = counts.get(token, 0) + 1
-            for token, count in counts.items():
+            for token, count in Counter((*words, *pairs)).items():
                 number = int.from_bytes(hashlib.blake2b(token.encode(), digest_size=8).digest(), "big")
                 row[(number >> 1) % self._dimensions] += math.sqrt(count) * (1 if number & 1 else -1)
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -301,7 +295,7 @@ def embed_once(
     name: str,
     items: Sequence[str],
     compute: Callable[[Sequence[str]], Array],
-    modality: Literal["text", "image"] = "text",
+    modality: Modality = "text",
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
@@ -324,9 +318,7 @@ def embed_once(
     return path
 
 
-def write_embeddings(
-    path: Path, rows: Array, source: str, name: str, modality: Literal["text", "image"] = "text"
-) -> None:
+def write_embeddings(path: Path, rows: Array, source: str, name: str, modality: Modality = "text") -> None:
     """Write embeddings as a ``.npy`` file, and beside it a JSON file that tells how they were made.
 
     Args:
@@ -342,7 +334,7 @@ def write_embeddings(
     replace_file(path, buffer.getvalue())
 
 
-def write_record(path: Path, source: str, name: str, modality: Literal["text", "image"], table: EmbeddingTable) -> None:
+def write_record(path: Path, source: str, name: str, modality: Modality, table: EmbeddingTable) -> None:
     """Write the JSON file that tells how the embeddings of ``path`` were made."""
     place = Path(source).expanduser()
     is_path = place.is_dir() or ".py:" in source

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from engine.errors import InputError
 from engine.records import Problem
@@ -18,12 +18,11 @@ from grpo_training.selector.data.embeddings import (
     CLIP,
     EmbeddingTable,
     ImageEmbedder,
+    Modality,
     TextEmbedder,
     mean_of_normalised,
     open_embedder,
 )
-
-Modality = Literal["text", "image"]
 
 
 @dataclass(frozen=True)

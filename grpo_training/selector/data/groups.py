@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,14 +23,10 @@ class ScoredSequence:
     Args:
         shots: ids of the shots, in the order in which they are chosen.
         reward: higher is better.
-        source: how it was found (``beam``, ``sample``, ``retrieval``, ``random``); may be empty.
-        measured: the measurements that the reward was made of, by name.
     """
 
     shots: tuple[int, ...]
     reward: float
-    source: str = ""
-    measured: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,10 +61,6 @@ class ShotGroup:
                 )
             if not one.shots or len(set(one.shots)) != len(one.shots):
                 raise InputError(f"Query {self.query}: the sequence {list(one.shots)} is empty or repeats a shot")
-
-    def places(self, sequence: ScoredSequence) -> list[int]:
-        """The positions of a sequence's shots in the pool: the labels of the network."""
-        return [self.pool.index(shot) for shot in sequence.shots]
 
 
 class Batch(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.records import IMAGE_MARK, Problem
+from grpo_training.selector.asking.settings import ImageSettings
 
 _TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
@@ -34,36 +34,21 @@ def image_paths(problems: Sequence[Problem], column: str, folder: Path, dataset:
     return paths
 
 
-@dataclass(frozen=True)
-class ImageSource:
-    """Where the images of rows are.
+def checked_images(settings: ImageSettings, problems: Sequence[Problem], dataset: str) -> list[Path]:
+    """The image file of each problem, checked before anything is paid for; none if prompts have no images.
 
-    Args:
-        column: of the rows, with the path of the image; None: prompts have no images.
-        folder: that the paths are relative to.
-        max_mb: larger files are refused.
+    Raises:
+        InputError: an image is missing, too large or of a type that is not sent; or a text has the mark of an image.
     """
-
-    column: str | None
-    folder: Path
-    max_mb: float
-
-    def checked(self, problems: Sequence[Problem], dataset: str) -> list[Path]:
-        """The image file of each problem, checked before anything is paid for; none without a column.
-
-        Raises:
-            InputError: an image is missing, too large or of a type that is not sent; or a text has the mark of an
-                image.
-        """
-        if self.column is None:
-            return []
-        found = image_paths(problems, self.column, self.folder, dataset)
-        for path in dict.fromkeys(found):
-            data_url(path, self.max_mb)
-        for problem in problems:
-            if IMAGE_MARK in problem.text or IMAGE_MARK in problem.answer:
-                raise InputError(f"{problem.id}: its text has U+FFFC, which marks the place of an image in a prompt")
-        return found
+    if settings.images is None:
+        return []
+    found = image_paths(problems, settings.images, settings.images_dir, dataset)
+    for path in dict.fromkeys(found):
+        data_url(path, settings.max_image_mb)
+    for problem in problems:
+        if IMAGE_MARK in problem.text or IMAGE_MARK in problem.answer:
+            raise InputError(f"{problem.id}: its text has U+FFFC, which marks the place of an image in a prompt")
+    return found
 
 
 def data_url(path: Path, max_mb: float) -> str:

@@ -10,7 +10,8 @@ from engine.errors import InputError
 from grpo_training.selector.data.embeddings import Array, EmbeddingTable, load_table
 
 Sampler = Literal["rand", "text", "image", "mix"]
-_MIX = {"rand": 0.5, "text": 0.25, "image": 0.25}
+_NEAR = 0.5
+"""Share of a mixed pool that are the nearest."""
 
 
 class PoolSampler:
@@ -55,7 +56,7 @@ class PoolSampler:
         tables = [self._texts] if self._images is None else [self._texts, self._images]
         pool: dict[int, None] = {}
         for table in tables:
-            share = round(self._size * (1 - _MIX["rand"]) / len(tables))
+            share = round(self._size * _NEAR / len(tables))
             near = (one for one in self._nearest(table, query, self._size) if one not in pool)
             pool |= dict.fromkeys([one for one, _ in zip(near, range(share), strict=False)])
         pool |= dict.fromkeys(others[: self._size])

@@ -241,9 +241,7 @@ def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:
     else:
         why = f"The prompt ends with {text[-60:]!r}, not with the answer {answer!r}."
     if not text.strip().endswith(answer.strip()) or not found or not all(map(math.isfinite, found)):
-        raise FatalEndpointError(
-            f"The endpoint of {role} returns no log-probs of a given answer with images", why=why, fix=_FIX
-        )
+        raise _no_logprobs(role, "answer with images", why)
     return found
 
 
@@ -282,9 +280,9 @@ def answer_logprobs(reply: bytes, start: int, end: int, role: str) -> list[float
     else:
         why = "No log-prob belongs to the answer; the server does not repeat the prompt."
     if not found or not all(map(math.isfinite, found)):
-        raise FatalEndpointError(
-            f"The endpoint of {role} returns no log-probs of a given text",
-            why=why,
-            fix=_FIX,
-        )
+        raise _no_logprobs(role, "text", why)
     return found
+
+
+def _no_logprobs(role: str, given: str, why: str) -> FatalEndpointError:
+    return FatalEndpointError(f"The endpoint of {role} returns no log-probs of a given {given}", why=why, fix=_FIX)

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from engine.storage.append_log import replace_file
+from grpo_training.selector.choice import choose_shots
+from grpo_training.selector.data.beam_file import beam_entry
 from grpo_training.selector.data.embeddings import Array, EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.demo.synthetic import SyntheticUtility
@@ -139,11 +141,8 @@ def _write_beams(path: Path, world: SyntheticUtility, train: int, rng: np.random
     entries = {}
     for number in range(train):
         group, beams = _group(world, number), world.beams(number, rng)
-        entries[str(group.query)] = {
-            "id_list": [[*(group.pool[place] for place in places), group.query] for places, _ in beams],
-            "score_list": [score for _, score in beams],
-            "candidate_pool_ids": list(group.pool),
-        }
+        named = [([group.pool[place] for place in places], score) for places, score in beams]
+        entries[str(group.query)] = beam_entry(group.query, named, group.pool)
     replace_file(path, json.dumps(entries).encode())
 
 
@@ -214,11 +213,7 @@ def _evaluate(world: SyntheticUtility, queries: range, folder: Path) -> dict[str
 
 
 def _pairs_of(model: PointerSelector, world: SyntheticUtility, queries: range) -> list[list[int]]:
-    pairs: list[list[int]] = []
-    table = EmbeddingTable(_matrix(world))
-    for start in range(0, len(queries), 64):
-        batch = make_batch([_group(world, query) for query in queries[start : start + 64]], table)
-        with torch.no_grad():
-            encoded = model.encode(batch.query_BD, batch.pool_BKD, batch.pool_mask_BK)
-        pairs += beam_search(model, encoded, 2, 5).places_BNS[:, 0].tolist()
-    return pairs
+    """The places of the shots that a selector chooses for each query."""
+    groups = [_group(world, query) for query in queries]
+    chosen = choose_shots(model, groups, EmbeddingTable(_matrix(world)), 2, 5)
+    return [[group.pool.index(shot) for shot in found[0][0]] for group, found in zip(groups, chosen, strict=True)]

@@ -58,12 +58,8 @@ def save_atomically(path: Path, content: dict[str, Any]) -> None:
     replace_file(path, buffer.getvalue())
 
 
-def load_model(path: Path, *, dropout: float | None = None) -> tuple[PointerSelector, CheckpointInfo]:
+def load_model(path: Path) -> tuple[PointerSelector, CheckpointInfo]:
     """The model of a checkpoint, in evaluation mode, and its facts. Every weight must match by name and shape.
-
-    Args:
-        path: the file.
-        dropout: replaces the dropout rate of the checkpoint.
 
     Raises:
         MissingInputError: there is no such file.
@@ -76,8 +72,7 @@ def load_model(path: Path, *, dropout: float | None = None) -> tuple[PointerSele
             why="It has no architecture in it.",
             fix="Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
         )
-    values = dict(content["config"]) | ({} if dropout is None else {"dropout": dropout})
-    model = PointerSelector(config_from(values))
+    model = PointerSelector(config_from(content["config"]))
     try:
         model.load_state_dict(content["state_dict"], strict=True)
     except RuntimeError as error:

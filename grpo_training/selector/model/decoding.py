@@ -69,18 +69,22 @@ def sample_sequences(
         raise InputError(f"The sampling temperature must be above 0, got {temperature:g}")
     _check_steps(model, encoded, steps)
     state = model.begin(encoded, count)
-    places, total_BN, ended_BN = [], None, None
+    places, stop = [], encoded.mask_BK.shape[1] - 1
+    total_BN = torch.zeros(state.used_BNK.shape[:2], device=encoded.mask_BK.device)
+    ended_BN = torch.zeros_like(total_BN, dtype=torch.bool)
     for _ in range(steps):
         logits_BNK = model.logits(encoded, state)
         open_BNK = logits_BNK.masked_fill(state.used_BNK, -torch.inf)
         weights = (open_BNK / temperature).softmax(-1)
         drawn_BN = torch.multinomial(weights.flatten(0, 1), 1, generator=generator).view(weights.shape[:2])
-        drawn_BN, gain_BN, ended_BN = _after_stop(model, logits_BNK, drawn_BN, ended_BN)
+        gain_BN = logits_BNK.log_softmax(-1).gather(-1, drawn_BN.unsqueeze(-1)).squeeze(-1)
+        if model.config.stop:  # after a STOP a sequence only repeats it, at no cost
+            drawn_BN, gain_BN = drawn_BN.masked_fill(ended_BN, stop), gain_BN.masked_fill(ended_BN, 0.0)
+            ended_BN = drawn_BN == stop
         places.append(drawn_BN)
-        total_BN = gain_BN if total_BN is None else total_BN + gain_BN
+        total_BN = total_BN + gain_BN
         state = model.step(encoded, state, drawn_BN)
     places_BNS = torch.stack(places, 2)
-    assert total_BN is not None
     return Sequences(places_BNS, total_BN, _lengths(model, encoded, places_BNS))
 
 
@@ -121,20 +125,6 @@ def _of_parents(state: DecodingState, parent_BN: Tensor) -> DecodingState:
         state_BNH=state.state_BNH.gather(1, index.expand(-1, -1, state.state_BNH.shape[-1])),
         used_BNK=state.used_BNK.gather(1, index.expand(-1, -1, state.used_BNK.shape[-1])),
     )
-
-
-def _after_stop(
-    model: PointerSelector, logits_BNK: Tensor, drawn_BN: Tensor, ended_BN: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The drawn places, their log-probs, and which sequences have ended; one that has ended only repeats its STOP."""
-    gain_BN = logits_BNK.log_softmax(-1).gather(-1, drawn_BN.unsqueeze(-1)).squeeze(-1)
-    stop = logits_BNK.shape[-1] - 1
-    if not model.config.stop:
-        return drawn_BN, gain_BN, torch.zeros_like(drawn_BN, dtype=torch.bool)
-    if ended_BN is not None:
-        drawn_BN = torch.where(ended_BN, torch.full_like(drawn_BN, stop), drawn_BN)
-        gain_BN = torch.where(ended_BN, torch.zeros_like(gain_BN), gain_BN)
-    return drawn_BN, gain_BN, drawn_BN == stop
 
 
 def _lengths(model: PointerSelector, encoded: Encoded, places_BNS: Tensor) -> Tensor:

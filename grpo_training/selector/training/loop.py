@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import copy
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
@@ -23,10 +22,11 @@ from grpo_training.selector.data.groups import Batch, ShotGroup, batches, make_b
 from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import SftSettings, TrainSettings
-from grpo_training.selector.training.phases import Phase, StepLoss, grpo_step, rce_step, sft_step
+from grpo_training.selector.training.phases import Phase, grpo_step, rce_step, sft_step
 from grpo_training.selector.training.state import TrainingState, improvements, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
-from grpo_training.training.metrics_log import MetricsLog, open_metrics
+from grpo_training.training.losses import LossTerm
+from grpo_training.training.metrics_log import MetricsLog, means, open_metrics
 from grpo_training.training.progress import TrainingProgress
 from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
 from grpo_training.training.stopped import TrainingStoppedError
@@ -69,14 +69,7 @@ def steps_of(task: TrainingTask, phase: Phase, batch_size: int) -> int:
     return phase.epochs * -(-len(task.train) // batch_size)
 
 
-def train_selector(
-    task: TrainingTask,
-    settings: SftSettings | TrainSettings,
-    run_dir: Path,
-    *,
-    stream: TextIO | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> TrainingState:
+def train_selector(task: TrainingTask, settings: SftSettings | TrainSettings, run_dir: Path) -> TrainingState:
     """Train; write ``metrics.jsonl``, a checkpoint for each epoch, and the best ones. The same call again resumes.
 
     Raises:
@@ -86,9 +79,7 @@ def train_selector(
     run = _Run(task, settings, run_dir)
     with ExitStack() as stack:
         total = sum(steps_of(task, phase, settings.batch_size) for phase in task.phases)
-        log, shown = stack.enter_context(
-            open_metrics(settings, run_dir, total, run.progress.step, stream=stream, clock=clock)
-        )
+        log, shown = stack.enter_context(open_metrics(settings, run_dir, total, run.progress.step))
         stop = stack.enter_context(StopRequest())
         while run.progress.phase < len(task.phases):
             run.begin_phase()
@@ -139,7 +130,7 @@ class _Run:
                 self._old.load_state_dict(self._stored["old"])
             self._stored = None
         elif self.phase.name != "sft":
-            found = stored_logps(task.model, task.held_out, task.table, task.stop_steps, task.device)
+            found = stored_logps(task.model, task.held_out, task.table, task.stop_steps)
             progress.old_logps = {query: logps.sum(-1) for query, logps in found.items()}
             if isinstance(self._settings, TrainSettings):
                 progress.temperature = self._settings.grpo_temperature
@@ -201,7 +192,7 @@ class _Run:
             self._adapt(step.metrics["kl"])
         return step.metrics | {"learning_rate": rate, "grad_norm": norm}
 
-    def _loss(self, batch: Batch) -> StepLoss:
+    def _loss(self, batch: Batch) -> LossTerm:
         task, settings = self._task, self._settings
         if self.phase.name == "sft" or not isinstance(settings, TrainSettings):
             return sft_step(task.model, batch)
@@ -239,13 +230,7 @@ class _Run:
         task, settings, progress = self._task, self._settings, self.progress
         rewards = settings if isinstance(settings, TrainSettings) else None
         figures = held_out_figures(
-            task.model,
-            task.held_out,
-            task.table,
-            progress.old_logps,
-            rewards,
-            stop_steps=task.stop_steps,
-            device=task.device,
+            task.model, task.held_out, task.table, progress.old_logps, rewards, stop_steps=task.stop_steps
         )
         name = f"{self.phase.name}_epoch{progress.epoch + 1}.ckpt"
         self._save(name, figures)
@@ -299,6 +284,4 @@ def adapted_temperature(temperature: float, kl: float, settings: TrainSettings) 
 
 def _summary(window: Sequence[dict[str, float]]) -> dict[str, float]:
     """The means of the steps; of what a schedule or a controller sets, the last value."""
-    names = dict.fromkeys(name for metrics in window for name in metrics)
-    means = {name: statistics.fmean(one[name] for one in window if name in one) for name in names}
-    return means | {name: window[-1][name] for name in _CONTROLLED if name in window[-1]}
+    return means(window) | {name: window[-1][name] for name in _CONTROLLED if name in window[-1]}

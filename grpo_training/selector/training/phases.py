@@ -25,7 +25,7 @@ from grpo_training.selector.model.decoding import sequence_logps_at
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
 from grpo_training.selector.settings import TrainSettings
-from grpo_training.training.losses import StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
+from grpo_training.training.losses import LossTerm, StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
 
 PhaseName = Literal["sft", "rce", "grpo"]
 ADVANTAGE_QUANTILES = (10, 50, 90)
@@ -39,14 +39,6 @@ class Phase:
     name: PhaseName
     epochs: int
     learning_rate: float
-
-
-@dataclass(frozen=True)
-class StepLoss:
-    """The loss of a step with its metrics; ``kl`` is NaN where it is not measured."""
-
-    loss: Tensor
-    metrics: dict[str, float]
 
 
 def step_logps(model: PointerSelector, batch: Batch) -> Tensor:
@@ -67,20 +59,20 @@ def expected_reward(logps_BN: Tensor, batch: Batch) -> float:
     return float((weights_BN * batch.rewards_BN).sum(-1).mean())
 
 
-def sft_step(model: PointerSelector, batch: Batch) -> StepLoss:
+def sft_step(model: PointerSelector, batch: Batch) -> LossTerm:
     """Mean cross-entropy of every step of every stored sequence."""
     logps_BNS = step_logps(model, batch)
     flat, mask = logps_BNS.flatten(0, 1), batch.step_mask_BNS.flatten(0, 1)
     term = sft_loss(flat, mask, tokens=int(mask.sum()))
-    return StepLoss(term.loss, {"loss": float(term.loss.detach())})
+    return LossTerm(term.loss, {"loss": float(term.loss.detach())})
 
 
-def rce_step(model: PointerSelector, batch: Batch, temperature: float, settings: TrainSettings) -> StepLoss:
+def rce_step(model: PointerSelector, batch: Batch, temperature: float, settings: TrainSettings) -> LossTerm:
     """Cross-entropy of the stored sequences, weighted by ``softmax(normalised reward / temperature)``."""
     logps_BNS = step_logps(model, batch)
     loss, metrics = _rce(logps_BNS, batch, temperature, settings)
     metrics |= {"loss": float(loss.detach()), "rce/temperature": temperature}
-    return StepLoss(loss, metrics | {"reward": expected_reward(logps_BNS.sum(-1), batch)})
+    return LossTerm(loss, metrics | {"reward": expected_reward(logps_BNS.sum(-1), batch)})
 
 
 def rce_validation_loss(logps_BNS: Tensor, batch: Batch, settings: TrainSettings) -> float:
@@ -114,7 +106,7 @@ def grpo_step(
     beta: float,
     settings: TrainSettings,
     temperature: float = 1.0,
-) -> StepLoss:
+) -> LossTerm:
     """The clipped policy gradient over stored sequences, and ``beta`` times the KL to the old policy.
 
     Args:
@@ -142,7 +134,7 @@ def grpo_step(
         "reward": expected_reward(logps_TBN[0], batch),
     }
     if not bool(kept_BN.any()):
-        return StepLoss(logps_BN.sum() * 0.0, {"loss": 0.0, "kl": 0.0, **metrics})
+        return LossTerm(logps_BN.sum() * 0.0, {"loss": 0.0, "kl": 0.0, **metrics})
     new, before, advantages = (values[kept_BN] for values in (logps_BN, old_TBN[1], advantages_BN))
     used, used_before = logps_TBN[0][kept_BN].detach(), old_TBN[0][kept_BN]
     ones = torch.ones_like(new, dtype=torch.bool).unsqueeze(1)
@@ -170,7 +162,7 @@ def grpo_step(
         "advantage/max": float(advantages.max()),
         **{f"advantage/q{share}": float(advantages.quantile(share / 100)) for share in ADVANTAGE_QUANTILES},
     }
-    return StepLoss(loss, metrics)
+    return LossTerm(loss, metrics)
 
 
 def best_sequences(batch: Batch, top_k: int | None) -> Tensor:

@@ -20,7 +20,7 @@ from grpo_training.selector.data.groups import ShotGroup, split_groups
 from grpo_training.selector.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
-from grpo_training.selector.rewards import combine_levels, sequence_reward
+from grpo_training.selector.rewards import sequence_reward
 from grpo_training.selector.settings import SftSettings, TrainSettings
 from grpo_training.selector.training.change import best_choices, change_lines
 from grpo_training.selector.training.loop import BEST, BEST_REWARD, TrainingTask, steps_of, train_selector
@@ -202,7 +202,8 @@ def _with_sequence_rewards(
         for one in group.sequences:
             coherence, diversity = sequence_reward(query, table.rows(one.shots))
             levels = [(1.0, one.reward), (settings.coherence_weight, coherence), (settings.diversity_weight, diversity)]
-            sequences.append(dataclasses.replace(one, reward=combine_levels(levels)))
+            total = sum(weight * value for weight, value in levels)
+            sequences.append(dataclasses.replace(one, reward=total))
         result.append(dataclasses.replace(group, sequences=tuple(sequences)))
     return result
 

@@ -20,10 +20,10 @@ _BATCH = 64
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def stored_logps(
-    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable, stop_steps: int | None, device: str
+    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable, stop_steps: int | None
 ) -> dict[int, torch.Tensor]:
     """Query -> log-probs (N, S) of its stored sequences, without dropout."""
-    was_training = model.training
+    was_training, device = model.training, str(next(model.parameters()).device)
     model.eval()
     found: dict[int, torch.Tensor] = {}
     for start in range(0, len(groups), _BATCH):
@@ -43,7 +43,6 @@ def held_out_figures(
     settings: TrainSettings | None,
     *,
     stop_steps: int | None,
-    device: str,
 ) -> dict[str, float]:
     """Figures of a model on held-out queries; empty without any.
 
@@ -57,11 +56,10 @@ def held_out_figures(
         old_logps: query -> log-probs (N,) under the policy at the start of the phase; empty: the KL is not measured.
         settings: of a post-training, for its loss; None: the mean cross-entropy is the loss.
         stop_steps: as in :func:`make_batch`.
-        device: of the model.
     """
     if not groups:
         return {}
-    logps = stored_logps(model, groups, table, stop_steps, device)
+    logps = stored_logps(model, groups, table, stop_steps)
     rewards, tops, kls, losses, spreads = [], [], [], [], []
     for group in groups:
         new = logps[group.query]

@@ -44,15 +44,14 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     for number, row in enumerate(json_rows(path, report), 1):
         try:
             if _is_trace(row):
-                found = trace_sample(_trace(row), hashes, chat, config, report)
+                sample = trace_sample(_trace(row), hashes, chat, config, report)
             else:
-                found = _sample(row, f"{path.stem}:{number}", chat)
+                sample = _sample(row, f"{path.stem}:{number}", chat)
         except RowError as error:
             broken.append(f"{path}, row {number}: {error}")
             continue
-        if found is None:
+        if sample is None:
             continue
-        sample = found
         if sample.length > config.max_seq_length:
             report.drop(TOO_LONG)
         else:

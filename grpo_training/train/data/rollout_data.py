@@ -16,6 +16,7 @@ from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNotFoundError, StoredPrompts
 from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.data.rows import succeeds
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
@@ -229,7 +230,6 @@ def _training_groups(
         responses=responses,
         model=_model(group),
         temperature=policy.sampling.temperature if policy else None,
-        generator_id=group.generator_id,
     )
     yield from _with_prompts(plain, group, settings, prompts, report)
 
@@ -244,12 +244,8 @@ def _with_prompts(
     for with_experiences in variants:
         try:
             prompt = prompts.render(group, with_experiences=with_experiences)
-        except ExperiencesNotFoundError as error:
-            report.drop(NO_EXPERIENCES)
-            report.detail(f"{group.generator_id or 'a generator'}: {error}")
-            continue
         except PromptNotFoundError as error:
-            report.drop(NO_PROMPT)
+            report.drop(NO_EXPERIENCES if isinstance(error, ExperiencesNotFoundError) else NO_PROMPT)
             report.detail(f"{group.generator_id or 'a generator'}: {error}")
             continue
         report.remark(prompt.difference, 1 if prompt.difference else 0)
@@ -261,19 +257,18 @@ def _with_prompts(
 
 
 def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
-    completion = rollout.completion
-    if rollout.r_total is None:
-        raise ValueError("a training response needs a reward")
+    completion = rollout.completion or Completion(text="")
+    assert rollout.r_total is not None
     is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
-    logprobs = completion.logprobs if completion else None
+    logprobs = completion.logprobs
     report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
-    report.remark(REASONING, 1 if completion and completion.reasoning else 0)
+    report.remark(REASONING, 1 if completion.reasoning else 0)
     return TrainingResponse(
-        text=full_text(completion) if completion else "",
+        text=join_reasoning(completion.reasoning, completion.text),
         reward=rollout.r_total,
         is_correct=rollout.is_correct,
-        truncated=completion is not None and completion.finish_reason == "length",
-        token_ids=tuple(completion.token_ids) if completion and completion.token_ids else None,
+        truncated=completion.finish_reason == "length",
+        token_ids=tuple(completion.token_ids) if completion.token_ids else None,
         logprobs=tuple(logprobs) if logprobs and not is_second else None,
         re_asked=is_second,
     )
@@ -284,11 +279,6 @@ def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup
     first = tuple(response for response in group.responses if not response.re_asked)
     report.drop(SECOND_REQUEST, len(group.responses) - len(first))
     return replace(group, responses=first) if first else None
-
-
-def full_text(completion: Completion) -> str:
-    """What the model wrote; separately stored reasoning is put before the text in its tags."""
-    return join_reasoning(completion.reasoning, completion.text)
 
 
 def join_reasoning(reasoning: str | None, text: str) -> str:
@@ -308,14 +298,9 @@ def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: Drop
     """Whether the rewards of a group differ, or ``settings.zero_variance`` keeps it."""
     if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
         return True
-    if settings.zero_variance == "keep" or (settings.zero_variance == "right" and _all_right(group, settings)):
+    if settings.zero_variance == "keep":
+        return True
+    if settings.zero_variance == "right" and all(succeeds(response, settings) for response in group.responses):
         return True
     report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
     return False
-
-
-def _all_right(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
-    return all(
-        response.reward >= settings.self_sft_min_reward if response.is_correct is None else response.is_correct
-        for response in group.responses
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
 
 from engine.statistics.groups import group_stats
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.samples import Sample
+from grpo_training.train.data.samples import Sample, TrainingResponse
 
 
 def best_of(group: Sequence[Sample], top_k: int | None) -> list[Sample]:
@@ -34,16 +33,16 @@ def own_successes(group: Sequence[Sample], rows: Sequence[Sample], config: GRPOT
         rows: those that the step trains on.
         config: the training configuration.
     """
-    if all(_succeeds(sample, config) for sample in group):
+    if all(succeeds(sample, config) for sample in group):
         return []
     chosen: dict[tuple[int, ...], int] = {}
     for index in sorted(range(len(rows)), key=lambda index: -rows[index].reward):
-        if _succeeds(rows[index], config) and not rows[index].truncated:
+        if succeeds(rows[index], config) and not rows[index].truncated:
             chosen.setdefault(rows[index].completion_ids, index)
     return list(chosen.values())[: config.self_sft_top_k]
 
 
-def _succeeds(sample: Sample, config: GRPOTrainingConfig) -> bool:
+def succeeds(sample: Sample | TrainingResponse, config: GRPOTrainingConfig) -> bool:
     """Whether a response is correct. A fixed reward would not say so: its scale differs between rewards."""
     return sample.reward >= config.self_sft_min_reward if sample.is_correct is None else sample.is_correct
 
@@ -68,34 +67,22 @@ def with_standard_rewards(group: Sequence[Sample]) -> list[Sample]:
     return [replace(sample, reward=score) for sample, score in zip(group, scores, strict=True)]
 
 
-class HasTokens(Protocol):
-    """Anything with tokens."""
-
-    @property
-    def length(self) -> int:
-        """The number of tokens."""
-        ...
-
-    @property
-    def prompt_ids(self) -> tuple[int, ...]:
-        """The tokens of the prompt."""
-        ...
+def cut(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[Sample]]:
+    """Micro-batches of at most ``per_device_train_batch_size`` rows, as :func:`cut_places`."""
+    return [[rows[place] for place in part] for part in cut_places(rows, config)]
 
 
-RowT = TypeVar("RowT", bound=HasTokens)
-
-
-def cut(rows: Sequence[RowT], config: GRPOTrainingConfig) -> list[list[RowT]]:
-    """Micro-batches of at most ``per_device_train_batch_size`` rows.
+def cut_places(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[int]]:
+    """The places of ``rows`` in micro-batches.
 
     They are sorted by length to minimise padding, or by prompt where a prompt is computed once for several rows.
     """
-    size = config.per_device_train_batch_size
+    size, order = config.per_device_train_batch_size, list(range(len(rows)))
     if config.share_prompts:
-        ordered = sorted(rows, key=lambda row: row.prompt_ids)
+        order.sort(key=lambda place: rows[place].prompt_ids)
     else:
-        ordered = sorted(rows, key=lambda row: row.length)
-    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        order.sort(key=lambda place: rows[place].length)
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def cut_groups(groups: Sequence[Sequence[Sample]], size: int) -> list[list[Sequence[Sample]]]:

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from engine.records import Message
 
@@ -46,7 +46,6 @@ class TrainingGroup:
         responses: at least one, each with its reward.
         model: the name of the sampling model; empty if unknown.
         temperature: of the sampling; None if unknown.
-        generator_id: the generator; empty if unknown.
     """
 
     group_id: str
@@ -56,7 +55,6 @@ class TrainingGroup:
     responses: tuple[TrainingResponse, ...]
     model: str = ""
     temperature: float | None = None
-    generator_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,17 +139,6 @@ class DropReport:
         self.remarks.update(other.remarks)
         for text in other.details:
             self.detail(text)
-
-    def merged(self, other: DropReport) -> DropReport:
-        """The sum of both reports."""
-        total = DropReport()
-        total.add(self)
-        total.add(other)
-        return total
-
-    def as_dict(self) -> dict[str, Any]:
-        """The report as JSON values."""
-        return {"dropped": dict(self.dropped), "remarks": dict(self.remarks), "details": list(self.details)}
 
     def __bool__(self) -> bool:
         return bool(self.dropped or self.remarks or self.details)

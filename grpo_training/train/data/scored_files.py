@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -46,17 +45,6 @@ _ELEMENT = re.compile(r"\s*,?\s*(?=[^\s\],])")
 
 class RowError(ValueError):
     """A row cannot be used; the message says why."""
-
-
-@dataclass
-class _Open:
-    """A group while its rows are collected."""
-
-    problem_id: str
-    messages: tuple[Message, ...]
-    row: Mapping[str, Any]
-    responses: list[TrainingResponse] = field(default_factory=list)
-    has_all_rewards: bool = True
 
 
 def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str, Any]]:
@@ -171,7 +159,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         name: prefix of the group ids.
         report: receives the counts.
     """
-    groups: dict[str, _Open] = {}
+    groups: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[TrainingResponse | None]]] = {}
     broken = []
     for number, row in enumerate(json_rows(path, report), 1):
         try:
@@ -181,17 +169,16 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
             broken.append(f"{path}, row {number}: {error}")
             continue
         key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
-        group = groups.setdefault(key, _Open(_problem_id(row, messages), messages, row))
-        group.responses += [response for response in responses if response is not None]
-        group.has_all_rewards &= None not in responses
+        groups.setdefault(key, (messages, row, []))[2].extend(responses)
     report_broken(report, broken)
-    incomplete = sum(not group.has_all_rewards for group in groups.values())
-    report.drop(NO_REWARD, incomplete)
-    return [
-        _closed(group, f"{name}:{number}")
-        for number, group in enumerate(groups.values(), 1)
-        if group.has_all_rewards and group.responses
-    ]
+    found = []
+    for number, (messages, row, responses) in enumerate(groups.values(), 1):
+        scored = tuple(response for response in responses if response is not None)
+        if len(scored) < len(responses):
+            report.drop(NO_REWARD)
+        else:
+            found.append(_group(messages, row, scored, f"{name}:{number}"))
+    return found
 
 
 def _group_key(row: Mapping[str, Any]) -> list[Any]:
@@ -275,15 +262,18 @@ def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
     )
 
 
-def _closed(group: _Open, group_id: str) -> TrainingGroup:
-    temperature = group.row.get("temperature")
+def _group(
+    messages: tuple[Message, ...], row: Mapping[str, Any], responses: tuple[TrainingResponse, ...], group_id: str
+) -> TrainingGroup:
+    """A group with the facts of its first row."""
+    temperature = row.get("temperature")
     return TrainingGroup(
         group_id=group_id,
-        problem_id=group.problem_id,
-        task=_text(group.row, "task") or DEFAULT_TASK,
-        messages=group.messages,
-        responses=tuple(group.responses),
-        model=_text(group.row, "model"),
+        problem_id=_problem_id(row, messages),
+        task=_text(row, "task") or DEFAULT_TASK,
+        messages=messages,
+        responses=responses,
+        model=_text(row, "model"),
         temperature=float(temperature) if _is_number(temperature) else None,
     )
 

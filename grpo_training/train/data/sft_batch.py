@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from engine.errors import InputError
 from grpo_training.teacher.functions import unified_messages
@@ -52,12 +53,11 @@ def prepare_teacher_sft_batch(
         rows.append((prompt, chat.completion(reply, truncated=False)))
     if not rows:
         raise InputError("There are no teacher examples")
-    length = max(len(prompt) + len(reply) for prompt, reply in rows)
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else chat.end_of_turn
-    batch: dict[str, list[list[int]]] = {"input_ids": [], "attention_mask": [], "labels": []}
-    for prompt_ids, ids in rows:
-        room = length - len(prompt_ids) - len(ids)
-        batch["input_ids"].append([*prompt_ids, *ids, *[padding] * room])
-        batch["attention_mask"].append([*[1] * (length - room), *[0] * room])
-        batch["labels"].append([*[IGNORED] * len(prompt_ids), *ids, *[IGNORED] * room])
-    return {name: torch.tensor(values) for name, values in batch.items()}
+    ids = [torch.tensor(prompt + reply) for prompt, reply in rows]
+    labels = [torch.tensor([*[IGNORED] * len(prompt), *reply]) for prompt, reply in rows]
+    return {
+        "input_ids": pad_sequence(ids, batch_first=True, padding_value=padding),
+        "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], batch_first=True),
+        "labels": pad_sequence(labels, batch_first=True, padding_value=IGNORED),
+    }

@@ -29,14 +29,17 @@ NO_REPLY = "traces: accepted, but without prompt or reply"
 
 
 def load_teacher_samples(
-    path: Path, tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig, report: DropReport | None = None
+    path: Path | None,
+    tokenizer: PreTrainedTokenizerBase,
+    config: GRPOTrainingConfig,
+    report: DropReport | None = None,
 ) -> list[Sample]:
-    """The accepted traces of a file, with reward 1 and advantage 0.
+    """The accepted traces of a file, with reward 1 and advantage 0; none where the teacher term is off.
 
     Args:
-        path: written by ``python -m grpo_training.generate_teacher_traces``.
+        path: written by ``python -m grpo_training.generate_teacher_traces``; None: the term is off.
         tokenizer: of the trained model.
-        config: its ``prompts`` and ``max_seq_length`` are used.
+        config: its ``prompts``, ``max_seq_length`` and ``teacher_sft_weight`` are used.
         report: receives the counts of what was left out.
 
     Raises:
@@ -44,6 +47,8 @@ def load_teacher_samples(
         InputError: nothing in it can be imitated; says why.
         ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
     """
+    if path is None or config.teacher_sft_weight == 0:
+        return []
     counts = DropReport()
     contents = read(path, TeacherTrace)
     report_broken(counts, [str(line) for line in contents.broken])

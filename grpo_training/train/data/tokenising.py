@@ -216,11 +216,8 @@ def _sample(
     is_from_server = bool(ids) and chat.matches_text(ids or (), response.text)
     if not is_from_server:
         report.remark(OTHER_TOKENIZER if ids else RETOKENIZED)
-        if not response.text.strip():
-            report.drop(EMPTY)
-            return None
         ids, old = chat.completion(response.text, truncated=response.truncated), None
-        if not ids:  # cut off within the tag that opens its reasoning
+        if not response.text.strip() or not ids:  # no ids: cut off within the tag that opens its reasoning
             report.drop(EMPTY)
             return None
     ids = chat.shared(ids or ())

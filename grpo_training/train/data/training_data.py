@@ -45,13 +45,10 @@ def load_training_data(config: GRPOTrainingConfig) -> TrainingData:
     training, held_out = split_validation(groups, config.validation_share, config.seed)
     samples, dropped = tokenise_groups(training, tokenizer, config)
     validation, dropped_held_out = tokenise_groups(held_out, tokenizer, config)
-    report = report.merged(dropped).merged(dropped_held_out)
+    report.add(dropped)
+    report.add(dropped_held_out)
     _check_not_empty(samples, config, report)
-    teacher: list[Sample] = []
-    if config.teacher_traces is not None and config.teacher_sft_weight > 0:
-        of_teacher = DropReport()
-        teacher = load_teacher_samples(config.teacher_traces, tokenizer, config, of_teacher)
-        report = report.merged(of_teacher)
+    teacher = load_teacher_samples(config.teacher_traces, tokenizer, config, report)
     return TrainingData(samples, validation, teacher, report)
 
 

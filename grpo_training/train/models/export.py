@@ -59,15 +59,10 @@ def export_model(
     if adapter is not None and config.quantised is not None:
         base = load_base_model(config.model_copy(update={config.quantised: False}))
         model = PeftModel.from_pretrained(base, adapter)
-    merged, whole = run_dir / MERGED, _merged(model)
+    merged, whole = run_dir / MERGED, model.merge_and_unload() if has_adapter(model) else model
+    whole.config.use_cache = True  # the training disables it
     write_folder(merged, lambda folder: _write(whole, tokenizer, folder))
     return adapter, merged
-
-
-def _merged(model: Any) -> Any:
-    whole = model.merge_and_unload() if has_adapter(model) else model
-    whole.config.use_cache = True  # the training disables it
-    return whole
 
 
 def _write(model: Any, tokenizer: Any, folder: Path) -> None:

@@ -45,7 +45,6 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
         InputError: the folder holds no usable model: an adapter, or no weights or tokenizer.
         ConfigurationError: this machine or model does not support bf16 or the LoRA's target modules.
     """
-    check_model(config)
     tokenizer, model = load_tokenizer(config), load_base_model(config)
     if config.quantised is not None:
         prepare_quantised(model)
@@ -201,25 +200,21 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
         MissingInputError: the folder holds no weights.
         InputError: they cannot be read, or belong to another model or LoRA.
     """
-    if not has_adapter(model):
-        _load_whole_model(model, folder)
-        return
-    if not (folder / _ADAPTER_FILE).exists():
+    is_adapter = has_adapter(model)
+    if is_adapter and not (folder / _ADAPTER_FILE).exists():
         raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.", fix=_NEEDS_ADAPTER)
     with _reading(folder):
-        stored = load_file(folder / _ADAPTER_FILE)
-    _check_shapes(model, stored, folder)
-    _copy(_adapter(model), stored)
-
-
-def _load_whole_model(model: PreTrainedModel, folder: Path) -> None:
-    with _reading(folder):
-        stored = load_complete(folder, dtype=torch.float32).state_dict()
+        stored = (
+            load_file(folder / _ADAPTER_FILE) if is_adapter else load_complete(folder, dtype=torch.float32).state_dict()
+        )
     own = model.state_dict(keep_vars=True)
-    wrong = [name for name in own if name not in stored or whole_shape(own[name]) != stored[name].shape]
-    if wrong:
-        raise _mismatch(folder, wrong[0], own[wrong[0]], stored.get(wrong[0]))
-    _copy(own, stored)
+    if is_adapter:  # its weights by their names in the file
+        own = get_peft_model_state_dict(model, state_dict=own)
+    for name in sorted(own.keys() | stored.keys()) if is_adapter else own:
+        if name not in own or name not in stored or whole_shape(own[name]) != stored[name].shape:
+            raise _mismatch(folder, name, own.get(name), stored.get(name))
+    for name, tensor in own.items():
+        copy_into(tensor, stored[name])
 
 
 @contextlib.contextmanager
@@ -233,24 +228,6 @@ def _reading(folder: Path) -> Iterator[None]:
             why=first_line(error),
             fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
         ) from error
-
-
-def _adapter(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The parameters of the LoRA, by their names in its file."""
-    found: dict[str, torch.Tensor] = get_peft_model_state_dict(model, state_dict=model.state_dict(keep_vars=True))
-    return found
-
-
-def _copy(own: dict[str, torch.Tensor], stored: dict[str, torch.Tensor]) -> None:
-    for name, tensor in own.items():
-        copy_into(tensor, stored[name])
-
-
-def _check_shapes(model: PreTrainedModel, stored: dict[str, torch.Tensor], folder: Path) -> None:
-    own = _adapter(model)
-    for name in sorted(own.keys() | stored.keys()):
-        if name not in own or name not in stored or whole_shape(own[name]) != stored[name].shape:
-            raise _mismatch(folder, name, own.get(name), stored.get(name))
 
 
 def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:

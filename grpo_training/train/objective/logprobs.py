@@ -63,7 +63,9 @@ def completion_logps(
         InputError: a completion without a prompt.
     """
     tensors = (input_ids_BT, attention_mask_BT, completion_start_B, mask_BC)
-    return _score(model, *tensors, temperature, chunk_size, entropy=False, layout=layout)[0]
+    return completion_logps_and_entropy(
+        model, *tensors, temperature=temperature, chunk_size=chunk_size, layout=layout, entropy=False
+    )[0]
 
 
 def completion_logps_and_entropy(
@@ -76,12 +78,54 @@ def completion_logps_and_entropy(
     temperature: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
     layout: Layout = "padded",
-) -> tuple[Tensor, Tensor]:
-    """:func:`completion_logps`, and the entropy (nats, no gradient) of the distribution each token was drawn from."""
-    tensors = (input_ids_BT, attention_mask_BT, completion_start_B, mask_BC)
-    logps_BC, entropy_BC = _score(model, *tensors, temperature, chunk_size, entropy=True, layout=layout)
-    assert entropy_BC is not None
-    return logps_BC, entropy_BC
+    entropy: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """:func:`completion_logps`, and the entropy (nats, no gradient) of the distribution each token was drawn from.
+
+    The entropy is None if it is not asked for.
+    """
+    if (completion_start_B < 1).any():
+        raise InputError("A completion starts at the first token", why="Nothing before it predicts that token.")
+    head = _Head.of(model)
+    mask_BC = mask_BC.bool()
+    row_N, column_N = mask_BC.nonzero(as_tuple=True)
+    position_N = completion_start_B[row_N] + column_N
+    before = (row_N, position_N - 1)  # a position predicts the token after it
+    if layout == "padded":
+        hidden_BTH = head.backbone(
+            input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
+        ).last_hidden_state
+        hidden_NH = hidden_BTH[before]
+    else:
+        is_token_BT = attention_mask_BT.bool()
+        sequence = (
+            packed(input_ids_BT, is_token_BT)
+            if layout == "packed"
+            else shared(input_ids_BT, is_token_BT, completion_start_B)
+        )
+        hidden_NH = sequence.hidden(head.backbone)[sequence.place_BT[before]]
+    target_N = input_ids_BT[row_N, position_N]
+
+    def of_chunk(hidden: Tensor, target: Tensor) -> tuple[Tensor, ...]:
+        logits = head.logits(hidden)
+        if temperature != 1.0:
+            logits = logits / temperature
+        logps_NV = logits.log_softmax(-1)
+        logps = torch.nn.functional.nll_loss(logps_NV, target, reduction="none").neg()
+        # Last, because recomputation in the backward pass stops after the log-probs.
+        return (logps, _entropy(logps_NV.detach())) if entropy else (logps,)
+
+    pairs = list(zip(hidden_NH.split(chunk_size), target_N.split(chunk_size), strict=True))
+    if len(pairs) == 1 or not torch.is_grad_enabled():
+        scored = [of_chunk(*pair) for pair in pairs]  # a single chunk: recomputation would save nothing
+    else:
+        scored = [checkpoint(of_chunk, *pair, use_reentrant=False, preserve_rng_state=False) for pair in pairs]
+    # masked_scatter keeps the graph for an empty mask too, so such a micro-batch has a gradient of 0.
+    columns = [
+        mask_BC.new_zeros(mask_BC.shape, dtype=torch.float32).masked_scatter(mask_BC, torch.cat(parts))
+        for parts in zip(*scored, strict=True)
+    ]
+    return columns[0], columns[1] if entropy else None
 
 
 def check_layout(model: PreTrainedModel, layout: Layout) -> None:
@@ -179,62 +223,6 @@ class _Head:
         if self.softcap:
             logits = torch.tanh(logits / self.softcap) * self.softcap
         return logits
-
-
-def _score(
-    model: Any,
-    input_ids_BT: Tensor,
-    attention_mask_BT: Tensor,
-    completion_start_B: Tensor,
-    mask_BC: Tensor,
-    temperature: float,
-    chunk_size: int,
-    *,
-    entropy: bool,
-    layout: Layout,
-) -> tuple[Tensor, Tensor | None]:
-    if (completion_start_B < 1).any():
-        raise InputError("A completion starts at the first token", why="Nothing before it predicts that token.")
-    head = _Head.of(model)
-    mask_BC = mask_BC.bool()
-    row_N, column_N = mask_BC.nonzero(as_tuple=True)
-    position_N = completion_start_B[row_N] + column_N
-    before = (row_N, position_N - 1)  # a position predicts the token after it
-    if layout == "padded":
-        hidden_BTH = head.backbone(
-            input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
-        ).last_hidden_state
-        hidden_NH = hidden_BTH[before]
-    else:
-        is_token_BT = attention_mask_BT.bool()
-        sequence = (
-            packed(input_ids_BT, is_token_BT)
-            if layout == "packed"
-            else shared(input_ids_BT, is_token_BT, completion_start_B)
-        )
-        hidden_NH = sequence.hidden(head.backbone)[sequence.place_BT[before]]
-    target_N = input_ids_BT[row_N, position_N]
-
-    def of_chunk(hidden: Tensor, target: Tensor) -> tuple[Tensor, ...]:
-        logits = head.logits(hidden)
-        if temperature != 1.0:
-            logits = logits / temperature
-        logps_NV = logits.log_softmax(-1)
-        logps = torch.nn.functional.nll_loss(logps_NV, target, reduction="none").neg()
-        # Last, because recomputation in the backward pass stops after the log-probs.
-        return (logps, _entropy(logps_NV.detach())) if entropy else (logps,)
-
-    pairs = list(zip(hidden_NH.split(chunk_size), target_N.split(chunk_size), strict=True))
-    if len(pairs) == 1 or not torch.is_grad_enabled():
-        scored = [of_chunk(*pair) for pair in pairs]  # a single chunk: recomputation would save nothing
-    else:
-        scored = [checkpoint(of_chunk, *pair, use_reentrant=False, preserve_rng_state=False) for pair in pairs]
-    # masked_scatter keeps the graph for an empty mask too, so such a micro-batch has a gradient of 0.
-    columns = [
-        mask_BC.new_zeros(mask_BC.shape, dtype=torch.float32).masked_scatter(mask_BC, torch.cat(parts))
-        for parts in zip(*scored, strict=True)
-    ]
-    return columns[0], columns[1] if entropy else None
 
 
 def _entropy(logps_NV: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from grpo_training.train.data.batches import Batch
-from grpo_training.train.objective.logprobs import completion_logps, completion_logps_and_entropy
+from grpo_training.train.objective.logprobs import completion_logps_and_entropy
 from grpo_training.train.objective.packing import Layout
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
             entropy: whether to compute the entropy at each token too.
         """
         tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
-        if entropy:
-            return completion_logps_and_entropy(self.model, *tensors, temperature=temperature, **self._options)
-        return completion_logps(self.model, *tensors, temperature=temperature, **self._options), None
+        return completion_logps_and_entropy(
+            self.model, *tensors, temperature=temperature, entropy=entropy, **self._options
+        )

@@ -170,12 +170,10 @@ def check_same_run(checkpoint: Checkpoint, stored: Mapping[str, Any], settings: 
         )
 
 
-def remove_old_checkpoints(run_dir: Path, keep: int | None, measured_best: Collection[Path]) -> None:
-    """Remove all checkpoints but the last ``keep`` (None: all) and those in ``measured_best``."""
-    if keep is None:
-        return
+def remove_old_checkpoints(run_dir: Path, keep: int, measured_best: Collection[Path]) -> None:
+    """Remove all checkpoints but the last ``keep`` and those in ``measured_best``."""
     found = checkpoints(run_dir)
-    kept = {checkpoint.folder for checkpoint in found[-max(1, keep) :]} | set(measured_best)
+    kept = {checkpoint.folder for checkpoint in found[-keep:]} | set(measured_best)
     for checkpoint in found:
         if checkpoint.folder not in kept:
             remove_folder(checkpoint.folder)

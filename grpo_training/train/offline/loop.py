@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,6 @@ from pathlib import Path
 from typing import TextIO
 
 import torch
-from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from grpo_training.runs.stop_request import StopRequest
@@ -47,11 +45,12 @@ from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
+from grpo_training.train.offline.saving import export, restore, save
 from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_step, sft_step
-from grpo_training.train.offline.training import Training, export, prepare, restore, save, score_reference, unscored
+from grpo_training.train.offline.training import Training, prepare, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
-from grpo_training.training.metrics_log import open_metrics
+from grpo_training.training.metrics_log import means, open_metrics
 from grpo_training.training.stopped import damaged_weights
 
 
@@ -160,7 +159,7 @@ def optimizer_steps(
 
         step_rows = _rows_of(training, index)
         shares = _backward(training, step_rows, index)
-        metrics = _sum_over_processes(shares, accelerator) | step_rows.metrics
+        metrics = _sum_over_processes(shares) | step_rows.metrics
 
         grad_norm = 0.0
         if step_rows.micro_batches:
@@ -228,10 +227,8 @@ def _step_seed(seed: int, index: int, process: int) -> int:
     return random.Random(f"{seed}:{index}:{process}").getrandbits(63)  # noqa: S311
 
 
-def _sum_over_processes(shares: Mapping[str, float], accelerator: Accelerator) -> dict[str, float]:
+def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:
     """Sums by name; a process has no share of a term that none of its micro-batches takes."""
-    if accelerator.num_processes == 1:
-        return dict(shares)
     total: defaultdict[str, float] = defaultdict(float)
     for one in gather_object([dict(shares)]):
         for name, value in one.items():
@@ -270,9 +267,7 @@ def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[st
         return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
     return {
         "validation/reward": held_out.reward,
-        "validation/reward_start": statistics.fmean(
-            statistics.fmean(row.reward for row in group) for group in training.validation
-        ),
+        "validation/reward_start": validate_start(training).reward,
         "validation/kl": held_out.kl,
         "validation/effective_samples": held_out.effective_samples,
     }
@@ -280,6 +275,4 @@ def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[st
 
 def _mean(window: Sequence[dict[str, float]]) -> dict[str, float]:
     """The mean of each metric over the steps that have it; of ``num_tokens`` the last value."""
-    names = dict.fromkeys(name for metrics in window for name in metrics)
-    means = {name: statistics.fmean(metrics[name] for metrics in window if name in metrics) for name in names}
-    return means | {"num_tokens": window[-1]["num_tokens"]}
+    return means(window) | {"num_tokens": window[-1]["num_tokens"]}

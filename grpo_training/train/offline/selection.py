@@ -136,8 +136,7 @@ def _why_none(
 
 
 def _figures(checkpoint: Checkpoint) -> HeldOutFigures:
-    if checkpoint.state.validation is None:
-        raise ValueError(f"{checkpoint.folder} was not measured")
+    assert checkpoint.state.validation is not None
     return checkpoint.state.validation
 
 
@@ -159,7 +158,11 @@ def _json(name: str, step: int, figures: HeldOutFigures) -> dict[str, Any]:
     return {
         "checkpoint": name,
         "step": step,
-        "reward": figures.reward if math.isfinite(figures.reward) else None,
-        "kl": figures.kl if math.isfinite(figures.kl) else None,
-        "effective_samples": figures.effective_samples if math.isfinite(figures.effective_samples) else None,
+        "reward": _finite(figures.reward),
+        "kl": _finite(figures.kl),
+        "effective_samples": _finite(figures.effective_samples),
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

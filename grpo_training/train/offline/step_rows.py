@@ -12,14 +12,16 @@ from grpo_training.train.data.rows import (
     best_of,
     cut,
     cut_groups,
+    cut_places,
     own_successes,
     teacher_rows,
     with_standard_rewards,
 )
 from grpo_training.train.data.samples import Group, Sample
+from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.offline.plan import PlannedStep
 from grpo_training.training.losses import StepTotals
-from grpo_training.training.schedules import TermWeights, rce_temperature, term_weights
+from grpo_training.training.schedules import rce_temperature
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,6 @@ class StepRows:
     self_sft_tokens: int = 0
     teacher_tokens: int = 0
     sft_tokens: int = 0
-
-
-@dataclass(frozen=True)
-class _PolicyRow:
-    sample: Sample
-    in_self_sft: bool
-
-    @property
-    def length(self) -> int:
-        return self.sample.length
-
-    @property
-    def prompt_ids(self) -> tuple[int, ...]:
-        return self.sample.prompt_ids
 
 
 def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingConfig) -> StepRows:
@@ -147,14 +135,15 @@ def policy_step(
         for number, row in enumerate(rows)
         if weights.grpo > 0 and _counts(row, config) and (beta > 0 or row.advantage != 0)
     ]
-    in_self_sft = frozenset(imitated)
-    scored = [_PolicyRow(rows[number], number in in_self_sft) for number in dict.fromkeys([*with_gradient, *imitated])]
+    chosen = frozenset(imitated)
+    numbers = list(dict.fromkeys([*with_gradient, *imitated]))
+    scored, in_self_sft = [rows[number] for number in numbers], [number in chosen for number in numbers]
     traces: list[Sample] = []
     if weights.teacher_sft > 0:
         traces = teacher_rows(teacher, index, size * config.gradient_accumulation_steps * processes, config.seed)
     policy_parts = [
-        MicroBatch("policy", [row.sample for row in part], tuple(row.in_self_sft for row in part))
-        for part in cut(scored, config)
+        MicroBatch("policy", [scored[place] for place in part], tuple(in_self_sft[place] for place in part))
+        for part in cut_places(scored, config)
     ]
     return StepRows(
         policy_parts + [MicroBatch("teacher_sft", part) for part in cut(traces, config)],
@@ -167,7 +156,7 @@ def policy_step(
         },
         weights=weights,
         totals=StepTotals(len(rows), _completion_tokens(_counted(rows, config))),
-        scored=StepTotals(len(scored), _completion_tokens(row.sample for row in scored)),
+        scored=StepTotals(len(scored), _completion_tokens(scored)),
         self_sft_tokens=_completion_tokens(rows[number] for number in imitated),
         teacher_tokens=_completion_tokens(traces),
     )

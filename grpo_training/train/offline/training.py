@@ -1,14 +1,13 @@
-"""The state of an offline training: model, reference, optimizer, plan; how it is prepared, saved and exported."""
+"""The state of an offline training: model, reference, optimizer, plan; how it is prepared."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +19,16 @@ from accelerate.utils import DistributedType, gather_object
 from torch import Tensor
 
 from engine.errors import ConfigurationError, InputError
-from engine.storage.append_log import replace_file
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Group, Sample, fingerprint
 from grpo_training.train.memory import MEMORY_SETTINGS, return_free_memory
-from grpo_training.train.models.export import export_model
-from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import (
     adapter_off,
     check_vocabulary,
     load_model,
-    load_weights,
-    sharded_weights,
     trained_weights,
     uses_bf16,
 )
@@ -42,32 +36,18 @@ from grpo_training.train.models.positions import check_positions
 from grpo_training.train.models.sharding import (
     enable_on_cpu,
     fsdp_plugin,
-    is_sharded,
-    load_optimizer_state,
     reshard,
-    whole,
-    whole_optimizer_state,
 )
 from grpo_training.train.models.zero import enable_zero, zero_plugin
 from grpo_training.train.objective.logprobs import check_layout, check_logits
 from grpo_training.train.objective.packing import check_window
 from grpo_training.train.objective.policy import LogProbModel
 from grpo_training.train.objective.reference_policy import ReferencePolicy
-from grpo_training.train.offline.checkpoints import (
-    HeldOutFigures,
-    State,
-    check_same_run,
-    checkpoints,
-    load_tensors,
-    remove_old_checkpoints,
-    save_checkpoint,
-)
+from grpo_training.train.objective.term_weights import adaptive_kl
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
-from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
-from grpo_training.train.processes import check_same, local_share
+from grpo_training.train.processes import local_share
 from grpo_training.training.schedules import AdaptiveKL
 
-BEST = "best.json"
 _DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 REFERENCE = "reference.pt"
@@ -91,6 +71,7 @@ class Training:
         reference: the policy at the start of the training.
         optimizer: its state is that of the current phase.
         kl: the controller of an adaptive beta.
+        longest: tokens of the longest row.
         num_tokens: tokens that passed through the model so far, over all processes.
     """
 
@@ -107,6 +88,7 @@ class Training:
     reference: ReferencePolicy
     optimizer: AcceleratedOptimizer
     kl: AdaptiveKL
+    longest: int
     num_tokens: int = 0
 
     @property
@@ -115,9 +97,20 @@ class Training:
         return self.kl.beta if self.config.adaptive_kl else self.config.beta
 
     @property
-    def longest(self) -> int:
-        """Tokens of the longest row."""
-        return _longest(self.groups, self.validation, self.teacher)
+    def settings(self) -> dict[str, Any]:
+        """The settings that a checkpoint depends on. The number of processes sets how many rows a step has."""
+        return self.config.fingerprint() | {"processes": self.accelerator.num_processes}
+
+    @property
+    def data(self) -> str:
+        """The fingerprint of the samples."""
+        return fingerprint([*self.groups, *self.validation, self.teacher])
+
+    @property
+    def reference_settings(self) -> dict[str, Any]:
+        """What the log-probs of the initial model depend on."""
+        settings = {name: one for name, one in self.settings.items() if name not in MEMORY_SETTINGS}
+        return settings | {"model": weights_digest(self.config.model_name_or_path), "data": self.data}
 
     @property
     def kl_limit(self) -> float:
@@ -136,12 +129,15 @@ class Training:
 
     def logps(self, batch: Batch, temperature: float | None = None) -> Tensor:
         """Log-probs (B, C) of the completions under the policy, by default at the sampling temperature."""
-        logps_BC: Tensor = self._forward(batch, self.config.temperature if temperature is None else temperature)[0]  # noqa: N806
+        chosen = self.config.temperature if temperature is None else temperature
+        with self.accelerator.autocast():
+            logps_BC: Tensor = self.policy(batch, temperature=chosen)[0]  # noqa: N806
         return logps_BC
 
     def logps_and_entropy(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The log-probs and the entropy (nats, no gradient) at each token, in one pass."""
-        logps_BC, entropy_BC = self._forward(batch, self.config.temperature, entropy=True)  # noqa: N806
+        with self.accelerator.autocast():
+            logps_BC, entropy_BC = self.policy(batch, temperature=self.config.temperature, entropy=True)  # noqa: N806
         return logps_BC, entropy_BC
 
     @contextmanager
@@ -152,10 +148,6 @@ class Training:
             yield
         self.policy.train()
         reshard(self.policy)
-
-    def _forward(self, batch: Batch, temperature: float, *, entropy: bool = False) -> Any:
-        with self.accelerator.autocast():
-            return self.policy(batch, temperature=temperature, entropy=entropy)
 
 
 def prepare(
@@ -174,8 +166,9 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(config)
     model, tokenizer = load_model(config)
-    check_positions(model, _longest(groups, validation, teacher))
-    rows = (row for group in (*groups, *validation, teacher) for row in group)
+    rows = [row for group in (*groups, *validation, teacher) for row in group]
+    longest = max(row.length for row in rows)
+    check_positions(model, longest)
     check_vocabulary(model, tokenizer, (max(row.prompt_ids + row.completion_ids) for row in rows))
     # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
     if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
@@ -185,7 +178,7 @@ def prepare(
         if config.layout != "padded":
             check_layout(model, config.layout)
     if config.share_prompts:
-        check_window(model.config, _longest(groups, validation, teacher))
+        check_window(model.config, longest)
     policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, layout=config.layout)
     policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
     return Training(
@@ -201,12 +194,9 @@ def prepare(
         plan=plan_steps([len(group) for group in groups], config, accelerator.num_processes),
         reference=ReferencePolicy([row for group in (*groups, *validation) for row in group]),
         optimizer=optimizer,
-        kl=AdaptiveKL.of(config),
+        kl=adaptive_kl(config),
+        longest=longest,
     )
-
-
-def _longest(groups: Sequence[Group], validation: Sequence[Group], teacher: Sequence[Sample]) -> int:
-    return max(row.length for group in (*groups, *validation, teacher) for row in group)
 
 
 def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
@@ -300,115 +290,5 @@ def score_reference(
                 tell(f"scored {len(known) - before} of {len(rows)} replies")
                 told = clock()
                 if training.accelerator.is_main_process:
-                    training.reference.store(training.run_dir / REFERENCE, _of_reference(training))
+                    training.reference.store(training.run_dir / REFERENCE, training.reference_settings)
             return_free_memory(training.accelerator.device)
-
-
-def restore(training: Training) -> int:
-    """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
-
-    Raises:
-        InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
-    """
-    config = training.config
-    found = [] if config.fresh else checkpoints(training.run_dir)
-    check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
-    if not found:
-        training.reference.load(training.run_dir / REFERENCE, _of_reference(training))
-        training.accelerator.wait_for_everyone()  # the first process replaces the file later
-        return 0
-    last = found[-1]
-    # The manifest decides whether a training may go on to more steps: those before are the same.
-    stored = {**config.compared(last.state.settings), "max_steps": config.max_steps}
-    check_same_run(last, stored, _settings(training), _data(training))
-    tensors = load_tensors(last)
-    training.reference.known = tensors["reference"]
-    score_reference(training)  # what is missing, while the weights are the initial ones
-    load_weights(training.model, last.folder)
-    done = last.state.step
-    if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
-        trained = list(trained_weights(training.model).values())
-        load_optimizer_state(training.optimizer, trained, tensors["optimizer"])
-    training.kl.load_state_dict(tensors["kl"])
-    training.num_tokens = last.state.num_tokens
-    return done
-
-
-def save(training: Training, number: int, held_out: HeldOutFigures | None) -> None:
-    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
-
-    All processes call it; the first one writes.
-    """
-    is_first = training.accelerator.is_main_process
-    trained = list(trained_weights(training.model).values())
-    optimizer = whole_optimizer_state(training.optimizer, trained, keep=is_first)
-    weights = whole(sharded_weights(training.model), keep=is_first) if is_sharded(training.policy) else None
-    if not is_first:
-        return
-    step = training.plan[number - 1]
-    state = State(
-        step=number,
-        stage=step.stage,
-        epoch=step.epoch,
-        num_tokens=training.num_tokens,
-        settings=_settings(training),
-        data=_data(training),
-        validation=held_out,
-    )
-    tensors = {
-        "optimizer": optimizer,
-        "kl": training.kl.state_dict(),
-        "reference": training.reference.known,
-    }
-    save_checkpoint(training.run_dir, training.model, state, tensors, weights)
-    (training.run_dir / REFERENCE).unlink(missing_ok=True)
-    best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
-    kept = {checkpoint.folder for checkpoint in best.values()}
-    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
-    if best:
-        named = {measure: as_json(checkpoint) for measure, checkpoint in best.items()}
-        replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
-
-
-def export(training: Training, start: HeldOutFigures | None) -> Selection:
-    """Write the selected model, and what was selected and why to ``export.json``.
-
-    Args:
-        training: after its last step.
-        start: the figures of the initial model on the held-out groups, if there are any.
-    """
-    config, found = training.config, checkpoints(training.run_dir)
-    measure = "held-out log-prob" if config.mode == "sft" else "held-out reward"
-    selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
-    if config.export == "last":
-        selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
-    is_last = selected.checkpoint is found[-1] and not is_sharded(training.policy)
-    if selected.checkpoint is None or is_sharded(training.policy):
-        training.model = load_model(config)[0]
-    if selected.checkpoint is not None and not is_last:
-        load_weights(training.model, selected.checkpoint.folder)
-    export_model(training.model, training.tokenizer, training.run_dir, config)
-    write_export(
-        training.run_dir,
-        selected.name,
-        selected.why,
-        helped=selected.helped,
-        choice=config.choice(),
-        candidates=selected.candidates,
-    )
-    return selected
-
-
-def _settings(training: Training) -> dict[str, Any]:
-    """The settings that a checkpoint depends on. The number of processes sets how many rows a step has."""
-    return training.config.fingerprint() | {"processes": training.accelerator.num_processes}
-
-
-def _of_reference(training: Training) -> dict[str, Any]:
-    """What the log-probs of the initial model depend on."""
-    settings = {name: one for name, one in _settings(training).items() if name not in MEMORY_SETTINGS}
-    return settings | {"model": weights_digest(training.config.model_name_or_path), "data": _data(training)}
-
-
-def _data(training: Training) -> str:
-    return fingerprint([*training.groups, *training.validation, training.teacher])

@@ -104,8 +104,8 @@ class BatchReward:
         return rewards
 
 
-def load_reward(place: str) -> Task[Any] | BatchReward:
-    """A task that scores completions, or a reward function of TRL.
+def load_reward(place: str | None) -> Task[Any] | BatchReward | None:
+    """A task that scores completions, or a reward function of TRL; None without a place.
 
     Args:
         place: the name of a task, for its reward; or ``path/to/file.py:function`` or ``package.module:function``. The
@@ -118,6 +118,8 @@ def load_reward(place: str) -> Task[Any] | BatchReward:
         InputError: there is no such task, module or function, or it takes neither an answer and a row nor
             completions.
     """
+    if place is None:
+        return None
     if ":" not in place:
         return task_named(place)
     function = load_object(place)

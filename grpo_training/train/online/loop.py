@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,15 +24,15 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from engine.records import Message, Problem
-from engine.reward_evaluator import RewardEvaluator
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.samples import DropReport, Sample
+from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import NO_DROPOUT, check_vocabulary, has_adapter, load_model, uses_bf16
 from grpo_training.train.models.positions import check_positions, position_note
+from grpo_training.train.objective.term_weights import adaptive_kl
 from grpo_training.train.online.callback import STATE, RunCallback, check_same_processes
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
@@ -43,7 +42,6 @@ from grpo_training.train.online.trainer import GRPOWithImitationTrainer
 from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
 from grpo_training.training.metrics_log import open_metrics
-from grpo_training.training.schedules import AdaptiveKL
 
 
 def train_online(
@@ -76,7 +74,6 @@ def train_online(
         KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
     started = clock()
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     check_arguments(config)
     model, tokenizer = load_model(config)
     logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs whole rows that have no reward
@@ -85,11 +82,12 @@ def train_online(
     total = count_steps(config, len(kept), len(problems))
     longest = max(map(len, prompt_ids.values())) + config.max_completion_length
     check_positions(model, longest)
-    teacher, left_out = _teacher(config, tokenizer)
+    left_out = DropReport()
+    teacher = load_teacher_samples(config.teacher_traces, tokenizer, config, left_out)
     used = [*prompt_ids.values(), *(row.prompt_ids + row.completion_ids for row in teacher)]
     check_vocabulary(model, tokenizer, map(max, used))
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
-    kl = AdaptiveKL.of(config)
+    kl = adaptive_kl(config)
     resumed = None if config.fresh else last_checkpoint(run_dir)
     check_same({"checkpoints": resumed and resumed.name})
     if resumed is not None:
@@ -98,11 +96,10 @@ def train_online(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
-        custom = None if config.reward is None else load_reward(config.reward)
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
         reward = stack.enter_context(
-            TrlReward(RewardEvaluator(), custom=custom, custom_weight=config.reward_weight, reward_functions=paid_by)
+            TrlReward(custom=load_reward(config.reward), custom_weight=config.reward_weight, reward_functions=paid_by)
         )
         trainer = GRPOWithImitationTrainer(
             config=config,
@@ -168,14 +165,6 @@ def _use_base_as_reference(model: Any) -> None:
     """Delete TRL's copy of the LoRA for the reference: with the fresh LoRA disabled the model is the reference."""
     if has_adapter(model) and "ref" in model.peft_config:
         model.delete_adapter("ref")
-
-
-def _teacher(config: GRPOTrainingConfig, tokenizer: Any) -> tuple[list[Sample], DropReport]:
-    """The traces to imitate, and the counts of those that were left out."""
-    report = DropReport()
-    if config.teacher_traces is None or config.teacher_sft_weight == 0:
-        return [], report
-    return load_teacher_samples(config.teacher_traces, tokenizer, config, report), report
 
 
 def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.train.online.custom_reward import BatchReward
+from grpo_training.training.metrics_log import means
 
 PATIENCE = 3
 WORKERS = max(8, os.cpu_count() or 1)
@@ -63,12 +63,8 @@ class ScoredCompletion:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """The reward of a completion by a reward function of TRL; without one, the error if there was any."""
-
-    reward: float | None
-    error: str = ""
+_Given = tuple[float | None, str]
+"""The reward of a completion by a reward function of TRL; without one, the error if there was any."""
 
 
 def dataset_rows(
@@ -112,13 +108,11 @@ class TrlReward:
     ``faults/model``, ``faults/verifier_timeout``, and ``scoring_time``, the seconds that scoring the batch took.
 
     Args:
-        evaluator: weights the components.
         custom: scores completions by a custom reward function, from several threads, or whole batches.
         custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
             has the rest.
         reward_functions: the training reward of each task, by its name; None: ``r_total`` is paid.
         workers: completions that are scored at a time.
-        patience: consecutive batches without any score after which the run is stopped.
         clock: monotonic seconds.
     """
 
@@ -126,22 +120,20 @@ class TrlReward:
 
     def __init__(
         self,
-        evaluator: RewardEvaluator,
         *,
         custom: Task[Any] | BatchReward | None = None,
         custom_weight: float = 1.0,
         reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
-        patience: int = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest: list[ScoredCompletion] = []
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
-        self._evaluator, self._custom, self._custom_weight = evaluator, custom, custom_weight
+        self._evaluator, self._custom, self._custom_weight = RewardEvaluator(), custom, custom_weight
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
-        self._patience, self._unscored_batches, self._clock = patience, 0, clock
+        self._unscored_batches, self._clock = 0, clock
 
     def __enter__(self) -> TrlReward:
         return self
@@ -173,7 +165,7 @@ class TrlReward:
             log_metric: receives the name of a metric and its value for this batch.
 
         Raises:
-            NothingScoredError: nothing could be scored in ``patience`` consecutive batches.
+            NothingScoredError: nothing could be scored in :data:`PATIENCE` consecutive batches.
         """
         began = self._clock()
         columns = zip(problem_id, problem_text, answer, task, meta, strict=True)
@@ -204,57 +196,45 @@ class TrlReward:
             return [None] * len(problems)
         rows = [task_named(problem.task).reward_row(problem) for problem in problems]
         try:
-            return [_Given(reward) for reward in self._custom.score(prompts, completions, token_ids, rows)]
+            return [(reward, "") for reward in self._custom.score(prompts, completions, token_ids, rows)]
         except ValueError as error:
-            return [_Given(None, str(error)[:300])] * len(problems)
+            return [(None, str(error)[:300])] * len(problems)
 
     def _score(
         self, problem: Problem, completion: Any, token_ids: Sequence[int], given: _Given | None
     ) -> ScoredCompletion:
-        text, reasoning = _text_of(completion)
+        reply = _reply_of(completion)
         if self._reward_functions is not None:
-            return self._pay(problem, text, reasoning, tuple(token_ids), self._reward_functions[problem.task])
+            return _paid(problem, reply, tuple(token_ids), self._reward_functions[problem.task])
         if given is not None:
-            reward, error, is_correct = given.reward, given.error, None
+            (reward, error), is_correct = given, None
             components = {} if reward is None else {"r_ans": reward}
             outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
         else:
             assert not isinstance(self._custom, BatchReward)
-            scored = self._score_by(self._custom or task_named(problem.task), problem, text, reasoning)
+            scored = self._score_by(self._custom or task_named(problem.task), problem, reply)
             components, reward, outcome = _components(scored), _reward(scored), scored.outcome
             error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
             is_correct = scored.is_correct
         if self._custom is not None and self._custom_weight < 1:
-            of_task = self._score_by(task_named(problem.task), problem, text, reasoning)
+            of_task = self._score_by(task_named(problem.task), problem, reply)
             components = _components(of_task) | ({} if reward is None else {"custom": reward})
             total = _reward(of_task)
             if reward is not None and total is not None:
                 reward = self._custom_weight * reward + (1 - self._custom_weight) * total
             else:
                 reward = None
-        return ScoredCompletion(problem, text, tuple(token_ids), reward, components, is_correct, outcome, error)
+        return ScoredCompletion(problem, reply.text, tuple(token_ids), reward, components, is_correct, outcome, error)
 
-    def _pay(
-        self, problem: Problem, text: str, reasoning: str | None, token_ids: tuple[int, ...], pay: RewardFunction
-    ) -> ScoredCompletion:
-        """Score a completion by the training reward of its task."""
-        candidate = task_named(problem.task).parse(Completion(text=text, reasoning=reasoning), problem)
-        paid = pay(candidate, problem)
-        outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
-        return ScoredCompletion(
-            problem, text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
-        )
-
-    def _score_by(self, task: Task[Any], problem: Problem, text: str, reasoning: str | None) -> Scored:
-        candidate = task.parse(Completion(text=text, reasoning=reasoning), problem)
-        return self._evaluator.score(task, problem, candidate)
+    def _score_by(self, task: Task[Any], problem: Problem, reply: Completion) -> Scored:
+        return self._evaluator.score(task, problem, task.parse(reply, problem))
 
     def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
             self._unscored_batches = 0
             return
         self._unscored_batches += 1
-        if self._unscored_batches >= self._patience:
+        if self._unscored_batches >= PATIENCE:
             counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
             error = f" First error: {self.first_error}." if self.first_error else ""
             raise NothingScoredError(
@@ -262,6 +242,16 @@ class TrlReward:
                 why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
                 fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
             )
+
+
+def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: RewardFunction) -> ScoredCompletion:
+    """A completion, scored by the training reward of its task."""
+    candidate = task_named(problem.task).parse(reply, problem)
+    paid = pay(candidate, problem)
+    outcome = Outcome.INFRA_FAULT if paid.total is None else candidate.outcome
+    return ScoredCompletion(
+        problem, reply.text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
+    )
 
 
 def _components(scored: Scored) -> dict[str, float]:
@@ -274,9 +264,9 @@ def _reward(scored: Scored) -> float | None:
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     """The metrics of a batch: means over the completions that have the value, and shares of all completions."""
-    metrics: dict[str, float] = {}
-    metrics |= {f"rewards/{name}/mean": value for name, value in _means([one.components for one in scored]).items()}
-    metrics |= _means([one.figures for one in scored])
+    components = means([one.components for one in scored])
+    metrics = {f"rewards/{name}/mean": components[name] for name in sorted(components)}
+    metrics |= dict(sorted(means([one.figures for one in scored]).items()))
     verdicts = [one.is_correct for one in scored if one.is_correct is not None]
     if verdicts:
         metrics["pass_rate"] = sum(verdicts) / len(verdicts)
@@ -288,15 +278,10 @@ def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     return metrics | {name: count / len(scored) for name, count in shares.items()}
 
 
-def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each figure over the completions that have it."""
-    names = sorted({name for one in figures for name in one})
-    return {name: statistics.fmean(one[name] for one in figures if name in one) for name in names}
-
-
-def _text_of(completion: Any) -> tuple[str, str | None]:
-    """The text of a completion, and its reasoning where the tokenizer separated the two."""
+def _reply_of(completion: Any) -> Completion:
+    """A completion of TRL with its reasoning, where the tokenizer separated the two."""
     if isinstance(completion, str):
-        return completion, None
+        return Completion(text=completion)
     message = completion[-1]
-    return str(message.get("content") or ""), message.get("thinking") or message.get("reasoning_content")
+    reasoning = message.get("thinking") or message.get("reasoning_content")
+    return Completion(text=str(message.get("content") or ""), reasoning=reasoning)

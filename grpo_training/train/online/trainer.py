@@ -20,9 +20,10 @@ from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.logprobs import completion_logps
+from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.training.losses import LossTerm, sft_loss
-from grpo_training.training.schedules import AdaptiveKL, TermWeights, term_weights
+from grpo_training.training.schedules import AdaptiveKL
 from grpo_training.training.stopped import TrainingStoppedError, damaged_weights
 
 
@@ -131,8 +132,6 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
             prompt_ids=self._prompt_ids[scored.problem.id],
             completion_ids=scored.token_ids,
             reward=reward,
-            advantage=0.0,
-            old_logps=None,
             ids_source="server",
             truncated=scored.token_ids[-1] not in self.eos_token_ids,
             is_correct=scored.is_correct,

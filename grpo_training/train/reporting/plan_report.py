@@ -1,4 +1,4 @@
-"""The plan of a training as lines of text, printed before it starts."""
+"""The plan of a training as lines of text, printed before it starts, and what ``--dry-run`` shows beside it."""
 
 from __future__ import annotations
 
@@ -21,45 +21,50 @@ if TYPE_CHECKING:
 Plan = list[tuple[str, str]]
 """Names and values."""
 
+_UNLIKE_TRL = {
+    "self_sft_weight": "the best own replies are imitated too; TRL has no such term",
+    "beta": "the loss has a KL term to the initial model; the default of TRL is 0",
+}
+"""Terms of the loss that are on by default here and not in TRL -> what they do."""
+_SHOWN = 6000
+"""Characters of a prompt that are shown, from both ends."""
+
 
 def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
-    """The plan of an offline training."""
+    """The plan of an offline or supervised training."""
     rows = [sample for group in data.groups for sample in group]
     steps = plan_steps([len(group) for group in data.groups], config, number_of_processes())
-    stages = Counter(step.stage for step in steps)
     lengths = sorted(sample.length for sample in rows)
+    place = str(config.dataset_path and shown_path(config.dataset_path))
+    model, directory = ("model", _model(config)), ("run directory", str(config.output_dir))
+    tokens = ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}")
+    if config.mode == "sft":
+        labels = sum(len(sample.completion_ids) for sample in rows)
+        return [
+            model,
+            ("data", place),
+            ("training", f"{len(rows)} chats; held out: {len(data.validation)}"),
+            tokens,
+            ("labels", f"{labels} tokens of the last messages; no other token is trained on"),
+            ("steps", str(len(steps))),
+            directory,
+        ]
+    stages = Counter(step.stage for step in steps)
     sources = Counter(sample.ids_source for sample in rows)
     known = sum(sample.old_logps is not None for sample in rows)
     return [
-        ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
-        ("data", f"{_data(config)} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
+        model,
+        ("data", f"{place} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
         ("training", f"{len(data.groups)} groups, {len(rows)} replies; held out: {len(data.validation)} groups"),
         ("rewards", f"mean {statistics.fmean(row.reward for row in rows):.3f}, {_verdicts(rows)}"),
-        ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}"),
+        tokens,
         (
             "token ids",
             f"{sources['server']} from the server, {sources['retokenized']} from the text; {known} with log-probs",
         ),
         ("loss", _loss_terms(config, len(data.teacher))),
         ("steps", f"{len(steps)} ({', '.join(f'{stage} {count}' for stage, count in stages.items())})"),
-        ("run directory", str(config.output_dir)),
-    ]
-
-
-def sft_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
-    """The plan of a supervised training."""
-    rows = [sample for group in data.groups for sample in group]
-    steps = plan_steps([len(group) for group in data.groups], config, number_of_processes())
-    lengths = sorted(sample.length for sample in rows)
-    labels = sum(len(sample.completion_ids) for sample in rows)
-    return [
-        ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
-        ("data", _data(config)),
-        ("training", f"{len(rows)} chats; held out: {len(data.validation)}"),
-        ("tokens per row", f"median {lengths[len(lengths) // 2]}, maximum {lengths[-1]}, total {sum(lengths)}"),
-        ("labels", f"{labels} tokens of the last messages; no other token is trained on"),
-        ("steps", str(len(steps))),
-        ("run directory", str(config.output_dir)),
+        directory,
     ]
 
 
@@ -69,7 +74,7 @@ def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem], traces:
         f"{name} {count}" for name, count in Counter(problem.task or "prompts" for problem in problems).items()
     )
     return [
-        ("model", f"{config.model_name_or_path} ({_trained_part(config)})"),
+        ("model", _model(config)),
         ("problems", f"{len(problems)} of {config.dataset or config.dataset_path} ({kinds})"),
         ("reward", _reward(config)),
         ("sampling", f"{config.num_generations} per problem, temperature {config.temperature}, top_p {config.top_p}"),
@@ -89,6 +94,24 @@ def print_plan(plan: Plan, report: str = "") -> None:
         say(report)
 
 
+def print_dry_run(config: GRPOTrainingConfig, prompt: str) -> None:
+    """Print the first prompt as the model reads it, and terms of the loss that a user of TRL may not expect.
+
+    Args:
+        config: the training configuration. Terms that it names are left out.
+        prompt: in the chat template.
+    """
+    if not is_first_process():
+        return
+    cut = len(prompt) - _SHOWN
+    shown = prompt if cut <= 0 else f"{prompt[: _SHOWN // 2]}\n... ({cut} characters) ...\n{prompt[-_SHOWN // 2 :]}"
+    say(f"\nfirst prompt:\n{shown}\n")
+    for name, meaning in _UNLIKE_TRL.items() if config.mode != "sft" else ():
+        value = getattr(config, name)
+        if value and name not in config.model_fields_set:
+            say(f"default: {name} {value:g}: {meaning}. --{name.replace('_', '-')} 0 turns it off.")
+
+
 def _reward(config: GRPOTrainingConfig) -> str:
     if config.reward_settings is not None:
         given = ", ".join(f"{name} {value}" for name, value in config.reward_settings.items())
@@ -100,12 +123,9 @@ def _reward(config: GRPOTrainingConfig) -> str:
     return f"{config.reward_weight:g} {config.reward}, {1 - config.reward_weight:g} of the task"
 
 
-def _data(config: GRPOTrainingConfig) -> str:
-    return str(config.dataset_path and shown_path(config.dataset_path))
-
-
-def _trained_part(config: GRPOTrainingConfig) -> str:
-    return f"LoRA of rank {config.lora_r}" if config.use_peft else "all weights"
+def _model(config: GRPOTrainingConfig) -> str:
+    part = f"LoRA of rank {config.lora_r}" if config.use_peft else "all weights"
+    return f"{config.model_name_or_path} ({part})"
 
 
 def _verdicts(rows: Sequence[Sample]) -> str:

@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 from engine.errors import ConfigurationError  # noqa: E402
 from grpo_training.selector.rewards import (  # noqa: E402
     clip_advantages,
-    combine_levels,
     compute_softmax_weights,
     group_advantages,
     has_spread,
@@ -118,4 +117,3 @@ def test_the_sequence_level_is_coherence_and_diversity():
     assert coherence == pytest.approx(0.8)
     assert diversity == pytest.approx(0.4)
     assert sequence_reward(query, torch.tensor([[-1.0, 0.0]])) == (0.0, 1.0)
-    assert combine_levels([(1.0, 0.5), (0.5, 0.8)]) == pytest.approx(0.9)

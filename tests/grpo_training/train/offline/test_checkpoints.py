@@ -102,7 +102,7 @@ def test_the_last_ones_and_the_best_ones_are_kept(model, tmp_path):
     best = {tmp_path / "checkpoint-2", tmp_path / "checkpoint-3"}
     remove_old_checkpoints(tmp_path, keep=1, measured_best=best)
     assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 3, 5]
-    remove_old_checkpoints(tmp_path, keep=None, measured_best=())
+    remove_old_checkpoints(tmp_path, keep=3, measured_best=())
     assert len(checkpoints(tmp_path)) == 3
 
 

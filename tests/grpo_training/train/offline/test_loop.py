@@ -24,7 +24,8 @@ from grpo_training.train.offline import training as training_module  # noqa: E40
 from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
 from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
-from grpo_training.train.offline.training import prepare, restore, save  # noqa: E402
+from grpo_training.train.offline.saving import restore, save  # noqa: E402
+from grpo_training.train.offline.training import prepare  # noqa: E402
 from grpo_training.train.offline.validation import validate  # noqa: E402
 from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402

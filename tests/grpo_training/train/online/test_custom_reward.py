@@ -2,7 +2,6 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Message, Problem
-from engine.reward_evaluator import RewardEvaluator
 from grpo_training.train.online.custom_reward import load_reward, reward_digest
 from grpo_training.train.online.rewards import NothingScoredError, TrlReward, dataset_rows
 
@@ -62,19 +61,19 @@ def test_another_source_has_another_digest(file, tmp_path):
 
 def test_it_replaces_the_reward_of_the_task_or_is_added_to_it(file):
     own = load_reward(f"{file}:length")
-    with TrlReward(RewardEvaluator(), custom=own) as alone:
+    with TrlReward(custom=own) as alone:
         rewards, _ = score(alone, ["<answer>7</answer>", "12345"])
     assert rewards == pytest.approx([0.1, 0.5])
-    with TrlReward(RewardEvaluator()) as plain:
+    with TrlReward() as plain:
         (of_task, _), _ = score(plain, ["7", "12345"])
-    with TrlReward(RewardEvaluator(), custom=own, custom_weight=0.25) as both:
+    with TrlReward(custom=own, custom_weight=0.25) as both:
         (mixed, _), metrics = score(both, ["7", "12345"])
     assert mixed == pytest.approx(0.25 * 0.1 + 0.75 * of_task)
     assert {"pass_rate", "rewards/custom/mean", "rewards/r_ans/mean"} <= metrics.keys()
 
 
 def test_a_completion_that_it_cannot_score_has_no_reward(file):
-    with TrlReward(RewardEvaluator(), custom=load_reward(f"{file}:picky")) as reward:
+    with TrlReward(custom=load_reward(f"{file}:picky")) as reward:
         rewards, metrics = score(reward, ["text", "large", "unknown", "good"])
         assert rewards == [None, None, None, 1.0]
         assert metrics["faults/infra"] == 0.75
@@ -122,20 +121,20 @@ def score_rows(reward, rows, texts):
 
 def test_a_reward_function_of_trl_is_known_by_its_parameters_and_gets_the_columns_of_the_rows(of_trl):
     rows = [{"id": "a", "prompt": "go", "queue": 1}, {"id": "b", "prompt": "stop", "queue": 2}]
-    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:by_columns")) as reward:
+    with TrlReward(custom=load_reward(f"{of_trl}:by_columns")) as reward:
         assert score_rows(reward, rows, ["four", ""]) == [3.5, -2.0]
-    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:placeholder")) as reward:
+    with TrlReward(custom=load_reward(f"{of_trl}:placeholder")) as reward:
         assert score_rows(reward, rows, ["x", ""]) == [0.0, None]
 
 
 def test_prompts_that_are_chats_give_it_completions_that_are_chats(of_trl):
     rows = [{"id": "a", "prompt": [{"role": "user", "content": "go"}]}] * 2
-    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:of_chats")) as reward:
+    with TrlReward(custom=load_reward(f"{of_trl}:of_chats")) as reward:
         assert score_rows(reward, rows, ["7", "8"]) == [-2.5, 0.0]
 
 
 def test_what_it_returns_must_be_one_reward_per_completion(of_trl):
-    with TrlReward(RewardEvaluator(), custom=load_reward(f"{of_trl}:too_few")) as reward:
+    with TrlReward(custom=load_reward(f"{of_trl}:too_few")) as reward:
         assert score(reward, ["1", "2"])[0] == [None, None]
         assert reward.first_error == "the reward function returned 1 rewards for 2 completions"
 

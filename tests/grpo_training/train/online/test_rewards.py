@@ -7,7 +7,6 @@ import pytest
 from agents.generator import generator_messages
 from engine.errors import InputError
 from engine.records import Candidate, Outcome, Problem
-from engine.reward_evaluator import RewardEvaluator
 from engine.task import Measurement
 from engine.tasks import registry
 from engine.tasks.math.quickstart import problems as quickstart_problems
@@ -66,7 +65,7 @@ class FakeTask(MathTask):
 
 @pytest.fixture
 def reward():
-    with TrlReward(RewardEvaluator(), workers=4) as one:
+    with TrlReward(workers=4) as one:
         yield one
 
 
@@ -114,7 +113,7 @@ def test_a_fault_of_the_machinery_is_none_and_never_zero(fake):
 
 def test_the_time_of_scoring_is_a_metric():
     metrics, times = {}, iter([10.0, 12.5])
-    with TrlReward(RewardEvaluator(), clock=lambda: next(times)) as reward:
+    with TrlReward(clock=lambda: next(times)) as reward:
         score(reward, [problem(7)], ["7"], log_metric=metrics.__setitem__)
     assert metrics["scoring_time"] == 2.5
 
@@ -198,7 +197,7 @@ BETTER_TO_EXTEND, BETTER_TO_SWITCH = (
 
 
 def pay(problems, texts, given, metrics=None):
-    with reward_functions(problems, given) as paid_by, TrlReward(RewardEvaluator(), reward_functions=paid_by) as reward:
+    with reward_functions(problems, given) as paid_by, TrlReward(reward_functions=paid_by) as reward:
         log = {} if metrics is None else {"log_metric": metrics.__setitem__}
         return score(reward, problems, texts, **log)
 

@@ -1,0 +1,121 @@
+"""What an offline training leaves in its run directory: checkpoints, the best of them, and the exported model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from engine.storage.append_log import replace_file
+from grpo_training.train.models.export import export_model
+from grpo_training.train.models.export_record import write_export
+from grpo_training.train.models.loading import load_model, load_weights, sharded_weights, trained_weights
+from grpo_training.train.models.sharding import is_sharded, load_optimizer_state, whole, whole_optimizer_state
+from grpo_training.train.offline.checkpoints import (
+    HeldOutFigures,
+    State,
+    check_same_run,
+    checkpoints,
+    load_tensors,
+    remove_old_checkpoints,
+    save_checkpoint,
+)
+from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
+from grpo_training.train.offline.training import REFERENCE, Training, score_reference
+from grpo_training.train.processes import check_same
+
+BEST = "best.json"
+
+
+def restore(training: Training) -> int:
+    """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
+
+    Raises:
+        InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
+    """
+    config = training.config
+    found = [] if config.fresh else checkpoints(training.run_dir)
+    check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
+    if not found:
+        training.reference.load(training.run_dir / REFERENCE, training.reference_settings)
+        training.accelerator.wait_for_everyone()  # the first process replaces the file later
+        return 0
+    last = found[-1]
+    # The manifest decides whether a training may go on to more steps: those before are the same.
+    stored = {**config.compared(last.state.settings), "max_steps": config.max_steps}
+    check_same_run(last, stored, training.settings, training.data)
+    tensors = load_tensors(last)
+    training.reference.known = tensors["reference"]
+    score_reference(training)  # what is missing, while the weights are the initial ones
+    load_weights(training.model, last.folder)
+    done = last.state.step
+    if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
+        trained = list(trained_weights(training.model).values())
+        load_optimizer_state(training.optimizer, trained, tensors["optimizer"])
+    training.kl.load_state_dict(tensors["kl"])
+    training.num_tokens = last.state.num_tokens
+    return done
+
+
+def save(training: Training, number: int, held_out: HeldOutFigures | None) -> None:
+    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
+
+    All processes call it; the first one writes.
+    """
+    is_first = training.accelerator.is_main_process
+    trained = list(trained_weights(training.model).values())
+    optimizer = whole_optimizer_state(training.optimizer, trained, keep=is_first)
+    weights = whole(sharded_weights(training.model), keep=is_first) if is_sharded(training.policy) else None
+    if not is_first:
+        return
+    step = training.plan[number - 1]
+    state = State(
+        step=number,
+        stage=step.stage,
+        epoch=step.epoch,
+        num_tokens=training.num_tokens,
+        settings=training.settings,
+        data=training.data,
+        validation=held_out,
+    )
+    tensors = {
+        "optimizer": optimizer,
+        "kl": training.kl.state_dict(),
+        "reference": training.reference.known,
+    }
+    save_checkpoint(training.run_dir, training.model, state, tensors, weights)
+    (training.run_dir / REFERENCE).unlink(missing_ok=True)
+    best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
+    kept = {checkpoint.folder for checkpoint in best.values()}
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
+    if best:
+        named = {measure: as_json(checkpoint) for measure, checkpoint in best.items()}
+        replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
+
+
+def export(training: Training, start: HeldOutFigures | None) -> Selection:
+    """Write the selected model, and what was selected and why to ``export.json``.
+
+    Args:
+        training: after its last step.
+        start: the figures of the initial model on the held-out groups, if there are any.
+    """
+    config, found = training.config, checkpoints(training.run_dir)
+    measure = "held-out log-prob" if config.mode == "sft" else "held-out reward"
+    selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
+    if config.export == "last":
+        selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
+    is_last = selected.checkpoint is found[-1] and not is_sharded(training.policy)
+    if selected.checkpoint is None or is_sharded(training.policy):
+        training.model = load_model(config)[0]
+    if selected.checkpoint is not None and not is_last:
+        load_weights(training.model, selected.checkpoint.folder)
+    export_model(training.model, training.tokenizer, training.run_dir, config)
+    write_export(
+        training.run_dir,
+        selected.name,
+        selected.why,
+        helped=selected.helped,
+        choice=config.choice(),
+        candidates=selected.candidates,
+    )
+    return selected

@@ -7,7 +7,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
 from engine.answers.final_answer import answer_text
-from engine.answers.shapes import read_shape
+from engine.answers.shape_reading import read_shape
 from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.dimensions import Dimension, dimension_checks, is_pure_constant
 from engine.mathematics.quantities.units import (

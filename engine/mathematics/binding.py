@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from engine.mathematics.evaluation import CONSTANTS
 from engine.mathematics.functions import FUNCTION_NAMES, OPERATIONS
-from engine.mathematics.parsing.tokens import COMPARISONS, FUNCTIONS
+from engine.mathematics.parsing.tokens import COMPARISON_NAMES, FUNCTIONS
 from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, apply, series
 from engine.mathematics.rule import Rule
 
@@ -26,7 +26,6 @@ _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
     "neg": lambda parts: f"minus{parts[0]}",
     "log": lambda parts: "log" + "".join(reversed(parts)),
 }
-COMPARISON_NAMES = frozenset(COMPARISONS.values())
 _POWERS = {"squared": "2", "cubed": "3"}
 
 
@@ -74,13 +73,12 @@ def bind_rule(
         FormulaSyntaxError: the bound rule is too large.
     """
     binder = _Binder(rule, effect, causes, variables, lowest_terms)
-    left, right = binder.left, binder.right
-    used = (left.names if left is not None else frozenset()) | right.names
-    unknown = frozenset(name for name in used if name not in variables and name != effect)
-    unknown -= {name for name in unknown if name in CONSTANTS}
-    calls = _unknown_functions(right) | (_unknown_functions(left) if left is not None else frozenset())
-    reads = frozenset(name for name in used if name in variables and name != effect)
-    return BoundRule(effect, left, right, reads, unknown | calls, rule.assumptions)
+    sides = [side for side in (binder.left, binder.right) if side is not None]
+    used = frozenset[str]().union(*(side.names for side in sides)) - {effect}
+    reads = frozenset(name for name in used if name in variables)
+    called = frozenset[str]().union(*(side.functions for side in sides))
+    unknown = used.difference(reads, CONSTANTS) | called.difference(FUNCTION_NAMES, COMPARISON_NAMES)
+    return BoundRule(effect, binder.left, binder.right, reads, unknown, rule.assumptions)
 
 
 @lru_cache(maxsize=4096)
@@ -128,7 +126,7 @@ class _Binder:
         self.right = self._bound(rule.right, frozenset())
         if rule.left is None or self._names_effect(rule.left):
             return
-        if self._is_effect(self.right):
+        if self.right == Name(effect):
             self.right = self._bound(rule.left, frozenset())
             return
         left = self._bound(rule.left, frozenset())
@@ -136,9 +134,6 @@ class _Binder:
         alias = isinstance(left, Name) and left.name not in variables and left.name not in self.right.names
         if not alias:
             self.left = left
-
-    def _is_effect(self, node: Node) -> bool:
-        return isinstance(node, Name) and node.name == self._effect
 
     def _names_effect(self, node: Node) -> bool:
         """Whether the left side is only the effect, as a name or a term, and the right side does not contain it."""
@@ -254,8 +249,4 @@ def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 def _called(node: Node) -> frozenset[str]:
     """The names of called functions that the grammar does not define."""
-    return frozenset(name for name in node.functions if name not in FUNCTION_NAMES and name not in FUNCTIONS)
-
-
-def _unknown_functions(node: Node) -> frozenset[str]:
-    return node.functions - FUNCTION_NAMES - COMPARISON_NAMES
+    return node.functions.difference(FUNCTION_NAMES, FUNCTIONS)

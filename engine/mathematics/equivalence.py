@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import CONSTANTS, HighPrecision
 from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tokens import COMPARISONS, Dialect
+from engine.mathematics.parsing.tokens import COMPARISON_NAMES, Dialect
 from engine.mathematics.parsing.tree import FormulaSyntaxError, Node
 from engine.mathematics.values import FormulaValueError
 
@@ -32,7 +32,7 @@ _RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
 def read_formula(text: str) -> Node:
     """Read the formula of an answer. Raises FormulaSyntaxError, also for relations."""
     node = parse_expression(text, Dialect.ANSWER)
-    if node.functions & set(COMPARISONS.values()):
+    if node.functions & COMPARISON_NAMES:
         raise FormulaSyntaxError("comparison", "a comparison is no formula")
     return node
 

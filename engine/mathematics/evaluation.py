@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.mathematics.functions import OPERATIONS, positive
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, children
 from engine.mathematics.values import (
     FormulaValueError,
     Value,
@@ -83,10 +83,8 @@ def exact_value(node: Node) -> Fraction | None:
 
 
 def _has_bare_log(node: Node) -> bool:
-    if isinstance(node, Apply):
-        bare = node.function == "log" and len(node.arguments) == 1
-        return bare or any(_has_bare_log(argument) for argument in node.arguments)
-    return isinstance(node, Series) and any(_has_bare_log(part) for part in (node.body, node.first, node.last))
+    is_bare = isinstance(node, Apply) and node.function == "log" and len(node.arguments) == 1
+    return is_bare or any(map(_has_bare_log, children(node)))
 
 
 class Evaluator(ABC):

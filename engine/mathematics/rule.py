@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.mathematics.parsing.parser import parse_expression, parse_sides
-from engine.mathematics.parsing.tokens import MAX_CHARACTERS
+from engine.mathematics.parsing.tokens import COMPARISON_NAMES, MAX_CHARACTERS
 from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Node, substitute
 
 _MAX_PHRASE_DEPTH = 3
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
                         _phrase(text, only_cause))  # fmt: skip
     if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
         sides = list(sides[0].arguments)
-    if any(isinstance(side, Apply) and side.function in _COMPARISONS for side in sides):
+    if any(isinstance(side, Apply) and side.function in COMPARISON_NAMES for side in sides):
         raise FormulaSyntaxError("comparison", "a comparison gives no value")
     if local:
         # Substitute twice, because a clause may use a name that a later clause defines.

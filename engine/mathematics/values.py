@@ -142,13 +142,8 @@ def as_float(value: Value) -> float:
 
 def as_whole(value: Value) -> int:
     """A value as an integer; rounding noise of floats is ignored."""
-    if isinstance(value, float):
-        near = round(value)
-        if abs(value - near) <= _SNAP * max(1.0, abs(value)) and abs(value) < 1e15:
-            return near
-    elif isinstance(value, int):
-        return value
-    return fail("not_an_integer", "an integer is needed here")
+    whole = settled(value)
+    return whole if isinstance(whole, int) else fail("not_an_integer", "an integer is needed here")
 
 
 def settled(value: Value) -> Value:

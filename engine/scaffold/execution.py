@@ -14,10 +14,11 @@ from engine.mathematics.binding import BoundRule, bind_rule
 from engine.mathematics.evaluation import evaluate_rule
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
+from engine.mathematics.solver import Equation, Solver, allowed, limited, solve, solve_in_worker
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
+from engine.scaffold.graph import reached
 
 MAX_RULES = 2000
 MAX_RULE_CHARACTERS = 200_000  # of all rules together; the time to parse them is linear in it
@@ -146,8 +147,7 @@ class _Run:
     ) -> None:
         self._program = program
         self._fixed = interventions
-        self._solver = solver
-        self._solver_calls = 0
+        self._solver = limited(solver, _MAX_WORKER_CALLS)
         self._budget = budget
         self._values: dict[str, Value] = {**program.knowns, **interventions}
         self._given = frozenset(self._values)
@@ -158,7 +158,7 @@ class _Run:
     def execution(self) -> Execution:
         program, target = self._program, self._program.scaffold.target_variable
         order = self._work_through([rule for rule in program.rules if rule[1].effect not in self._fixed])
-        rests_on = self._ancestors(target)
+        rests_on = reached(target, lambda name: self._reads.get(name, ()))
         value = self._values.get(target)
         sound = target in self._reads and not (rests_on | {target}) & self._contradicted
         if sound and not rests_on & self._given:
@@ -216,6 +216,8 @@ class _Run:
         try:
             value = self._value(rule)
         except FormulaValueError as error:
+            if error.kind == "solver_timeout":  # after one timeout, the solver is not called again
+                self._solver = limited(None, 0)
             self._fail(rule.effect, text, error.kind, error.what)
             return False
         assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
@@ -247,29 +249,7 @@ class _Run:
         values = {name: self._values[name] for name in rule.reads}
         assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
         equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)
-        return solve(equation, self._limited_solver, self._budget)
-
-    def _limited_solver(self, equation: Equation) -> list[Value]:
-        if self._solver is None or self._solver_calls >= _MAX_WORKER_CALLS:
-            raise EquationError("unsolved", "no solver is asked for this equation")
-        self._solver_calls += 1
-        try:
-            return self._solver(equation)
-        except EquationError as error:
-            if error.kind == "solver_timeout":  # after one timeout, the solver is not called again
-                self._solver_calls = _MAX_WORKER_CALLS
-            raise
-
-    def _ancestors(self, target: str) -> frozenset[str]:
-        """The variables that the target's value was computed from."""
-        found: set[str] = set()
-        stack = [target]
-        while stack:
-            for name in self._reads.get(stack.pop(), ()):
-                if name not in found:
-                    found.add(name)
-                    stack.append(name)
-        return frozenset(found)
+        return solve(equation, self._solver, self._budget)
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))

@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.mathematics.binding import BoundRule, folded
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number
+from engine.mathematics.parsing.tree import Name, Node, Number, Series, children
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import Execution, compile_scaffold, run
 from engine.scaffold.given_values import read_known
-from engine.scaffold.structure import find_cycle
+from engine.scaffold.graph import find_cycle, reached
 
 MAX_MERGED_RULES = 500
 _COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
@@ -248,10 +248,10 @@ def _normal(node: Node) -> tuple[Any, ...]:
         return ("number", node.value)
     if isinstance(node, Name):
         return ("name", node.name)
-    if isinstance(node, Apply):
-        parts = [_normal(argument) for argument in node.arguments]
-        return (node.function, *(sorted(parts, key=repr) if node.function in _COMMUTES else parts))
-    return (node.function, node.index, _normal(node.body), _normal(node.first), _normal(node.last))
+    parts = [_normal(part) for part in children(node)]
+    if isinstance(node, Series):
+        return (node.function, node.index, *parts)
+    return (node.function, *(sorted(parts, key=repr) if node.function in _COMMUTES else parts))
 
 
 def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
@@ -277,15 +277,13 @@ def _distinct_texts(edges: Sequence[CausalEdge]) -> tuple[str, ...]:
 
 def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[str]:
     """The target and everything that it may depend on in any of the scaffolds."""
-    needed = {target}
-    stack = [target]
-    while stack:
-        for item in groups.get(stack.pop(), ()):
-            for cause in {*item.edge.cause, *(item.rule.reads if item.rule else ())}:
-                if cause not in needed:
-                    needed.add(cause)
-                    stack.append(cause)
-    return needed
+
+    def causes(effect: str) -> Iterator[str]:
+        for item in groups.get(effect, ()):
+            yield from item.edge.cause
+            yield from item.rule.reads if item.rule else ()
+
+    return {target, *reached(target, causes)}
 
 
 def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dict[str, Any], list[Conflict]]:
@@ -331,13 +329,8 @@ def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[Causal
 def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: Sequence[CausalEdge]) -> Scaffold:
     target = scaffolds[0].target_variable
     by_effect = {edge.effect: edge for edge in edges}
-    kept: set[str] = set()
-    stack = [target]
-    while stack:  # the chosen rules may need fewer variables than all alternatives
-        effect = stack.pop()
-        if effect in by_effect and effect not in kept:
-            kept.add(effect)
-            stack += by_effect[effect].cause
+    # the chosen rules may need fewer variables than all alternatives
+    kept = {target, *reached(target, lambda effect: by_effect[effect].cause if effect in by_effect else ())}
     rules = [edge for edge in edges if edge.effect in kept]
     causes = {cause for edge in rules for cause in edge.cause}
     step_ids = {edge.effect: f"step{place}" for place, edge in enumerate(rules, start=1)}

@@ -9,6 +9,7 @@ from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
 from engine.records import CausalEdge, Scaffold
 from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Execution, compile_scaffold
+from engine.scaffold.graph import find_cycle
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,6 @@ class StructureReport:
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
         reachable: share of the effects that follow from knowns.
-        faults: short codes of the failed checks.
     """
 
     schema_ok: bool
@@ -34,7 +34,19 @@ class StructureReport:
     target_reachable: bool
     reachable: float
     cycle: tuple[str, ...] | None = None
-    faults: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Short codes of the failed checks."""
+        checks = {
+            "schema": self.schema_ok,
+            "cycle": self.acyclic,
+            "unused_knowns": self.knowns_used in (None, 1.0),
+            "target_without_rule": self.target_covered,
+            "unreadable_rules": self.rules_parse == 1.0,
+            "target_unreachable": self.target_reachable,
+        }
+        return tuple(code for code, sound in checks.items() if not sound)
 
 
 def check_structure(scaffold: Scaffold) -> StructureReport:
@@ -47,7 +59,7 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
     effects = {edge.effect for edge in edges}
     used = [name in causes for name in scaffold.knowns]
     reached = _reachable(scaffold)
-    report = StructureReport(
+    return StructureReport(
         schema_ok=schema_ok,
         acyclic=cycle is None,
         cycle=cycle,
@@ -57,51 +69,6 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
         target_reachable=scaffold.target_variable in reached & effects,
         reachable=len(reached & effects) / len(effects) if effects else 0.0,
     )
-    checks = {
-        "schema": report.schema_ok,
-        "cycle": report.acyclic,
-        "unused_knowns": report.knowns_used in (None, 1.0),
-        "target_without_rule": report.target_covered,
-        "unreadable_rules": report.rules_parse == 1.0,
-        "target_unreachable": report.target_reachable,
-    }
-    faults = tuple(code for code, sound in checks.items() if not sound)
-    return StructureReport(**{**vars(report), "faults": faults})
-
-
-def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
-    """One cycle of the declared graph, in the direction of its edges; None if it has none.
-
-    Kahn's algorithm in linear time: variables whose causes have all been removed are removed. Each variable that
-    remains has a cause that remains, so following the causes leads to a cycle.
-    """
-    children: dict[str, list[str]] = defaultdict(list)
-    unsettled: dict[str, int] = defaultdict(int)
-    for edge in scaffold.causal_graph:
-        for cause in edge.cause:
-            children[cause].append(edge.effect)
-            unsettled[edge.effect] += 1
-    queue = deque(cause for cause in children if cause not in unsettled)
-    while queue:
-        for child in children[queue.popleft()]:
-            unsettled[child] -= 1
-            if not unsettled[child]:
-                queue.append(child)
-    parent = {
-        edge.effect: cause
-        for edge in scaffold.causal_graph
-        if unsettled.get(edge.effect)
-        for cause in edge.cause
-        if unsettled.get(cause)
-    }
-    if not parent:
-        return None
-    path = [next(iter(parent))]
-    places = {path[0]: 0}
-    while (cause := parent[path[-1]]) not in places:
-        places[cause] = len(path)
-        path.append(cause)
-    return tuple(reversed(path[places[cause] :]))
 
 
 def _reachable(scaffold: Scaffold) -> set[str]:

@@ -19,10 +19,8 @@ _PURE: Dimension = {}
 _KEEP = frozenset({"neg", "abs", "floor", "ceil", "round", "if"})
 _SAME = frozenset({"add", "sub", "mod", "min", "max", "gcd", "lcm", "atan2"})
 _PURE_ONLY = frozenset(
-    (
-        *("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-        *("exp", "ln", "log", "log2", "log10", "factorial", "binomial", "permutations"),
-    )
+    "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10 factorial binomial "
+    "permutations".split()
 )
 _CONSTANTS = frozenset({"pi", "e"})
 _MOST_RULES = 500

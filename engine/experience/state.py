@@ -334,6 +334,16 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     return replace(state, trials=state.trials.with_group(event.trial.difference, halves, event.trial.likeness))
 
 
+def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
+    """A step with the experiences that it refutes retired."""
+    after = reduce(state, event)
+    if after.trials.groups == state.trials.groups:
+        return event
+    unpinned = {one.id for one in after.texts if one.status != "pinned"}
+    retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
+    return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
+
+
 def sources_of(experience: Experience) -> set[str]:
     """The ids of the problems that an experience was learned from."""
     return {experience.source_problem, *(proof.problem_id for proof in experience.evidence)} - {""}

@@ -29,7 +29,7 @@ from engine.experience.events import (
     RollbackEvent,
     StepEvent,
 )
-from engine.experience.file import LibraryRenderer, parse_library
+from engine.experience.file import LibraryRenderer, as_edits, as_import, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
@@ -336,10 +336,10 @@ class ExperienceLibrary:
 
     def _event_of(self, content: bytes) -> ImportEvent | EditEvent | None:
         """What the JSON file adds to the log; None where it says nothing new."""
-        file = parse_library(content, self.json_path)
+        entries = parse_library(content, self.json_path)
         if not self._log.entries:
-            return ImportEvent(at=self._now(), experiences=file.as_import(self._prefix, self._now()))
-        operations = file.as_edits(self.state)
+            return ImportEvent(at=self._now(), experiences=as_import(entries, self._prefix, self._now()))
+        operations = as_edits(entries, self.state)
         if not operations:
             return None
         review = self._review(self.state, operations, problem=None, by_person=True)

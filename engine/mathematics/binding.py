@@ -8,6 +8,7 @@ one variable matches, and only if the name has no other meaning.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -228,13 +229,8 @@ def spelling(node: Node) -> str | None:
 
 def _unique(keys: Mapping[str, str]) -> dict[str, str]:
     """The names by key, without the keys that several names share."""
-    found: dict[str, str] = {}
-    shared: set[str] = set()
-    for name, key in keys.items():
-        if key in found:
-            shared.add(key)
-        found[key] = name
-    return {key: name for key, name in found.items() if key not in shared}
+    counts = Counter(keys.values())
+    return {key: name for name, key in keys.items() if counts[key] == 1}
 
 
 def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -70,7 +70,7 @@ def same_zeros(answer: Node, truth: Node) -> int:
     agreed = 0
     for point in _points(names):
         try:
-            above, below = evaluator.value(answer, point), evaluator.value(truth, point)
+            above, below = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
         except FormulaValueError:
             continue
         if not above and not below:
@@ -102,7 +102,7 @@ def constant_value(node: Node) -> Fraction | None:
         return exact
     evaluator = _evaluator(_DIGITS, None)
     try:
-        value = evaluator.value(node, {})
+        value = evaluator.value_at(node, {})
     except FormulaValueError:
         return None
     context = evaluator.context
@@ -119,7 +119,7 @@ def linear_bound(node: Node) -> tuple[Fraction, bool] | None:
     evaluator = _evaluator(_DIGITS, None)
     context = evaluator.context
     try:
-        values = [evaluator.value(node, {names[0]: Fraction(point)}) for point in (0, 1, *_OTHER_POINTS)]
+        values = [evaluator.value_at(node, {names[0]: Fraction(point)}) for point in (0, 1, *_OTHER_POINTS)]
     except FormulaValueError:
         return None
     if not all(context.isfinite(value) and not context.im(value) for value in values):
@@ -135,9 +135,7 @@ def linear_bound(node: Node) -> tuple[Fraction, bool] | None:
     return Fraction(context.nstr(-start / slope, _DIGITS - 15)), bool(slope > 0)
 
 
-@lru_cache(maxsize=8)
-def _evaluator(digits: int, log_base: int | None) -> HighPrecision:
-    return HighPrecision(digits, log_base)
+_evaluator = lru_cache(maxsize=8)(HighPrecision)
 
 
 def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
@@ -172,7 +170,7 @@ def _compare(
         evaluator = _evaluator(digits, log_base)
         context = evaluator.context
         try:
-            left, right = evaluator.value(answer, point), evaluator.value(truth, point)
+            left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
         except FormulaValueError:
             return None
         if not context.isfinite(left) or not context.isfinite(right):

@@ -22,7 +22,6 @@ from engine.mathematics.values import (
     agree,
     as_whole,
     bits_of,
-    canonical,
     checked,
     fail,
 )
@@ -194,7 +193,7 @@ class _MachineEvaluator(Evaluator):
         if not fewest <= len(arguments) <= most:
             fail("arity", f"{function} does not take {len(arguments)} arguments")
         try:
-            return checked(canonical(work(self._budget, *arguments)))
+            return checked(work(self._budget, *arguments))
         except ZeroDivisionError:
             return fail("division_by_zero", f"a division by zero in {function}")
         except OverflowError:

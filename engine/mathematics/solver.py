@@ -208,7 +208,7 @@ def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polyno
 
 
 def _plus(left: _Polynomial, right: _Polynomial) -> _Polynomial:
-    return [checked(canonical(one + other)) for one, other in itertools.zip_longest(left, right, fillvalue=0)]
+    return [checked(one + other) for one, other in itertools.zip_longest(left, right, fillvalue=0)]
 
 
 def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
@@ -217,7 +217,7 @@ def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
     product: _Polynomial = [0] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
-            product[i + j] = checked(canonical(product[i + j] + a * b))
+            product[i + j] = checked(product[i + j] + a * b)
     return product
 
 
@@ -237,7 +237,7 @@ def _trimmed(polynomial: _Polynomial) -> _Polynomial:
 def _over(top: Value, bottom: Value) -> Value:
     if isinstance(top, float) or isinstance(bottom, float):
         return checked(as_float(top) / as_float(bottom))
-    return checked(canonical(Fraction(top) / Fraction(bottom)))
+    return checked(Fraction(top) / Fraction(bottom))
 
 
 def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Value]:

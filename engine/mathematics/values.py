@@ -115,14 +115,13 @@ def bits_of(value: Value) -> int:
 
 
 def checked(value: Value) -> Value:
-    """The value, if it is small enough; a long fraction becomes a float. Raises ``too_large``."""
+    """The canonical value, if it is small enough; a long fraction becomes a float. Raises ``too_large``."""
+    value = canonical(value)
     if isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
             fail("too_large", "an integer is too large")
         return value
     if isinstance(value, Fraction):
-        if value.denominator == 1:
-            return checked(value.numerator)
         return value if bits_of(value) <= MAX_FRACTION_BITS else as_float(value)
     if not math.isfinite(value):
         fail("too_large", "a number is too large for a float")

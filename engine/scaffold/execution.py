@@ -88,10 +88,7 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
         failure = RuleFailure(scaffold.target_variable, "", "too_large", f"more than {limits}")
         return Program(scaffold, (), (failure,), {}, {})
     knowns = {name: known.value for name, known in numeric_knowns(scaffold).items()}
-    variables = set(scaffold.knowns)
-    for edge in scaffold.causal_graph:
-        variables.add(edge.effect)
-        variables.update(edge.cause)
+    variables = {*scaffold.knowns, *(name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))}
     lowest_terms = states_lowest_terms(scaffold)
     rules: list[tuple[int, BoundRule]] = []
     failures: list[RuleFailure] = []

@@ -87,28 +87,26 @@ def ground(
         dead: knowns that do not change the target's value; they do not count as numbers of the problem.
     """
     problem = problem_numbers(text)
-    needed = _needed(execution.program)
-    names = needed.knowns[:_MOST_KNOWNS]
-    knowns = {name: known for name in names if (known := read_known(scaffold.knowns[name])) is not None}
+    rules, names, has_words = _needed(execution.program)
+    read = {name: read_known(scaffold.knowns[name]) for name in names[:_MOST_KNOWNS]}
+    knowns = {name: known for name, known in read.items() if known is not None}
     given = {name for name, known in knowns.items() if _is_given(known, problem)}
     others = {name: known.value for name, known in knowns.items() if name not in given}
     budget = WorkBudget()
     passing = {
-        rule.effect
-        for place, rule in needed.rules.items()
-        if _passes_on(execution.program, place, rule, others, budget)
+        rule.effect for place, rule in rules.items() if _passes_on(execution.program, place, rule, others, budget)
     }
-    working = len({rule.effect for rule in needed.rules.values()} - passing)
+    working = len({rule.effect for rule in rules.values()} - passing)
     share = working / len(scaffold.causal_graph) if scaffold.causal_graph else 0.0
     if _gives_answer(scaffold, knowns, answers, problem):
         return Grounding(0.0, share, reason="answer_given")
-    if not working and not needed.has_words:
+    if not working and not has_words:
         return Grounding(0.0, share, reason="no_rule")
-    numbers = _Numbers(given, others, needed.rules.values(), problem)
+    numbers = _Numbers(given, others, rules.values(), problem)
     order = {effect: place for place, effect in enumerate(execution.order)}
-    in_order = sorted(needed.rules.values(), key=lambda rule: order.get(rule.effect, len(order)))
+    in_order = sorted(rules.values(), key=lambda rule: order.get(rule.effect, len(order)))
     occurrences = _occurrences(numbers, knowns, execution.program.knowns, problem)
-    moves = JointMoves(execution, needed.rules, occurrences)
+    moves = JointMoves(execution, rules, occurrences)
     made = made_constants(in_order, scaffold.target_variable, others, problem.gives, moves.surroundings())
     strange_values = list(dict.fromkeys([*numbers.foreign, *made.values]))
     foreign = tuple(shown for value in strange_values[:_MOST_SHOWN] if (shown := format_value(value)))
@@ -240,17 +238,11 @@ def _written_values(sides: Iterable[Node]) -> Iterator[Value]:
             seen.add(node)
 
 
-@dataclass(frozen=True)
-class _Needed:
-    """What a target needs: rules that can be computed by place, knowns, and whether it needs a rule that is words."""
+def _needed(program: Program) -> tuple[dict[int, BoundRule], list[str], bool]:
+    """What the target needs: rules that can be computed by place, knowns, and whether it needs a rule that is words.
 
-    rules: Mapping[int, BoundRule]
-    knowns: Sequence[str]
-    has_words: bool
-
-
-def _needed(program: Program) -> _Needed:
-    """Follow the rules from the target to the knowns: what a rule reads or, where it is words, its listed causes."""
+    Of a rule, it needs what the rule reads or, where it is words, its listed causes.
+    """
     computable = {place: rule for place, rule in program.rules if not rule.unknown}
     places: dict[str, list[int]] = defaultdict(list)
     for place, edge in enumerate(program.scaffold.causal_graph):
@@ -270,7 +262,7 @@ def _needed(program: Program) -> _Needed:
                 needed = set(rule.reads)
             stack += needed - found
             found |= needed
-    return _Needed(rules, [name for name in program.scaffold.knowns if name in found], has_words)
+    return rules, [name for name in program.scaffold.knowns if name in found], has_words
 
 
 def _passes_on(program: Program, place: int, rule: BoundRule, fixed: Mapping[str, Value], budget: WorkBudget) -> bool:

@@ -14,10 +14,9 @@ from typing import Any
 
 from engine.mathematics.binding import BoundRule, folded
 from engine.mathematics.parsing.tree import Name, Node, Number, Series, children
-from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.scaffold.execution import Execution, compile_scaffold, run
+from engine.scaffold.execution import Execution, compile_scaffold, execute, run
 from engine.scaffold.given_values import read_known
 from engine.scaffold.graph import find_cycle, reached
 
@@ -72,7 +71,6 @@ def merge_scaffolds(
     scaffolds: Sequence[Scaffold],
     answers: Sequence[str | None] = (),
     is_stated: Callable[[str, str], bool] | None = None,
-    solver: Solver | None = solve_in_worker,
 ) -> Merge:
     """Merge scaffolds of one problem.
 
@@ -85,13 +83,12 @@ def merge_scaffolds(
         answers: their stated answers, if known. If all are the same and the merged scaffold executes to another
             number, that is a conflict about the target.
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
-        solver: as in ``execute``.
     """
     if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
         return Merge(None, (), 0.0)
     named = _with_common_names(scaffolds)
     targets = list(dict.fromkeys(scaffold.target_variable for scaffold in named))
-    groups = _alternatives(named, solver)
+    groups = _alternatives(named)
     classes = {effect: _classes(alternatives) for effect, alternatives in groups.items()}
     complete = sum(
         len(classes[effect]) == 1 and len({item.source for item in items}) == len(named)
@@ -110,23 +107,18 @@ def merge_scaffolds(
         chosen.append(candidates[0][0].edge)
     if conflicts:
         return Merge(None, tuple(conflicts), agreed)
-    return _checked(
-        _assembled(named, knowns, _in_order(chosen, knowns)), answers, is_stated or _same_known, agreed, solver
-    )
+    merged = _assembled(named, knowns, _in_order(chosen, knowns))
+    return _checked(merged, answers, is_stated or _same_known, agreed)
 
 
 def _checked(
-    merged: Scaffold,
-    answers: Sequence[str | None],
-    is_stated: Callable[[str, str], bool],
-    agreed: float,
-    solver: Solver | None,
+    merged: Scaffold, answers: Sequence[str | None], is_stated: Callable[[str, str], bool], agreed: float
 ) -> Merge:
     cycle = find_cycle(merged)
     if cycle is not None:
         rules = tuple(edge.rule for edge in merged.causal_graph if edge.effect in cycle)
         return Merge(None, (Conflict(cycle[0], rules),), agreed)
-    execution = run(compile_scaffold(merged), None, solver)
+    execution = execute(merged)
     if not execution.executed or execution.answer is None:
         return Merge(None, (), agreed)
     stated = {answer.strip() for answer in answers if answer and answer.strip()}
@@ -152,10 +144,8 @@ def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
 
 
 def _variables(scaffold: Scaffold) -> list[str]:
-    names = [scaffold.target_variable, *scaffold.knowns]
-    for edge in scaffold.causal_graph:
-        names += [edge.effect, *edge.cause]
-    return list(dict.fromkeys(names))
+    of_rules = (name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))
+    return list(dict.fromkeys([scaffold.target_variable, *scaffold.knowns, *of_rules]))
 
 
 def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
@@ -186,16 +176,16 @@ def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
     )
 
 
-def _alternatives(scaffolds: Sequence[Scaffold], solver: Solver | None) -> dict[str, list[_Alternative]]:
+def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]]:
     """All rules by effect, each with its effect's value in its own scaffold."""
     groups: dict[str, list[_Alternative]] = defaultdict(list)
     programs = [compile_scaffold(scaffold) for scaffold in scaffolds]
     shared = set.intersection(*(set(program.knowns) for program in programs))
     for source, program in enumerate(programs):
         budget = WorkBudget()
-        base = run(program, None, solver, budget)
+        base = run(program, budget=budget)
         changes: dict[str, Value] = {name: program.knowns[name] + 1 for name in shared}
-        changed = run(program, changes, solver, budget) if changes else base
+        changed = run(program, changes, budget=budget) if changes else base
         rules = dict(program.rules)
         for place, edge in enumerate(program.scaffold.causal_graph):
             groups[edge.effect].append(
@@ -214,12 +204,11 @@ def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
     """Groups of equivalent rules, in the order of their first appearance."""
     classes: list[list[_Alternative]] = []
     for item in alternatives:
-        for group in classes:
-            if _equivalent(group[0], item):
-                group.append(item)
-                break
-        else:
+        group = next((group for group in classes if _equivalent(group[0], item)), None)
+        if group is None:
             classes.append([item])
+        else:
+            group.append(item)
     return classes
 
 

@@ -358,10 +358,8 @@ def _only_number(sentence: str) -> str | None:
     if len(numbers) != 1 or _DENIES.search(sentence) or _MATH.search(sentence):
         return None
     start, end = numbers[0].span()
-    if not sentence[:start].strip() and _COMPARES.match(sentence, end):
-        return None
-    if _OPERATOR_BEFORE.search(sentence[max(0, start - _MAX_UNIT_CHARS) : start]) or _OPERATOR_AFTER.match(
-        sentence, end
-    ):
+    before = sentence[max(0, start - _MAX_UNIT_CHARS) : start]
+    is_compared = not sentence[:start].strip() and _COMPARES.match(sentence, end)
+    if is_compared or _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(sentence, end):
         return None
     return numbers[0][0] + _unit_at(sentence, end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import product
+from itertools import accumulate, cycle, product
 
 from engine.answers.matrices import as_formula, read_cells
 from engine.answers.relations import exact_part, is_asked_for, is_constant, is_name, names_a_value, split_relation
@@ -24,7 +24,7 @@ _GROUPS = re.compile(r"\s*(?:;|\\text\s*\{[\s,]*or\s*\}|\\lor(?![A-Za-z])|(?<![A
 _MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _MAX_SIGNS = 4
-_OPPOSITE = {"+": "-", "-": "+"}
+_SIGNS = {"pm": {"+": "+", "-": "-"}, "mp": {"+": "-", "-": "+"}}
 _REAL_NUMBERS = r"(?:\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|(?:\\text\s*\{\s*)?all real(?:s| numbers)\s*\}?|\\Re)"
 _REALS = re.compile(
     rf"{_REAL_NUMBERS}(?:\s*(?:\\setminus|\\backslash|-)\s*\\\{{(?P<point>[^{{}},;]+)\\\}})?", re.IGNORECASE
@@ -202,14 +202,13 @@ def _plus_minus(text: str) -> Shape | None:
     if not 0 < len(found) <= _MAX_SIGNS:
         return None
     are_tied = any(mark[1] == "mp" for mark in found)
-    values = []
-    for choice in product("+-", repeat=1 if are_tied else len(found)):
-        pieces, start = "", 0
-        for mark, upper in zip(found, choice * len(found), strict=False):
-            pieces += text[start : mark.start()] + (upper if mark[1] == "pm" else _OPPOSITE[upper])
-            start = mark.end()
-        values.append(pieces + text[start:])
-    return Shape("list", parts=tuple(map(_single, values)))
+
+    def with_signs(choice: tuple[str, ...]) -> str:
+        signs = cycle(choice)
+        return _PLUS_MINUS.sub(lambda mark: _SIGNS[mark[1]][next(signs)], text)
+
+    choices = product("+-", repeat=1 if are_tied else len(found))
+    return Shape("list", parts=tuple(map(_single, map(with_signs, choices))))
 
 
 def _group(kind: Kind, pieces: list[str]) -> Shape:
@@ -245,12 +244,8 @@ def _inside(text: str) -> str | None:
         return text[2:-2].strip()
     if text[:1] not in _CLOSE or text[-1:] != _CLOSE[text[0]]:
         return None
-    level = 0
-    for at, char in enumerate(text):
-        level += (char in "([{") - (char in ")]}")
-        if level == 0:
-            return text[1:-1].strip() if at == len(text) - 1 else None
-    return None
+    levels = list(accumulate((char in "([{") - (char in ")]}") for char in text))
+    return text[1:-1].strip() if levels[-1] == 0 and 0 not in levels[:-1] else None
 
 
 def _interval(text: str) -> Shape | None:

@@ -170,14 +170,8 @@ class _Binder:
         if isinstance(node, Name):
             return self._bound_name(node, local)
         if isinstance(node, Series):
-            inner = local | {node.index}
-            return series(
-                node.function,
-                self._bound(node.body, inner),
-                node.index,
-                self._bound(node.first, local),
-                self._bound(node.last, local),
-            )
+            ends = (self._bound(end, local) for end in (node.first, node.last))
+            return series(node.function, self._bound(node.body, local | {node.index}), node.index, *ends)
         return self._spelled_out(node, local) or self._bound_call(node, local)
 
     def _bound_name(self, node: Name, local: frozenset[str]) -> Node:

@@ -42,6 +42,7 @@ class HighPrecision(Evaluator):
         self.context.dps = digits
         self._log_base = log_base
         context = self.context
+        self._constants = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
         self._functions: dict[str, Callable[..., Any]] = {
             "add": lambda first, *others: sum(others, first),
             "neg": lambda value: -value,
@@ -89,11 +90,9 @@ class HighPrecision(Evaluator):
 
     def named(self, name: str) -> Any:
         """The value of a variable or a constant."""
-        context = self.context
         if name in self._values:
             return self.number(self._values[name])
-        named = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
-        return named[name] if name in named else fail("unknown_name", f"{name} has no value")
+        return self._constants[name] if name in self._constants else fail("unknown_name", f"{name} has no value")
 
     def whole(self, value: Any) -> int:
         """A value as an integer."""

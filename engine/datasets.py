@@ -170,13 +170,13 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
             fetched = rows_from_web(name, dataset.web.url, dataset.web.revision, dataset.web.fault)
             return dataset.web.url, map(_without_id, fetched)
         except MissingInputError as error:
-            not_on_web = f"{error.what}: {error.why}\n"
+            not_on_web = f"{error.what}: {error.why.rstrip('.')}"
     if dataset.hub is None:
-        raise MissingInputError(what, why=not_on_web.strip(), fix=fix)
+        raise MissingInputError(what, why=not_on_web, fix=fix)
     try:
         rows = load_from_hub(dataset.hub.arguments, dataset.hub.options, what, fix)
     except MissingInputError as error:
-        raise MissingInputError(what, why=f"{not_on_web}{error.why}", fix=error.fix) from error
+        raise MissingInputError(what, why="; ".join(filter(None, (not_on_web, error.why))), fix=error.fix) from error
     if not dataset.hub.has_own_ids:
         rows = (_without_id(row) for row in rows)
     return f"{dataset.hub.repository} (Hugging Face hub)", rows

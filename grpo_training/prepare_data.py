@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engine.abilities import PreparesData
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.teacher.settings import with_task_options
 
 

@@ -163,7 +163,8 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
     if status == 404:
         return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
     # An endpoint that has answered before takes such requests; a gateway, or a server behind it, has failed.
-    return RetryDecision(RetryAction.RETRY if context.answered else RetryAction.STOP, code, error.text, wait_s)
+    action = RetryAction.RETRY if context.answered else RetryAction.STOP
+    return RetryDecision(action, code, _OF_A_PROXY if status == 407 else error.text, wait_s)
 
 
 def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> RetryDecision:
@@ -218,6 +219,7 @@ _TOO_LARGE = (
     "the request is larger than a proxy before the model allows; raise its limit (client_max_body_size of nginx), "
     "or lower --rollouts or the length of the prompts"
 )
+_OF_A_PROXY = "a proxy (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) wants a password"
 OPTIONAL_PARAMETERS = frozenset(_OPTIONAL)
 """Parameters that a request can be sent without (``max_tokens`` is then sent under its newer name)."""
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from engine.errors import InputError
 from grpo_training.cli.entry import HELP_FLAGS
-from grpo_training.cli.settings import Settings, parse_settings
+from grpo_training.cli.parsing import parse_settings
+from grpo_training.cli.settings import Settings
 from grpo_training.cli.terminal_text import fitted
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.demo.settings import DemoSettings
 
 

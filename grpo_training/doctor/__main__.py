@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.doctor.settings import DoctorSettings
 
 

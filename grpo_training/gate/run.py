@@ -32,6 +32,9 @@ from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
+_HASHES = 64
+"""So many hashes of a gate's problems are kept. Of two sets of which one holds the other, even ten times as large, the
+smallest hashes have some in common."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
 
@@ -145,8 +148,8 @@ def _dataset(problems: Sequence[Problem]) -> str:
     return _hash([[one.id, one.text, one.answer] for one in problems])
 
 
-def _problem_set(problems: Sequence[Problem]) -> str:
-    return _hash(sorted([one.text, one.answer] for one in problems))
+def _problem_hashes(problems: Sequence[Problem]) -> list[str]:
+    return sorted(_hash([one.text, one.answer]) for one in problems)[:_HASHES]
 
 
 def _sampling(settings: GateSettings) -> str:
@@ -157,13 +160,13 @@ def _gates(library: ExperienceLibrary) -> list[GateEvent]:
     return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
 
 
-def _same(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> list[GateEvent]:
-    """The gates of any version of a library with this model on these problems, in any order."""
-    dataset, of_any_order = _dataset(problems), _problem_set(problems)
+def _sharing_problems(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> list[GateEvent]:
+    """The gates of any version of a library with this model that asked some of these problems."""
+    dataset, hashes = _dataset(problems), set(_problem_hashes(problems))
     return [
         one
         for one in _gates(library)
-        if one.model == model and (one.dataset == dataset or one.problem_set == of_any_order)
+        if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
     ]
 
 
@@ -200,8 +203,8 @@ async def gate(
     found = gate_before(settings, manager, library, problems, stream)
     if found is not None:
         return found
-    same = _same(library, problems, model)
-    alpha = alpha_of_test(1 + len(same)) / tests
+    before = len(_sharing_problems(library, problems, model))
+    alpha = alpha_of_test(before + 1) / tests
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
     print(
@@ -229,6 +232,7 @@ async def gate(
     judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
     finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream)
     verdict = verdict_of(finding)
+    next_alpha = alpha_of_test(before + 2) / tests  # of a gate on these problems and further ones
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=state.version,
@@ -243,7 +247,7 @@ async def gate(
         alpha=round(test.alpha, 6),
         looks=looks,
         dataset=_dataset(problems),
-        problem_set=_problem_set(problems),
+        problem_hashes=_problem_hashes(problems),
         sampling=_sampling(settings),
         model=model,
         right_with=round(fmean(share for share, _ in answers.shares), 4),
@@ -251,7 +255,7 @@ async def gate(
         tokens=sum(answers.tokens),
         tokens_ratio=round(answers.tokens[0] / answers.tokens[1], 3) if answers.tokens[1] else None,
         cost_usd=answers.cost_usd,
-        needed=problems_needed(finding.variance, alpha=test.alpha) if verdict == "not_proven" else None,
+        needed=problems_needed(finding.variance, alpha=next_alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
     print("\n".join(verdict_lines(event)), file=stream)

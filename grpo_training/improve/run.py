@@ -17,7 +17,8 @@ from engine.experience.library import ExperienceLibrary
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import Settings, flags_of, shown_path
+from grpo_training.cli.parsing import flags_of
+from grpo_training.cli.settings import Settings, shown_path
 from grpo_training.cli.terminal_text import harmless
 from grpo_training.gate.problems import check_number, few, shuffled, split, without_duplicates
 from grpo_training.gate.run import gate

@@ -29,6 +29,8 @@ class ImproveSettings(RoleSettings):
         "run": ("run", "fresh", "dry_run", "fail_without_gain"),
     }
 
+    not_in_help: ClassVar[Sequence[str]] = PLACES
+
     dataset: Common[str] = Field(description=f"problems with right answers: {DATASET_HELP}")
     test: Common[str | None] = Field(
         None,

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from engine.executor.choice import EXECUTOR_HELP
 from engine.experience.events import PROMPT_BUDGET
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
     COMPARE_HELP,
     DATASET_HELP,
@@ -18,7 +19,6 @@ from grpo_training.cli.settings import (
     Common,
     Positive,
     Weight,
-    parse_settings,
 )
 from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettings, RoleSettings
 
@@ -41,7 +41,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
         None,
         description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
         "(default: an eighth of the groups, 2 to 8; from 100 problems on, more if the endpoint has a max_concurrency; "
-        "64 with --learn none)",
+        "64 or more with --learn none)",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     capacity: Positive | None = Field(

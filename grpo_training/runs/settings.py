@@ -204,8 +204,8 @@ class RoleSettings(ClientSettings):
     )
     run: Common[str | None] = Field(
         None,
-        description="name of the run, whose cache and libraries are in runs/NAME (default: a generator makes the name "
-        "from dataset and model; other commands take the newest run)",
+        description="name of the run, whose cache and libraries are in runs/NAME (default: generators and improve make "
+        "the name from dataset and model; other commands take the newest run)",
     )
     cache_dir: Path = Field(
         WORKING_DIR / "grpo_training/cache",

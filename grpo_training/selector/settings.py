@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight
 from grpo_training.cli.steps import StepSettings
+from grpo_training.runs.named import libraries_of
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, NormalizeMethod, RewardMode
@@ -31,7 +32,8 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
         "generator_1", description="whose rollouts and library are read for --trials"
     )
     experiences_dir: Path = Field(
-        WORKING_DIR / "data/grpo_experiences", description="directory of the libraries, for --trials"
+        WORKING_DIR / "data/grpo_experiences",
+        description="directory of the libraries, for --trials, if not the one of their run",
     )
     max_samples: Positive | None = Field(None, description="queries that are used, the first ones (default: all)")
     beam_size: Positive | None = Field(None, description="beams of a query that are used (default: all)")
@@ -62,6 +64,8 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
             raise ValueError("pass either --beam-data or --trials")
         if self.trials is not None and (self.embeddings is not None or self.img_emb is not None):
             raise ValueError("--trials embeds the texts itself; leave out --embeddings, --img-emb and --text-emb")
+        if self.trials is not None and "experiences_dir" not in self.model_fields_set:
+            object.__setattr__(self, "experiences_dir", libraries_of(self.trials))
         return self
 
     @classmethod

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from engine.errors import InputError
 from grpo_training.cli.entry import run_command
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.serve.settings import ServeSettings
 
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from engine.tasks.registry import load_task
-from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Positive, Weight, settings_from_yaml
+from grpo_training.cli.parsing import settings_from_yaml
+from grpo_training.cli.settings import PHASES, WORKING_DIR, DeclaredKeys, Positive, Weight
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.train.config_keys import ALIASES, FIRST_OF_GROUP, OF_OTHER_STAGES, REFUSED, SECTIONS
 from grpo_training.train.memory import MEMORY_SETTINGS, rows_of_a_step

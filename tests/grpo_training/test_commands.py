@@ -98,6 +98,10 @@ def test_help_shows_what_a_first_user_needs_and_help_all_every_flag(helped, help
     assert {line for line in short.splitlines() if line.startswith("  --")} <= set(full.splitlines())
 
 
+def test_the_help_of_improve_leaves_out_the_folders_that_it_refuses(helped_fully):
+    assert {"--cache-dir", "--experiences-dir"}.isdisjoint(flags_in(helped_fully["improve"].text))
+
+
 def test_the_list_of_commands_describes_each_of_them_once(tmp_path):
     listed = [name for described in GROUPS.values() for name in described]
     assert sorted(listed) == commands()

@@ -1,1 +1,3 @@
 """Traffic signals: extend the current green or switch, scored by SUMO."""
+
+ROW_FIELDS = ("phase_metrics",)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from engine.errors import InputError
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import Measurement, Task
+from engine.tasks.traffic import ROW_FIELDS
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
 from engine.tasks.traffic.rewards import (
@@ -57,6 +58,7 @@ class TrafficTask(Task[TrafficReply]):
     """
 
     name = "traffic"
+    row_fields = ROW_FIELDS
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_tsc": 0.4, "r_format": 0.1})
     reply_schema = _SCHEMA
     reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'

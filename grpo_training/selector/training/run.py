@@ -176,7 +176,7 @@ def _trials(settings: SftSettings | TrainSettings, folder: Path, embeddings: Map
     if len(parts) != 1 or parts[0].modality != "text" or not parts[0].model:
         raise InputError(
             "Trials are texts, and the selector was not trained on texts by a known model",
-            fix="Train one with `python -m grpo_training.selector sft --trials cache`.",
+            fix="Train one with `python -m grpo_training.selector sft --trials runs/NAME/cache`.",
         )
     embedder = open_embedder(parts[0].model)
     data = trial_data(folder, settings.experiences_dir, settings.role, embedder)

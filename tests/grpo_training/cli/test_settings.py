@@ -6,7 +6,8 @@ import pytest
 from pydantic import Field
 
 from engine.errors import InputError, MissingInputError
-from grpo_training.cli.settings import Common, Positive, Settings, parse_settings
+from grpo_training.cli.parsing import parse_settings
+from grpo_training.cli.settings import Common, Positive, Settings
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.learning.settings import GeneratorSettings
 from tests.support.table import table

@@ -422,6 +422,8 @@ def test_the_default_dataset_is_checked(tmp_path, monkeypatch):
     [missing] = files.default_dataset()
     assert missing.level is CheckLevel.WARN
     assert "Dataset aime2024 is not on this machine" in missing.text
+    assert "HF_HUB_OFFLINE is set; " in missing.text
+    assert "\n" not in missing.text  # a line of the doctor's list
     assert "data/datasets/aime2024.jsonl" in missing.fix
     (tmp_path / "data/datasets").mkdir(parents=True)
     (tmp_path / "data/datasets/aime2024.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')

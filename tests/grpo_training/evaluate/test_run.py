@@ -10,7 +10,7 @@ import pytest
 from engine.errors import ConfigurationError, IncompleteRunError, InputError, MissingInputError
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli import settings as command_settings
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.evaluate import models
 from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main

@@ -130,6 +130,15 @@ def test_the_same_problems_in_another_order_or_asked_in_another_way_share_the_er
     assert "tested on these problems before" in capsys.readouterr().out
 
 
+def test_gates_that_share_some_problems_share_the_error_probability(tmp_path):
+    world = Gates(tmp_path, problems=200, contents=())
+    rows = (tmp_path / "problems.jsonl").read_text().splitlines(keepends=True)
+    for kept in (rows[:100], rows[:110], rows[100:120], rows[120:]):  # more problems, ten of them, and others
+        (tmp_path / "problems.jsonl").write_text("".join(kept))
+        world.test("--samples", "1")
+    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2, 2, 1)]
+
+
 def test_a_rejected_library_is_not_tested_until_it_changes(tmp_path, capsys):
     """It has no experiences in prompts: a test of nothing would be not proven, and put it back in use."""
     world = Gates(tmp_path, problems=40, contents=(HARMS,))

@@ -57,6 +57,15 @@ def test_a_selector_that_was_trained_on_trials_chooses_what_helps(learned, tmp_p
     assert not any(HARMS in one for one in chosen)
 
 
+def test_the_library_of_trials_is_that_of_their_run(learned, tmp_path, capsys):
+    words = ["--hidden-dim", "32", "--epochs", "1", "--output-dir", str(tmp_path / "sft")]
+    assert main(["sft", "--trials", str(learned.cache), *words]) == 0
+    config = json.loads((tmp_path / "sft/config.json").read_text())
+    assert str(learned.experiences) in json.dumps(config)
+    assert main(["sft", "--trials", str(learned.cache), "--experiences-dir", str(learned.experiences), *words]) == 0
+    assert "This training is finished" in capsys.readouterr().out
+
+
 def test_trials_that_are_not_there_are_named(learned, tmp_path):
     words = ["sft", "--output-dir", str(tmp_path / "out")]
     with pytest.raises(MissingInputError, match="Rollouts file not found"):

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from grpo_training.cli.settings import parse_settings
+from grpo_training.cli.parsing import parse_settings
 from grpo_training.traffic import demo
 from grpo_training.traffic.__main__ import main
 from grpo_training.traffic.settings import STEPS

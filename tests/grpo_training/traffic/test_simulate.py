@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.tasks.registry import task_named
 from engine.tasks.traffic.simulation.process import SimulationFailedError
@@ -89,7 +90,12 @@ def test_a_state_of_another_moment_is_not_simulated(foreign, scenarios, tmp_path
 
 
 def test_a_row_without_outcomes_is_refused_with_the_command_that_makes_them(foreign):
-    row = json.loads(min(foreign.glob("*/grpo_dataset.json")).read_text())[0]
+    path = min(foreign.glob("*/grpo_dataset.json"))
+    row = json.loads(path.read_text())[0]
     with pytest.raises(InputError, match="has no outcomes") as raised:
         task_named("traffic").problem_from_row(row, "here")
+    assert "traffic simulate --dataset" in raised.value.fix
+    assert "task" not in row  # it is known by its fields
+    with pytest.raises(InputError, match="has no outcomes") as raised:
+        load_problems(str(path))
     assert "traffic simulate --dataset" in raised.value.fix

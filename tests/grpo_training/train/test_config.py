@@ -6,7 +6,7 @@ import yaml
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks import registry
-from grpo_training.cli.settings import parse_settings, settings_from_yaml
+from grpo_training.cli.parsing import parse_settings, settings_from_yaml
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.teacher.settings import TeacherSettings, with_task_options
 from grpo_training.train.config import GRPOTrainingConfig, load_config

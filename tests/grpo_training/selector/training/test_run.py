@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.errors import InputError  # noqa: E402
-from grpo_training.cli.settings import settings_from_yaml  # noqa: E402
+from grpo_training.cli.parsing import settings_from_yaml  # noqa: E402
 from grpo_training.selector.__main__ import main  # noqa: E402
 from grpo_training.selector.model.checkpoint import load_model, load_plain  # noqa: E402
 from grpo_training.selector.settings import TrainSettings  # noqa: E402

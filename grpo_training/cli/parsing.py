@@ -1,0 +1,208 @@
+"""Reads a command's settings from its command line and its ``--config`` file.
+
+Precedence: command line > ``--config`` file > defaults. Of a mapping, the command line sets single keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from engine.errors import InputError
+from engine.sandbox.zygote_process import ALLOW_WEAK
+from grpo_training.cli.entry import CommandParser
+from grpo_training.cli.settings import COMMON, ROOT, WORKING_DIR, Given, Settings, as_flag, plain_type
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def parse_settings(model: type[SettingsT], argv: Sequence[str] | None, *, prog: str, description: str) -> SettingsT:
+    """Read a command's settings from its command line and its ``--config`` file.
+
+    ``--help``, ``--help-all`` and ``--print-config`` print and exit with status 0.
+
+    Raises:
+        InputError: an unknown key (with the nearest valid name), a wrong type or a value out of range; the message
+            names the file and the key, or the flag.
+    """
+    parser = _parser(model, prog, description)
+    given = vars(parser.parse_args(argv))
+    config, print_config = given.pop("config"), given.pop("print_config")
+    if given.pop("allow_weak_sandbox"):
+        os.environ[ALLOW_WEAK] = "1"  # worker processes inherit it
+    values = {} if config is None else _in_file(config, model)
+    values |= {name: _merged(values.get(name), Given(value, as_flag(name))) for name, value in given.items()}
+    settings = _validated(model, values, fix=f"See {prog} {parser.full_help}.")
+    if print_config:
+        print(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        raise SystemExit(0)
+    return settings
+
+
+def _in_file(path: Path, model: type[Settings]) -> dict[str, Given]:
+    from grpo_training.cli.config_file import read_config  # it loads PyYAML, and most commands are given no file
+
+    return read_config(path, model)
+
+
+def _merged(in_file: Given | None, flag: Given) -> Given:
+    """The value of a flag; a JSON object sets single keys of the mapping that the file has."""
+    if in_file is None or not isinstance(in_file.value, dict) or not isinstance(flag.value, str):
+        return flag
+    try:
+        keys = json.loads(flag.value)
+    except ValueError:  # reported when the value is validated
+        return flag
+    if not isinstance(keys, dict):
+        return flag
+    return Given(in_file.value | keys, f"{flag.source} and {in_file.source}")
+
+
+def flags_of(settings: Settings) -> list[str]:
+    """The words of a command line that give these settings, where they are not the default ones."""
+    words: list[str] = []
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if value is None or value == field.get_default(call_default_factory=True):
+            continue
+        if isinstance(value, bool):
+            words.append(as_flag(name if value else f"no-{name}"))
+        else:
+            words += [as_flag(name), ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return words
+
+
+def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
+    """Read settings from a YAML file alone.
+
+    Raises:
+        MissingInputError: there is no such file.
+        InputError: an unknown key, a wrong type or a value out of range; the message names the file and the key.
+    """
+    return _validated(model, _in_file(path, model), fix=f"Edit {path}.")
+
+
+def _validated(model: type[SettingsT], values: Mapping[str, Given], *, fix: str) -> SettingsT:
+    try:
+        return model.model_validate({name: given.value for name, given in values.items()})
+    except ValidationError as error:
+        raise InputError(_validation_text(error.errors()[0], values), fix=fix) from None
+
+
+def _validation_text(error: ErrorDetails, values: Mapping[str, Given]) -> str:
+    """A pydantic error as one sentence that names where the value was given."""
+    name = str(error["loc"][0]) if error["loc"] else ""
+    if error["type"] == "missing":
+        return f"{name} is required: pass {as_flag(name)}, or set {name} in a --config file"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not name:  # values that are valid alone but not together
+        return message
+    source = values[name].source if name in values else name
+    expected = re.fullmatch(r"(int|float|bool)_(parsing|type)", error["type"])
+    if expected:
+        return f"{source}: expected {expected[1]}, got {error['input']!r}"
+    return f"{source}: {message} (got {error['input']!r})"
+
+
+def _parser(model: type[Settings], prog: str, description: str) -> CommandParser:
+    parser = CommandParser(
+        prog=prog, usage="%(prog)s [--config FILE] [options]", description=description, formatter_class=_Formatter
+    )
+    is_short = any(_is_common(model, name) for name in model.__annotations__)  # those of its own class
+    grouped = {name for names in model.groups.values() for name in names}
+    titles = {**model.groups, "settings": [name for name in model.model_fields if name not in grouped]}
+    for title, names in titles.items():
+        if names:
+            group = parser.add_argument_group(title)
+            for name in names:
+                action = _add_flags(group, model, name)
+                if is_short and not _is_common(model, name) and name not in model.not_in_help:
+                    parser.hide(action)
+    group = parser.add_argument_group("configuration")
+    group.add_argument("--config", type=Path, metavar="FILE", help="YAML file with any of these settings")
+    rare = [
+        group.add_argument("--print-config", action="store_true", help="print the resolved settings and exit"),
+        group.add_argument(
+            "--allow-weak-sandbox",
+            action="store_true",
+            help="score programs also where only the isolation level rlimits works",
+        ),
+    ]
+    for action in rare if is_short else ():
+        parser.hide(action)
+    return parser
+
+
+def _is_common(model: type[Settings], name: str) -> bool:
+    return name in model.model_fields and COMMON in model.model_fields[name].metadata
+
+
+def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str) -> argparse.Action:
+    field = model.model_fields[name]
+    spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
+    flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
+    flags += [model.letters[name]] if name in model.letters else []
+    text = argparse.SUPPRESS if name in model.not_in_help else _help_text(field, spellings[1:]).replace("%", "%%")
+    if plain_type(field.annotation) is bool:
+        return group.add_argument(
+            *flags, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, dest=name, help=text
+        )
+    several: dict[str, Any] = {"nargs": "+", "action": _Joined} if get_origin(field.annotation) is tuple else {}
+    metavar = _metavar(field.annotation)
+    return group.add_argument(*flags, default=argparse.SUPPRESS, dest=name, help=text, metavar=metavar, **several)
+
+
+class _Joined(argparse.Action):
+    """Takes the values of a list with spaces or commas between them, as one text with commas."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        setattr(namespace, self.dest, ",".join(values))
+
+
+def _help_text(field: FieldInfo, aliases: Sequence[str]) -> str:
+    text = field.description or ""
+    if aliases:
+        text += f" (also {', '.join(map(as_flag, aliases))})"
+    if field.is_required():
+        text += " (required)"
+    elif field.default is not None and field.default is not False and "(default:" not in text:
+        # 0 == False, and 0 is a default to show
+        text += f" (default: {_default_text(field.default)})"
+    return text
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Shows a flag by its first spelling, and a switch that is on by default by the flag that turns it off."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        shown = copy.copy(action)
+        if action.dest != "help":
+            shown.option_strings = action.option_strings[:1]
+        if isinstance(action, argparse.BooleanOptionalAction) and "(default: True)" in (action.help or ""):
+            shown.option_strings = action.option_strings[:2]
+        return super()._format_action_invocation(shown)
+
+
+def _metavar(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "{" + ",".join(map(str, get_args(annotation))) + "}"
+    return {int: "N", float: "X", Path: "PATH"}.get(plain_type(annotation), "TEXT")
+
+
+def _default_text(value: Any) -> str:
+    if isinstance(value, Path):
+        base = next((base for base in (WORKING_DIR, ROOT) if value.is_relative_to(base)), None)
+        return str(value.relative_to(base) if base else value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

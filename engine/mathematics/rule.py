@@ -69,8 +69,7 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     for clause in re.split(r", and |, | and ", clauses[0]) if clauses else ():
         _read_clause(clause, effect, local, assumptions)
     left_text, equals, right_text = _split_equation(text)
-    sides = parse_sides(f"{left_text} {equals} {_phrase(right_text, only_cause)}" if equals else
-                        _phrase(text, only_cause))  # fmt: skip
+    sides = parse_sides(f"{left_text} {equals} {_phrase(right_text, only_cause)}".strip())
     if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
         sides = list(sides[0].arguments)
     if any(isinstance(side, Apply) and side.function in COMPARISON_NAMES for side in sides):

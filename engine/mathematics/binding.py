@@ -50,6 +50,11 @@ class BoundRule:
     unknown: frozenset[str]
     assumptions: frozenset[str]
 
+    @property
+    def sides(self) -> tuple[Node, ...]:
+        """The sides of an equation, or the expression alone."""
+        return (self.right,) if self.left is None else (self.left, self.right)
+
 
 def bind_rule(
     rule: Rule,

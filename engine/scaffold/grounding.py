@@ -211,11 +211,10 @@ class _Numbers:
         self.literals: set[Value] = set()
         strange: set[Value] = set()
         for rule in rules:
-            sides = (rule.right,) if rule.left is None else (rule.left, rule.right)
-            written = [leaf for side in sides for leaf in leaves(side)]
+            written = [leaf for side in rule.sides for leaf in leaves(side)]
             often = Counter(leaf.name for leaf in written if isinstance(leaf, Name) and leaf.name in rule.reads)
             self.reads += sum(1 + max(0, times - _MOST_TIMES) for times in often.values())
-            for value in _written_values(sides):
+            for value in _written_values(rule.sides):
                 self.literals.add(value)
                 if value not in COMMON and problem.gives(value):
                     self.given.add(value)

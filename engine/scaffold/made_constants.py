@@ -119,14 +119,13 @@ class _Collector:
         self._budget = WorkBudget(units=20_000, terms=1000)
 
     def apply(self, rule: BoundRule) -> None:
-        sides = [rule.right] if rule.left is None else [rule.right, rule.left]
-        self._nodes += sum(side.size for side in sides)
+        self._nodes += sum(side.size for side in rule.sides)
         if self._nodes > _MOST_NODES:
             self._made.append(_UNKNOWN)
             return
         self._unknown = rule.effect if rule.left is not None else ""
         part = self._part(rule.right)
-        self._written.setdefault(rule.effect, self._own_and_count(*sides))
+        self._written.setdefault(rule.effect, self._own_and_count(*rule.sides))
         if rule.left is not None:  # an equation is solved for its effect: what counts is the constant between its sides
             self._seal(self._sum([part, _scaled(self._part(rule.left), -1)]))
             self._unknown = ""

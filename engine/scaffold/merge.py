@@ -227,8 +227,7 @@ def _equivalent(left: _Alternative, right: _Alternative) -> bool:
 
 
 def _normal_rule(rule: BoundRule) -> object:
-    sides = [_normal(rule.right)] if rule.left is None else [_normal(rule.left), _normal(rule.right)]
-    return sorted(sides, key=repr)
+    return sorted(map(_normal, rule.sides), key=repr)
 
 
 def _normal(node: Node) -> tuple[Any, ...]:

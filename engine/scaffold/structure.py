@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from engine.mathematics.parsing.tree import FormulaSyntaxError
@@ -133,10 +134,13 @@ def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None)
     total = 0.0
     program = execution.program if execution is not None else compile_scaffold(scaffold)
     for place, rule in program.rules:
-        listed = set(edges[place].cause)
-        used = rule.reads | rule.unknown
-        total += len(used & listed) / len(used | listed) if used | listed else 1.0
+        total += _overlap(rule.reads | rule.unknown, set(edges[place].cause))
     return total / len(edges)
+
+
+def _overlap(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    """|one and other| / |one or other|; 1 where both are empty."""
+    return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def plan_agreement(scaffold: Scaffold) -> float:
@@ -160,12 +164,8 @@ def plan_agreement(scaffold: Scaffold) -> float:
     for step in steps:
         inputs = {name if name in available else target_of.get(name, name) for name in step.inputs}
         in_order = all(name in available for name in inputs)
-        fit = 0.0
-        if in_order and step.target in rules:
-            fit = max(
-                len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0 for causes in rules[step.target]
-            )
-        shares[step.target].append(fit)
+        fits = [_overlap(inputs, causes) for causes in rules.get(step.target, ())] if in_order else []
+        shares[step.target].append(max(fits, default=0.0))
         available.add(step.target)
         target_of[step.id] = step.target
     total = sum(sum(fits) / len(fits) for fits in shares.values())

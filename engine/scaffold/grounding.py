@@ -242,7 +242,7 @@ def _needed(program: Program) -> tuple[dict[int, BoundRule], list[str], bool]:
 
     Of a rule, it needs what the rule reads or, where it is words, its listed causes.
     """
-    computable = {place: rule for place, rule in program.rules if not rule.unknown}
+    computable = {place: rule for place, rule in program.rules.items() if not rule.unknown}
     places: dict[str, list[int]] = defaultdict(list)
     for place, edge in enumerate(program.scaffold.causal_graph):
         places[edge.effect].append(place)
@@ -280,7 +280,7 @@ def _passes_on(program: Program, place: int, rule: BoundRule, fixed: Mapping[str
     for first, step, shift in _TRIALS:
         names = enumerate(sorted(rule.reads))
         values = {name: first + step * (3 * number - shift) ** 2 for number, name in names} | dict(fixed)
-        alone = Program(program.scaffold, ((place, rule),), (), values, {})
+        alone = Program(program.scaffold, {place: rule}, (), values, {})
         value = run(alone, None, None, budget).values.get(rule.effect)
         if value is None:
             continue

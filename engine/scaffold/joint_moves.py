@@ -187,10 +187,8 @@ class JointMoves:
         """The program with other numbers in its rules."""
         if not literals:
             return self._program
-        rules = tuple(
-            (place, _rewritten(rule, literals) if place in self._rules else rule) for place, rule in self._program.rules
-        )
-        return replace(self._program, rules=rules)
+        changed = {place: _rewritten(rule, literals) for place, rule in self._rules.items()}
+        return replace(self._program, rules={**self._program.rules, **changed})
 
 
 def _factors(source: float) -> tuple[Fraction, ...]:

@@ -186,10 +186,9 @@ def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]
         base = run(program, budget=budget)
         changes: dict[str, Value] = {name: program.knowns[name] + 1 for name in shared}
         changed = run(program, changes, budget=budget) if changes else base
-        rules = dict(program.rules)
         for place, edge in enumerate(program.scaffold.causal_graph):
             groups[edge.effect].append(
-                _Alternative(source, edge, rules.get(place), _own(base, edge), _own(changed, edge))
+                _Alternative(source, edge, program.rules.get(place), _own(base, edge), _own(changed, edge))
             )
     return groups
 

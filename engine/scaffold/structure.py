@@ -133,7 +133,7 @@ def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None)
         return 0.0
     total = 0.0
     program = execution.program if execution is not None else compile_scaffold(scaffold)
-    for place, rule in program.rules:
+    for place, rule in program.rules.items():
         total += _overlap(rule.reads | rule.unknown, set(edges[place].cause))
     return total / len(edges)
 

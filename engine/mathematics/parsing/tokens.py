@@ -170,7 +170,7 @@ class TokenCursor:
         raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {seen}")
 
 
-def tokens(text: str, dialect: Dialect = Dialect.RULE) -> list[Token]:
+def tokens(text: str, dialect: Dialect) -> list[Token]:
     """The tokens of a formula, with LaTeX and Unicode notation normalised.
 
     Raises:

@@ -184,7 +184,7 @@ class Comparer:
         (said, *others), (meant, *true) = answer.parts, truth.parts
         return all(
             self._same_values(f"({one.text})*({meant.text})", f"({other.text})*({said.text})")
-            if _are_numbers(one, other, said, meant)
+            if all(is_constant(part.text) for part in (one, other, said, meant))
             else self.same(one, other) and self.same(said, meant)
             for one, other in zip(others, true, strict=True)
         )
@@ -279,10 +279,6 @@ def _is_integer(text: str) -> bool:
 def _is_clock(ratio: Shape) -> bool:
     """Whether a ratio looks like a time of day, such as 3:45."""
     return len(ratio.parts) == 2 and re.fullmatch(r"[0-5]\d", ratio.parts[1].text) is not None
-
-
-def _are_numbers(*shapes: Shape) -> bool:
-    return all(is_constant(shape.text) for shape in shapes)
 
 
 def _are_named(shape: Shape) -> bool:

@@ -24,6 +24,13 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+def left_out(default: Any = None) -> Any:
+    """A field that files have only where it differs from its default: a value, or the type of an empty one."""
+    if isinstance(default, type):
+        return Field(default_factory=default, exclude_if=lambda value: not value)
+    return Field(default=default, exclude_if=lambda value: value == default)
+
+
 def timestamp() -> str:
     """The present time as records store it: ISO 8601 in UTC, in seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -238,7 +245,7 @@ class Rewards(Record):
     r_graph: float | None = None
     r_fusion: float | None = None
     r_total: float | None = None
-    components: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda others: not others)
+    components: dict[str, float | None] = left_out(dict)
 
     @classmethod
     def of(cls, components: Mapping[str, float | None], r_total: float | None) -> Self:
@@ -274,7 +281,7 @@ class Rollout(Record):
     r_logic: float | None = None
     r_graph: float | None = None
     r_total: float | None = None
-    components: dict[str, float | None] = Field(default_factory=dict, exclude_if=lambda others: not others)
+    components: dict[str, float | None] = left_out(dict)
 
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
@@ -284,7 +291,7 @@ class Rollout(Record):
     repairs: list[str] = Field(default_factory=list)
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)
-    prompt_half: Half | None = Field(default=None, exclude_if=lambda half: half is None)
+    prompt_half: Half | None = left_out()
 
     @property
     def rewards(self) -> Rewards:
@@ -340,7 +347,7 @@ class RolloutGroup(Record):
     generator_id: str = ""
     task: str = ""
     epoch: int = 0
-    step: int | None = Field(default=None, exclude_if=lambda step: step is None)
+    step: int | None = left_out()
     policy: SamplingPolicy | None = None
     stats: GroupStats | None = None
 
@@ -372,7 +379,7 @@ class Fusion(Record):
     format: int = 0
     task: str = ""
     epoch: int = 0
-    step: int | None = Field(default=None, exclude_if=lambda step: step is None)
+    step: int | None = left_out()
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
     completion: Completion | None = None
@@ -383,7 +390,7 @@ class Fusion(Record):
     repairs: list[str] = Field(default_factory=list)
     reward_detail: dict[str, Any] = Field(default_factory=dict)
     experience_ids: list[str] = Field(default_factory=list)
-    prompt_half: Half | None = Field(default=None, exclude_if=lambda half: half is None)
+    prompt_half: Half | None = left_out()
     policy: SamplingPolicy | None = None
 
 
@@ -398,7 +405,7 @@ class Evidence(Record):
     """The group that an operation was proposed for; ``problem_text`` is the beginning of the text of its problem."""
 
     problem_id: str
-    problem_text: str = Field(default="", exclude_if=lambda text: not text)
+    problem_text: str = left_out("")
     epoch: int = 0
     mean: float | None = None
     std: float | None = None
@@ -420,7 +427,7 @@ class TrialFigures(Record):
     differences: int = Field(0, ge=0, le=1_000_000_000)
     sum: float = Field(0.0, ge=-1e12, le=1e12)
     squares: float = Field(0.0, ge=0, le=1e12)
-    weight: float | None = Field(default=None, exclude_if=lambda weight: weight is None)
+    weight: float | None = left_out()
     mean: float | None = None
     p_helps: float | None = None
 
@@ -445,7 +452,7 @@ class Experience(Record):
     status: Literal["active", "pinned", "deleted"] = "active"
     evidence: list[Evidence] = Field(default_factory=list)
     uses: Uses = Uses()
-    trial: TrialFigures | None = Field(default=None, exclude_if=lambda trial: trial is None)
+    trial: TrialFigures | None = left_out()
 
 
 class Operation(Record):
@@ -458,5 +465,5 @@ class Operation(Record):
     id: str | None = None
     content: str | None = None
     category: str = ""
-    source_problem: str = Field(default="", exclude_if=lambda problem: not problem)
-    evidence: tuple[Evidence, ...] = Field(default=(), exclude_if=lambda evidence: not evidence)
+    source_problem: str = left_out("")
+    evidence: tuple[Evidence, ...] = left_out(())

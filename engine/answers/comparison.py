@@ -1,20 +1,20 @@
 """Compare the shapes of two answers by the policies that ``shapes`` lists.
 
-A comparer first uses ``plain_values``, which takes microseconds. ``LocalComparer`` does only this.
+A comparer first uses ``plain_values``, which takes microseconds. ``Comparer`` does only this.
 ``symbolic.WorkerComparer``, which runs in a worker process, also uses algebra.
 """
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
 from engine.answers.matrices import as_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
 from engine.answers.relations import is_asked_for, is_constant, is_name
-from engine.answers.shapes import Shape, all_but, read_shape
+from engine.answers.shape_reading import read_shape
+from engine.answers.shapes import Shape, all_but, as_interval
 from engine.answers.spoken import remainder
 from engine.mathematics.quantities.numerals import read_numeral
 
@@ -39,8 +39,8 @@ class NeedsWorkerError(Exception):
     """Two answers cannot be compared without algebra."""
 
 
-class Comparer(ABC):
-    """Compares the shape of an answer with the shape of the truth.
+class Comparer:
+    """Compares the shape of an answer with the shape of the truth, without heavy libraries and time limits.
 
     Args:
         comparison: how values are compared.
@@ -55,17 +55,19 @@ class Comparer(ABC):
         self.rel_tol = rel_tol
         self.method = "text"
 
-    @abstractmethod
     def same_formulas(self, answer: str, truth: str) -> bool:
-        """Compare values that ``plain_values`` cannot decide."""
+        """Compare values that ``plain_values`` cannot decide. Raises NeedsWorkerError."""
+        raise NeedsWorkerError
 
-    @abstractmethod
     def same_equations(self, answer: Shape, truth: Shape) -> bool:
-        """Compare two relations of the same sign."""
+        """Compare two relations of the same sign. Raises NeedsWorkerError unless their texts are equal."""
+        if answer != truth:
+            raise NeedsWorkerError
+        return True
 
-    @abstractmethod
     def same_ranges(self, interval: Shape, relation: Shape) -> bool:
-        """Compare an interval with an inequality that is none yet, such as ``2x < 6``."""
+        """Compare an interval with an inequality that is none yet, such as ``2x < 6``. Raises NeedsWorkerError."""
+        raise NeedsWorkerError
 
     def same_answers(self, answer: str, truth: str, shape: Shape | None = None) -> bool:
         """Compare two cleaned texts. ``1,5`` is also read as a decimal where the other text is one, with a point.
@@ -81,17 +83,14 @@ class Comparer(ABC):
         if "," not in answer + truth:
             return False
         if _DECIMAL_POINT.match(truth) and _DECIMAL_COMMA.match(answer):
-            return self.same(read_shape(answer.replace(",", ".")), read_shape(truth))
-        if _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
-            return self.same(read_shape(answer), read_shape(truth.replace(",", ".")))
-        if not _POINTS_AND_COMMA.fullmatch(answer) and not _POINTS_AND_COMMA.fullmatch(truth):
+            answer = answer.replace(",", ".")
+        elif _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
+            truth = truth.replace(",", ".")
+        elif _POINTS_AND_COMMA.fullmatch(answer) or _POINTS_AND_COMMA.fullmatch(truth):
+            answer, truth = _with_decimal_point(answer), _with_decimal_point(truth)
+        else:
             return False
-        return self.same(
-            *(
-                read_shape(text.replace(".", "").replace(",", ".") if _POINTS_AND_COMMA.fullmatch(text) else text)
-                for text in (answer, truth)
-            )
-        )
+        return self.same(read_shape(answer), read_shape(truth))
 
     def _same_remainders(self, answer: str, truth: str) -> bool | None:
         r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""
@@ -106,16 +105,15 @@ class Comparer(ABC):
         """Whether an answer has the shape and the values of the truth."""
         answer, truth = _unwrapped(answer), _unwrapped(truth)
         kinds = {answer.kind, truth.kind}
-        if "relation" in kinds:
-            return self._same_relation(answer, truth)
-        if "ratio" in kinds:
-            return self._same_ratio(answer, truth)
-        if "matrix" in kinds:
-            return self._same_matrix(answer, truth)
-        if "union" in kinds:
-            return self._same_union(answer, truth)
-        if "interval" in kinds:
-            return self._same_interval(answer, truth)
+        for kind, same in (
+            ("relation", self._same_relation),
+            ("ratio", self._same_ratio),
+            ("matrix", self._same_matrix),
+            ("union", self._same_union),
+            ("interval", self._same_interval),
+        ):
+            if kind in kinds:
+                return same(answer, truth)
         if kinds == {"value"}:
             return self._same_named_values(answer, truth)
         if kinds == {"list", "value"}:
@@ -186,7 +184,7 @@ class Comparer(ABC):
         (said, *others), (meant, *true) = answer.parts, truth.parts
         return all(
             self._same_values(f"({one.text})*({meant.text})", f"({other.text})*({said.text})")
-            if _are_numbers(one, other, said, meant)
+            if all(is_constant(part.text) for part in (one, other, said, meant))
             else self.same(one, other) and self.same(said, meant)
             for one, other in zip(others, true, strict=True)
         )
@@ -226,7 +224,7 @@ class Comparer(ABC):
         return True
 
     def _same_interval(self, answer: Shape, truth: Shape) -> bool:
-        answer, truth = _as_interval(answer), _as_interval(truth)
+        answer, truth = as_interval(answer), as_interval(truth)
         if answer.kind != "interval" or truth.kind != "interval" or answer.text != truth.text:
             return False
         if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
@@ -244,9 +242,9 @@ class Comparer(ABC):
         if answer.kind == truth.kind == "relation":
             return answer.text == truth.text and self.same_equations(answer, truth)
         value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
-        interval = _as_interval(value)
+        interval = as_interval(value)
         if value.kind == "union" and relation.text == "!=" and is_name(relation.parts[0].text):
-            return self._same_union(value, all_but(relation.parts[1]))
+            return self._same_union(value, all_but(relation.parts[1].text))
         if interval.kind == "interval" and relation.text in ("<", "<="):
             return self.same_ranges(interval, relation)
         if value.kind != "value" or relation.text != "=":
@@ -260,30 +258,17 @@ class Comparer(ABC):
         return self._same_values(*((result.text, value.text) if relation is answer else (value.text, result.text)))
 
 
-class LocalComparer(Comparer):
-    """Compares without heavy libraries and time limits; raises NeedsWorkerError where they are needed."""
-
-    def same_formulas(self, answer: str, truth: str) -> bool:
-        """Raise NeedsWorkerError: formulas are compared in a worker."""
-        raise NeedsWorkerError
-
-    def same_equations(self, answer: Shape, truth: Shape) -> bool:
-        """Accept equal texts; raise NeedsWorkerError for all others."""
-        if answer == truth:
-            return True
-        raise NeedsWorkerError
-
-    def same_ranges(self, interval: Shape, relation: Shape) -> bool:
-        """Raise NeedsWorkerError: an inequality is solved in a worker."""
-        raise NeedsWorkerError
-
-
 def _unwrapped(shape: Shape) -> Shape:
     while shape.kind in ("tuple", "list", "set") and len(shape.parts) == 1:
         if shape.kind == shape.parts[0].kind == "set":  # a set of sets
             break
         shape = shape.parts[0]
     return shape
+
+
+def _with_decimal_point(text: str) -> str:
+    """``1.234,5`` as ``1234.5``."""
+    return text.replace(".", "").replace(",", ".") if _POINTS_AND_COMMA.fullmatch(text) else text
 
 
 def _is_integer(text: str) -> bool:
@@ -294,10 +279,6 @@ def _is_integer(text: str) -> bool:
 def _is_clock(ratio: Shape) -> bool:
     """Whether a ratio looks like a time of day, such as 3:45."""
     return len(ratio.parts) == 2 and re.fullmatch(r"[0-5]\d", ratio.parts[1].text) is not None
-
-
-def _are_numbers(*shapes: Shape) -> bool:
-    return all(is_constant(shape.text) for shape in shapes)
 
 
 def _are_named(shape: Shape) -> bool:
@@ -321,12 +302,6 @@ def _entries(matrix: Shape) -> tuple[Shape, ...]:
     if all(len(row.parts) == 1 for row in matrix.parts):
         return tuple(row.parts[0] for row in matrix.parts)
     return matrix.parts
-
-
-def _as_interval(shape: Shape) -> Shape:
-    if shape.kind == "tuple" and len(shape.parts) == 2:
-        return Shape("interval", "()", shape.parts)
-    return shape
 
 
 def _as_relation(value: Shape) -> Shape:

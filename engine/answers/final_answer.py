@@ -35,7 +35,7 @@ _ANSWER_WORD = re.compile("[aA答](?:[nN][sSſ][wW][eE][rR]|案)")
 """The word that each announcement has. To search for it without flags takes an eighth of the time."""
 _BEFORE_WORD = len("final ")
 _QUOTED = re.compile(r"\s*\"([^\"\n]{1,300})\"")
-_PREFIX = re.compile(r"(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
+_PREFIX = re.compile(r"\A(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"python|json|latex|text|math|none|null|n/a|unknown", re.IGNORECASE)
 _WRAPPING = " \t\n*`_#|\"'"  # emphasis, code fences, table bars, quotes
 _DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])\.?$", re.DOTALL)
@@ -161,8 +161,7 @@ def unwrapped_answer(text: str) -> str | None:
     boxes = _last_boxes(text)
     if boxes:
         return boxes
-    text = _PREFIX.sub("", text.strip(_WRAPPING), count=1) if _PREFIX.match(text.strip(_WRAPPING)) else text
-    text = text.strip(_WRAPPING).rstrip(",;")
+    text = _PREFIX.sub("", text.strip(_WRAPPING)).strip(_WRAPPING).rstrip(",;")
     while text.endswith("}") and text.count("}") > text.count("{"):  # the end of a JSON object
         text = text[:-1].rstrip(",;")
     text = text.strip(_WRAPPING)
@@ -359,10 +358,8 @@ def _only_number(sentence: str) -> str | None:
     if len(numbers) != 1 or _DENIES.search(sentence) or _MATH.search(sentence):
         return None
     start, end = numbers[0].span()
-    if not sentence[:start].strip() and _COMPARES.match(sentence, end):
-        return None
-    if _OPERATOR_BEFORE.search(sentence[max(0, start - _MAX_UNIT_CHARS) : start]) or _OPERATOR_AFTER.match(
-        sentence, end
-    ):
+    before = sentence[max(0, start - _MAX_UNIT_CHARS) : start]
+    is_compared = not sentence[:start].strip() and _COMPARES.match(sentence, end)
+    if is_compared or _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(sentence, end):
         return None
     return numbers[0][0] + _unit_at(sentence, end)

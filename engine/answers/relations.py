@@ -9,7 +9,6 @@ from engine.mathematics.parsing.tokens import FUNCTIONS
 APPROXIMATELY = "~"
 _RELATION = re.compile(r"\\(?:le|ge|ne|approx|lt|gt)(?![A-Za-z])|<=|>=|!=|==|[=<>]")
 _SIGNS = {r"\le": "<=", r"\ge": ">=", r"\ne": "!=", "==": "=", r"\lt": "<", r"\gt": ">", r"\approx": APPROXIMATELY}
-_FLIPPED = {">": "<", ">=": "<="}
 
 _SUBSCRIPT = r"(?:_(?:\w|\{(?:[^{}]|\{[^{}]*\})*\}))?'*"
 _ARGUMENT = r"(?:[A-Za-z]|-?\s*(?:\d+(?:\.\d+|\s*/\s*\d+)?|\\pi(?![A-Za-z])))"
@@ -48,11 +47,6 @@ def split_relation(text: str, most: int) -> tuple[list[str], list[str]] | None:
     starts, ends = [0, *(mark.end() for mark in found)], [*(mark.start() for mark in found), len(text)]
     sides = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
     return sides, [_SIGNS.get(mark[0], mark[0]) for mark in found]
-
-
-def with_smaller_left(left: str, sign: str, right: str) -> tuple[str, str, str]:
-    """A relation of two sides without ``>`` and ``>=``."""
-    return (right, _FLIPPED[sign], left) if sign in _FLIPPED else (left, sign, right)
 
 
 def exact_part(sides: list[str], signs: list[str]) -> tuple[list[str], list[str]]:

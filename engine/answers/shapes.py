@@ -15,31 +15,22 @@ Policies:
   reduced, because it may be a range or a score.
 * A matrix of one row differs from one of one column; ``(1, 2)`` equals both. A determinant is a number.
 
-``comparison`` compares shapes.
+``shape_reading`` reads shapes, and ``comparison`` compares them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 from typing import Literal
 
-from engine.answers.matrices import as_formula, read_cells
-from engine.answers.relations import (
-    exact_part,
-    is_asked_for,
-    is_constant,
-    is_name,
-    names_a_value,
-    split_relation,
-    with_smaller_left,
-)
-
-MAX_PARTS = 100
-_MAX_BRACKETS = 60
+from engine.answers.relations import is_constant, is_name
 
 Kind = Literal["value", "tuple", "list", "set", "interval", "union", "relation", "matrix", "ratio"]
+
+MINUS_INFINITY, INFINITY = r"-\infty", r"\infty"
+_SIZE = re.compile(r"\|\s*([^|]+?)\s*\||\\lvert\s*(.+?)\s*\\rvert")
+_MIRRORED = str.maketrans("()[]", ")(][")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,363 +51,61 @@ class Shape:
     name: str = ""
 
 
-_MINUS_INFINITY, _INFINITY = Shape("value", r"-\infty"), Shape("value", r"\infty")
-_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
-_OR = (
-    r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])"
-    r"|(?<=[\d)}\]])or(?=[A-Z(\[]))"
-)
-_SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
-_PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?|[A-Za-z]", re.ASCII)
-_GROUPS = re.compile(r"\s*(?:;|\\text\s*\{[\s,]*or\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])or(?![A-Za-z]))\s*")
-_MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
-_SIZE = re.compile(r"\|\s*([^|]+?)\s*\||\\lvert\s*(.+?)\s*\\rvert")
-_PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
-_MAX_SIGNS = 4
-_OPPOSITE = {"+": "-", "-": "+"}
-_REAL_NUMBERS = r"(?:\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|(?:\\text\s*\{\s*)?all real(?:s| numbers)\s*\}?|\\Re)"
-_REALS = re.compile(
-    rf"{_REAL_NUMBERS}(?:\s*(?:\\setminus|\\backslash|-)\s*\\\{{(?P<point>[^{{}},;]+)\\\}})?", re.IGNORECASE
-)
-_OF_REALS = re.compile(rf"\s*\\in\s*{_REAL_NUMBERS}$", re.IGNORECASE)
-_BOTH = re.compile(r"\s*(?:\\text\s*\{\s*and\s*\}|\\(?:land|wedge)(?![A-Za-z])|(?<![A-Za-z\\])and(?![A-Za-z]))\s*")
-_REVERSED = re.compile(r"([(\[\]])([^()\[\]]+[,;][^()\[\]]+)([)\]\[])")
-_SYSTEM = re.compile(
-    r"(?:\\\{\s*)?\\begin\{(?P<kind>cases|array|aligned)\}(?:\{[lcr]*\})?(?P<rows>[^<>]*)\\end\{(?P=kind)\}\s*\.?"
-)
-_LETTER = re.compile(r"\([a-h]\)")
-_LABELLED = re.compile(r"\(?[A-Z]\)?:\s")
-"""A choice with its text: "C: 42"."""
-_COLON = re.compile(r"\s*:\s*")
-_MAX_TERMS = 8
-_BETWEEN = re.compile(
-    r"(?P<left>[^\s,;]{1,20}?)\s*(?:\s(?:to|till|until|versus|vs\.?|bis|à)\s|(?<=\d)\s+al?\s+(?=\d)|\\text\s*\{\s*to\s*\}|到|至)\s*(?P<right>\S[^,;]{0,40})"
-)
-"""Two values in an order. Between numbers, such a word would be read as a product of letters."""
-_CLOSE = {"(": ")", "[": "]", "{": "}"}
-_EMPTY_SET = re.compile(
-    r"\\emptyset|\\varnothing|\\\{\s*\\\}|(?:\\text\s*\{)?\s*(?:(?:there\s+(?:is|are)\s+)?no\s+(?:real\s+)?solutions?(?:\s+exists?)?"
-    r"|(?:the\s+)?empty\s+set|none)\s*\}?",
-    re.IGNORECASE,
-)
+def interval(brackets: str, low: str, high: str, name: str = "") -> Shape:
+    """The interval between two values."""
+    return Shape("interval", brackets, (Shape("value", low), Shape("value", high)), name)
 
 
-def read_shape(text: str) -> Shape:
-    """Read a cleaned text. A text without structure is one value."""
-    text = text.strip()
-    if _PLAIN.fullmatch(text):
-        return Shape("value", text)
-    if sum(map(text.count, "([{")) > _MAX_BRACKETS:
-        return Shape("value", text)
-    text = _system(_standard_brackets(text))
-    for read in (_reals, _matrix, _union, _both, _groups):
-        shape = read(text)
-        if shape is not None:
-            return shape
-    if _has_bare_thousands(text):
-        text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text)
-    pieces = _split(text)
-    return _group("list", pieces) if len(pieces) > 1 else _single(text)
-
-
-def _standard_brackets(text: str) -> str:
-    """``]1, 2]`` as ``(1, 2]``."""
-    if not any(_REVERSED.fullmatch(piece.strip()) for piece in text.split(r"\cup")):
-        return text
-    return _REVERSED.sub(lambda found: found[1].replace("]", "(") + found[2] + found[3].replace("[", ")"), text)
-
-
-def _system(text: str) -> str:
-    """A system of equations, one in each row, as a list of equations."""
-    found = _SYSTEM.fullmatch(text) if r"\begin" in text else None
-    rows = [row.replace("&=", "=").strip(" ,;") for row in found["rows"].split(r"\\") if row.strip()] if found else []
-    return ", ".join(rows) if rows and all("=" in row and "&" not in row for row in rows) else text
-
-
-def _reals(text: str) -> Shape | None:
-    r"""``\mathbb{R}`` and ``\mathbb{R} \setminus \{0\}``."""
-    found = _REALS.fullmatch(text)
-    if found is None:
-        return None
-    if found["point"]:
-        return all_but(Shape("value", found["point"].strip()))
-    return Shape("interval", "()", (_MINUS_INFINITY, _INFINITY))
-
-
-def all_but(point: Shape) -> Shape:
-    """The real numbers without one."""
-    sides = ((_MINUS_INFINITY, point), (point, _INFINITY))
-    return Shape("union", parts=tuple(Shape("interval", "()", ends) for ends in sides))
-
-
-def _both(text: str) -> Shape | None:
-    """``x > 1 and x < 2`` as an interval."""
-    pieces = _split(text, _BOTH)
-    if len(pieces) != 2:
-        return None
-    low, high = sorted(map(_single, pieces), key=lambda piece: piece.parts[:1] == (_MINUS_INFINITY,))
-    if low.kind != "interval" or high.kind != "interval" or low.name != high.name or not low.name:
-        return None
-    if low.parts[1] != _INFINITY or high.parts[0] != _MINUS_INFINITY:
-        return None
-    return Shape("interval", low.text[0] + high.text[1], (low.parts[0], high.parts[1]), low.name)
-
-
-def _union(text: str) -> Shape | None:
-    if r"\cup" not in text:
-        return None
-    pieces = [_single(piece.strip()) for piece in _MEMBER.sub("", text).split(r"\cup")]
-    is_union = all(piece.kind in ("interval", "set", "tuple") for piece in pieces)
-    return Shape("union", parts=tuple(_as_open_interval(piece) for piece in pieces)) if is_union else None
-
-
-def _as_open_interval(shape: Shape) -> Shape:
+def as_interval(shape: Shape) -> Shape:
+    """A pair as an open interval; another shape as it is."""
     if shape.kind == "tuple" and len(shape.parts) == 2:
         return Shape("interval", "()", shape.parts)
     return shape
 
 
-def _matrix(text: str) -> Shape | None:
-    if r"\begin{" not in text:
-        return None
-    cells = read_cells(text)
-    if cells is None:
-        return None
-    is_determinant, rows = cells
-    if is_determinant:
-        return Shape("value", as_formula(rows) or text)
-    return Shape("matrix", parts=tuple(Shape("tuple", parts=tuple(map(read_shape, row))) for row in rows))
+def all_but(point: str) -> Shape:
+    """The real numbers without one."""
+    return Shape("union", parts=(interval("()", MINUS_INFINITY, point), interval("()", point, INFINITY)))
 
 
-def _groups(text: str) -> Shape | None:
-    """Several assignments: ``p = 5, q = 2; p = 7, q = 2``, also with "or" between them."""
-    if "=" not in text or not _GROUPS.search(text):
-        return None
-    groups = [_split(group) for group in _split(text, _GROUPS)]
-    if len(groups) < 2 or any(len(group) < 2 or not all("=" in piece for piece in group) for group in groups):
-        return None
-    return Shape("list", parts=tuple(_group("tuple", group) for group in groups))
-
-
-def _has_bare_thousands(text: str) -> bool:
-    """Whether "1,024" is a number: alone, or in a list with a space after each comma. "(1,024)" is a pair."""
-    return "," in text and (", " in text or text[:1] not in "([{\\") and _THOUSANDS.search(text) is not None
-
-
-def _single(text: str) -> Shape:
-    """A text without separators outside its brackets."""
-    if _PLAIN.fullmatch(text):
-        return Shape("value", text)
-    for read in (_matrix, _member, _relation, _bracketed, _interval, _plus_minus, _ratio):
-        shape = read(text)
-        if shape is not None:
-            return shape
-    return Shape("set") if _EMPTY_SET.fullmatch(text) else Shape("value", text)
-
-
-def _ratio(text: str) -> Shape | None:
-    """``1:2:3`` and "3 to 5"."""
-    if ":" in text and not _LABELLED.match(text):
-        pieces = _split(text, _COLON)
-        if 2 <= len(pieces) <= _MAX_TERMS and text.count(":") == len(pieces) - 1:
-            return Shape("ratio", ":", tuple(Shape("value", piece) for piece in pieces))
-    pieces = []
-    while between := _BETWEEN.fullmatch(text):
-        pieces.append(between["left"])
-        text = between["right"]
-    return Shape("ratio", "to", tuple(Shape("value", piece) for piece in (*pieces, text))) if pieces else None
-
-
-def _member(text: str) -> Shape | None:
-    r"""``x \in [1, 2]``."""
-    member = _MEMBER.match(text)
-    return read_shape(text[member.end() :]) if member else None
-
-
-def _bracketed(text: str) -> Shape | None:
-    inner = _inside(text)
-    if inner is None:
-        return None
-    if _LETTER.fullmatch(text):  # a choice
-        return Shape("value", text)
-    if text.startswith(("{", r"\{")):
-        return _braced(inner, is_set=text.startswith("\\"))
-    pieces = _split(inner)
-    if text.startswith("[") and len(pieces) == 2:
-        return _interval(text) or Shape("value", text)
-    if len(pieces) > 1:
-        return _group("tuple", pieces)
-    return read_shape(inner) if text[0] in "([" else Shape("value", text)
-
-
-def _braced(inner: str, is_set: bool) -> Shape:
-    r"""``\{1, 2\}``, ``{1, 2}``, ``{5}`` and ``\{x \mid x > 3\}``."""
-    condition = re.split(r"\\mid(?![A-Za-z])|\||:", inner, maxsplit=1)
-    if len(condition) == 2 and is_name(_OF_REALS.sub("", condition[0].strip())):
-        return read_shape(condition[1])
-    pieces = _split(inner)
-    return _group("set", pieces) if is_set or len(pieces) > 1 else read_shape(inner)
-
-
-def _plus_minus(text: str) -> Shape | None:
-    found = list(_PLUS_MINUS.finditer(text))
-    if not 0 < len(found) <= _MAX_SIGNS:
-        return None
-    are_tied = any(mark[1] == "mp" for mark in found)
-    values = []
-    for choice in product("+-", repeat=1 if are_tied else len(found)):
-        pieces, start = "", 0
-        for mark, upper in zip(found, choice * len(found), strict=False):
-            pieces += text[start : mark.start()] + (upper if mark[1] == "pm" else _OPPOSITE[upper])
-            start = mark.end()
-        values.append(pieces + text[start:])
-    return Shape("list", parts=tuple(map(_single, values)))
-
-
-def _group(kind: Kind, pieces: list[str]) -> Shape:
-    if len(pieces) > MAX_PARTS:
-        return Shape("value", ",".join(pieces))
-    parts: list[Shape] = []
-    for piece in pieces:
-        part = _single(piece)
-        parts.extend(part.parts if part.kind == "list" and kind != "tuple" else [part])
-    return Shape(kind, parts=tuple(parts))
-
-
-def _split(text: str, separator: re.Pattern[str] = _SEPARATOR) -> list[str]:
-    """Split at commas, semicolons, "or" and "and" outside all brackets."""
-    pieces, level, start = [], 0, 0
-    for mark in re.finditer(r"[(\[{]|[)\]}]|" + separator.pattern, text, re.IGNORECASE):
-        if mark.start() < start:
-            continue
-        if mark[0] in "([{":
-            level += 1
-        elif mark[0] in ")]}":
-            level -= 1
-        elif level <= 0:
-            pieces.append(text[start : mark.start()])
-            start = mark.end()
-    pieces.append(text[start:])
-    return [piece.strip() for piece in pieces if piece.strip()]
-
-
-def _inside(text: str) -> str | None:
-    """The text inside the brackets around the whole text; None if there are none."""
-    if text.startswith(r"\{") and text.endswith(r"\}"):
-        return text[2:-2].strip()
-    if text[:1] not in _CLOSE or text[-1:] != _CLOSE[text[0]]:
-        return None
-    level = 0
-    for at, char in enumerate(text):
-        level += (char in "([{") - (char in ")]}")
-        if level == 0:
-            return text[1:-1].strip() if at == len(text) - 1 else None
-    return None
-
-
-def _interval(text: str) -> Shape | None:
-    text = text.strip()
-    if text[:1] not in ("(", "[") or text[-1:] not in (")", "]"):
-        return None
-    ends = _split(text[1:-1])
-    return Shape("interval", text[0] + text[-1], tuple(Shape("value", end) for end in ends)) if len(ends) == 2 else None
-
-
-def _relation(text: str) -> Shape | None:
-    found = split_relation(text, MAX_PARTS)
-    if found is None:
-        return None
-    sides, signs = found
-    if not sides[0] and signs in (["="], ["~"]):  # "= 5" is the end of a longer text
-        return _single(sides[1])
-    if not all(sides):
-        return None
-    sides, signs = exact_part(sides, signs)
-    if set(signs) <= {"="}:
-        return _equation(sides) if len(sides) > 1 else _single(sides[0])
-    return _range(sides, signs) if len(sides) <= 3 else None
-
-
-def _equation(sides: list[str]) -> Shape:
-    left, right = sides[0], sides[-1]
-    unknowns = _split(left[1:-1]) if left.startswith("(") and left.endswith(")") else []
-    if len(unknowns) > 1 and all(map(is_name, unknowns)):
-        return _with_names(unknowns, read_shape(right))
-    if names_a_value(left):
-        return _named(left, read_shape(right))
-    if len(sides) == 2 and names_a_value(right):
-        return _named(right, read_shape(left))
-    if len(sides) > 2 and any(map(names_a_value, sides[:-1])):
-        return read_shape(right)
-    if len(sides) > 2 and is_asked_for(left):
-        return read_shape(right)
-    if all(map(is_constant, sides)):
-        return Shape("relation", "=", tuple(Shape("value", side) for side in sides))
-    return Shape("relation", "=", (Shape("value", left), Shape("value", right)))
-
-
-def _with_names(names: list[str], shape: Shape) -> Shape:
-    """``(p, q) = (3, 2)``."""
-    if shape.kind not in ("tuple", "list") or len(shape.parts) != len(names):
-        return shape
-    return Shape("tuple", parts=tuple(replace(part, name=name) for name, part in zip(names, shape.parts, strict=True)))
-
-
-def _named(name: str, shape: Shape) -> Shape:
-    if shape.kind != "value" or not is_name(name):
-        return shape
-    return Shape("value", shape.text, (), name.replace(" ", ""))
-
-
-def _range(sides: list[str], signs: list[str]) -> Shape | None:
+def inequality(sides: list[str], signs: list[str]) -> Shape | None:
     """x > 3 and 3 < x <= 5 as intervals; another inequality as a relation."""
+    if {sign[0] for sign in signs} == {">"}:
+        sides, signs = sides[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
+    starts, ends = ["[" if sign == "<=" else "(" for sign in signs], ["]" if sign == "<=" else ")" for sign in signs]
     if len(sides) == 3:
-        if {signs[0][0], signs[1][0]} == {">"}:
-            sides = sides[::-1]
-            signs = [sign.replace(">", "<") for sign in signs[::-1]]
-        if {signs[0][0], signs[1][0]} != {"<"}:
-            return None
-        return _between(sides, ("[" if signs[0] == "<=" else "(") + ("]" if signs[1] == "<=" else ")"))
-    left, sign, right = with_smaller_left(sides[0], signs[0], sides[1])
-    is_closed = sign == "<="
-    if sign != "!=" and (sized := _sized(left, right, is_closed)):
-        return sized
-    if sign != "!=" and is_name(right) and is_constant(left):
-        ends = (Shape("value", left), _INFINITY)
-        return Shape("interval", "[)" if is_closed else "()", ends, right)
-    if sign != "!=" and is_name(left) and is_constant(right):
-        ends = (_MINUS_INFINITY, Shape("value", right))
-        return Shape("interval", "(]" if is_closed else "()", ends, left)
-    return Shape("relation", sign, (Shape("value", left), Shape("value", right)))
+        return _between(sides, starts[0] + ends[1]) if {sign[0] for sign in signs} == {"<"} else None
+    left, right = sides
+    if signs != ["!="]:
+        if sized := _sized(left, right, starts[0], ends[0]):
+            return sized
+        if is_name(right) and is_constant(left):
+            return interval(starts[0] + ")", left, INFINITY, right)
+        if is_name(left) and is_constant(right):
+            return interval("(" + ends[0], MINUS_INFINITY, right, left)
+    return Shape("relation", signs[0], (Shape("value", left), Shape("value", right)))
 
 
-def _sized(left: str, right: str, is_closed: bool) -> Shape | None:
+def _sized(left: str, right: str, start: str, end: str) -> Shape | None:
     """``|x| < 3`` as an interval, and ``3 < |x|`` as a union; z may be complex."""
     below = _SIZE.fullmatch(left)
     size, bound = below or _SIZE.fullmatch(right), right if below else left
     name = (size[1] or size[2]) if size else "z"
     if name == "z" or len(name) > 1 or not is_name(name) or not is_constant(bound) or bound.startswith("-"):
         return None
-    low, high = Shape("value", f"-({bound})"), Shape("value", bound)
     if below:
-        return Shape("interval", "[]" if is_closed else "()", (low, high), name)
-    below_zero, above_zero = ("(]", "[)") if is_closed else ("()", "()")
-    sides = ((below_zero, (_MINUS_INFINITY, low)), (above_zero, (high, _INFINITY)))
-    return Shape("union", parts=tuple(Shape("interval", brackets, ends) for brackets, ends in sides))
+        return interval(start + end, f"-({bound})", bound, name)
+    sides = (interval("(" + end, MINUS_INFINITY, f"-({bound})"), interval(start + ")", bound, INFINITY))
+    return Shape("union", parts=sides)
 
 
 def _between(sides: list[str], brackets: str) -> Shape | None:
     """``1 < x <= 2``, and ``1 < |x| <= 2`` as a union."""
     low, middle, high = sides
     if is_name(middle):
-        return Shape("interval", brackets, (Shape("value", low), Shape("value", high)), middle)
+        return interval(brackets, low, high, middle)
     size = _SIZE.fullmatch(middle)
     if size is None or not is_name(size[1] or size[2]) or low.startswith("-"):
         return None
-    mirrored = {"[": "]", "]": "[", "(": ")", ")": "("}
-    negative = (Shape("value", f"-({high})"), Shape("value", f"-({low})"))
-    parts = (
-        Shape("interval", mirrored[brackets[1]] + mirrored[brackets[0]], negative),
-        Shape("interval", brackets, (Shape("value", low), Shape("value", high))),
-    )
-    return Shape("union", parts=parts)
+    negative = interval(brackets[::-1].translate(_MIRRORED), f"-({high})", f"-({low})")
+    return Shape("union", parts=(negative, interval(brackets, low, high)))

@@ -120,7 +120,7 @@ class WorkerComparer(Comparer):
             right = _with_number(right)
             left = _with_number(left if left is not None else Quantity((), None, answer))
             self.method = "units"
-            if left and right and self._same_quantity(left, right):
+            if left and right and same_quantity(left, right, self.rel_tol):
                 return True
             if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
                 return False
@@ -134,26 +134,18 @@ class WorkerComparer(Comparer):
         except FormulaSyntaxError:
             return written_alike(answer, truth)
 
-    def _same_quantity(self, answer: Quantity, truth: Quantity, exact: bool = False) -> bool:
-        return same_quantity(answer, truth, self.rel_tol, "exact" if exact else "measured")
-
     def _exact(self, answer: str, truth: str) -> bool:
-        (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
+        sides = without_tails(answer, truth)
+        (answer_core, answer_unit), (truth_core, truth_unit) = sides
         if answer_unit and truth_unit and answer_unit != truth_unit:
             self.method = "units"
-            left, right = (
-                _with_number(Quantity(unit, read_numeral(core), core))
-                for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
-            )
-            return bool(left and right and self._same_quantity(left, right, exact=True))
+            left, right = (_with_number(Quantity(unit, read_numeral(core), core)) for core, unit in sides)
+            return bool(left and right and same_quantity(left, right, self.rel_tol, "exact"))
         self.method = "symbolic"
         if self._formulas(answer_core, truth_core):
             return True
         if (answer_unit == _DEGREE) != (truth_unit == _DEGREE):  # pi/6 is 30 degrees
-            in_radians = (
-                rf"({core})\pi/180" if unit == _DEGREE else core
-                for core, unit in ((answer_core, answer_unit), (truth_core, truth_unit))
-            )
+            in_radians = (rf"({core})\pi/180" if unit == _DEGREE else core for core, unit in sides)
             if self._formulas(*in_radians):
                 return True
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ

@@ -2,7 +2,7 @@ r"""Decide whether an answer is correct. The component ``r_ans`` is computed fro
 
 The layers, cheapest first; each is used only if the one before cannot decide:
 
-1. the answer is found in the text (``final_answer``) and its shape is read (``shapes``);
+1. the answer is found in the text (``final_answer``) and its shape is read (``shape_reading``);
 2. in this process, in microseconds (``comparison``, ``plain_values``): integers, fractions, decimals, words,
    quantities;
 3. in a worker process with a time limit (``symbolic``): algebra, and Math-Verify for formulas that our parser does
@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.answers.comparison import Comparison, LocalComparer, NeedsWorkerError
+from engine.answers.comparison import Comparer, Comparison, NeedsWorkerError
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
-from engine.answers.shapes import Shape, read_shape
+from engine.answers.shape_reading import read_shape
+from engine.answers.shapes import Shape
 from engine.answers.spoken import has_other_digits, plainly_written, with_ascii_digits
 from engine.answers.subjects import have_other_subjects
 from engine.errors import InputError
@@ -104,14 +105,14 @@ def verify_answer(
     if " " in ground_truth and have_other_subjects(answer or "", ground_truth):
         return _verdict(False, "text", answer or "", ground_truth)
     shape = read_shape(truth)
-    comparer = LocalComparer(comparison, rel_tol)
+    comparer = Comparer(comparison, rel_tol)
     try:
-        correct = comparer.same_answers(said, truth, shape) or said == truth
-        return _verdict(correct, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
+        correct = comparer.same_answers(said, truth, shape)
     except NeedsWorkerError:
-        if said == truth:
-            return _verdict(True, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
-    return _ask_worker(said, truth, shape, comparison, pool or shared_pool(), timeout_s, rel_tol)
+        correct = False
+        if said != truth:
+            return _ask_worker(said, truth, shape, comparison, pool or shared_pool(), timeout_s, rel_tol)
+    return _verdict(correct or said == truth, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
 
 
 def _are_integers(answer: str, truth: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from engine.records import FORMAT, Experience, Half, Operation, Record
+from engine.records import FORMAT, Experience, Half, Operation, Record, left_out
 
 PROMPT_BUDGET = 64
 """Experiences in a prompt where all are chosen."""
@@ -35,7 +35,7 @@ class Event(Record):
 
     at: str
     format: int = FORMAT
-    previous: str = Field(default="", exclude_if=lambda digest: not digest)
+    previous: str = left_out("")
 
 
 class BeginEvent(Event):
@@ -46,9 +46,9 @@ class BeginEvent(Event):
 
     event: Literal["begin"] = "begin"
     run: str
-    model: str = Field(default="", exclude_if=lambda model: not model)
-    tasks: list[str] = Field(default_factory=list, exclude_if=lambda tasks: not tasks)
-    choice: ChoiceRecord | None = Field(default=None, exclude_if=lambda choice: choice is None)
+    model: str = left_out("")
+    tasks: list[str] = left_out(list)
+    choice: ChoiceRecord | None = left_out()
 
 
 class Refusal(Record):
@@ -73,7 +73,7 @@ class GroupTrial(Record):
 
     difference: float | None
     halves: dict[str, Half]
-    likeness: dict[str, float] = Field(default_factory=dict, exclude_if=lambda likeness: not likeness)
+    likeness: dict[str, float] = left_out(dict)
     rollouts: dict[Half, int]
     correct: dict[Half, int]
 
@@ -88,7 +88,7 @@ class StepEvent(Event):
     run: str
     step: int
     problem_id: str
-    problem_text: str = Field(default="", exclude_if=lambda text: not text)
+    problem_text: str = left_out("")
     epoch: int
     used: list[str]
     rollouts: int
@@ -97,8 +97,8 @@ class StepEvent(Event):
     std: float | None = None
     operations: list[Operation] = Field(default_factory=list)
     refused: list[Refusal] = Field(default_factory=list)
-    trial: GroupTrial | None = Field(default=None, exclude_if=lambda trial: trial is None)
-    asked: bool = Field(default=False, exclude_if=lambda asked: not asked)
+    trial: GroupTrial | None = left_out()
+    asked: bool = left_out(False)
 
 
 class EditEvent(Event):
@@ -161,8 +161,8 @@ class GateEvent(Event):
     alpha: float
     looks: int
     dataset: str
-    problem_hashes: list[str] = Field(default_factory=list, exclude_if=lambda hashes: not hashes)
-    sampling: str = Field(default="", exclude_if=lambda digest: not digest)
+    problem_hashes: list[str] = left_out(list)
+    sampling: str = left_out("")
     model: str
     right_with: float | None = None
     right_without: float | None = None

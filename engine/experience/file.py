@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,48 +54,41 @@ class LibraryRenderer:
         return known[2]
 
 
-@dataclass(frozen=True)
-class EditedFile:
-    """The entries of a library file that differs from the log. An entry without a valid id has the id ``""``."""
+def as_import(entries: Sequence[Experience], prefix: str, at: str) -> list[Experience]:
+    """The entries of a file as a new library. Valid ids are kept; missing and repeated ones are assigned."""
+    number = max((int(entry.id.rpartition("-")[2]) for entry in entries if entry.id), default=0)
+    seen: set[str] = set()
+    imported = []
+    for entry in entries:
+        entry_id = entry.id
+        if not entry_id or entry_id in seen:
+            number += 1
+            entry_id = f"{prefix}-{number:03d}"
+        seen.add(entry_id)
+        imported.append(entry.model_copy(update={"id": entry_id, "created_at": entry.created_at or at}))
+    return imported
 
-    entries: list[Experience]
 
-    def as_import(self, prefix: str, at: str) -> list[Experience]:
-        """The entries as a new library. Valid ids are kept; missing and repeated ones are assigned."""
-        taken = {entry.id for entry in self.entries}
-        numbers = [int(entry_id.rpartition("-")[2]) for entry_id in taken if entry_id]
-        number = max(numbers, default=0)
-        seen: set[str] = set()
-        imported = []
-        for entry in self.entries:
-            entry_id = entry.id
-            if not entry_id or entry_id in seen:
-                number += 1
-                entry_id = f"{prefix}-{number:03d}"
-            seen.add(entry_id)
-            imported.append(entry.model_copy(update={"id": entry_id, "created_at": entry.created_at or at}))
-        return imported
+def as_edits(entries: Sequence[Experience], state: LibraryState) -> list[Operation]:
+    """The operations that turn a state into the entries of a file.
 
-    def as_edits(self, state: LibraryState) -> list[Operation]:
-        """The operations that turn a state into these entries.
-
-        An entry is matched to the experience with its id, else to the one with its content. An entry without a match
-        is added with a new id; an experience without an entry is deleted.
-        """
-        by_content = {one.content: one for one in state.experiences}
-        matched: dict[str, Experience] = {}
-        new = []
-        for entry in self.entries:
-            known = state.get(entry.id) or by_content.get(entry.content)
-            if known is not None and known.id not in matched:
-                matched[known.id] = entry
-            else:
-                new.append(entry)
-        operations = [Operation(op="delete", id=one.id) for one in state.experiences if one.id not in matched]
-        for one in state.experiences:
-            operations.extend(_edits_of(one, matched[one.id]) if one.id in matched else ())
-        operations.extend(map(addition, new))
-        return operations
+    An entry is matched to the experience with its id, else to the one with its content. An entry without a match
+    is added with a new id; an experience without an entry is deleted.
+    """
+    by_content = {one.content: one for one in state.experiences}
+    matched: dict[str, Experience] = {}
+    new = []
+    for entry in entries:
+        known = state.get(entry.id) or by_content.get(entry.content)
+        if known is not None and known.id not in matched:
+            matched[known.id] = entry
+        else:
+            new.append(entry)
+    operations = [Operation(op="delete", id=one.id) for one in state.experiences if one.id not in matched]
+    for one in state.experiences:
+        operations.extend(_edits_of(one, matched[one.id]) if one.id in matched else ())
+    operations.extend(map(addition, new))
+    return operations
 
 
 def addition(entry: Experience) -> Operation:
@@ -120,12 +112,15 @@ def _edits_of(known: Experience, entry: Experience) -> Iterator[Operation]:
         yield Operation(op="pin" if entry.status == "pinned" else "unpin", id=known.id)
 
 
-def parse_library(content: bytes, path: Path) -> EditedFile:
+def parse_library(content: bytes, path: Path) -> list[Experience]:
     """Parse a library file that a person or another program wrote.
 
     Args:
         content: an array of objects; ``content`` is required in each, all other keys are optional.
         path: named in errors.
+
+    Returns:
+        its entries. One without a valid id has the id ``""``.
 
     Raises:
         InputError: with the place, the reason and a fix.
@@ -140,7 +135,7 @@ def parse_library(content: bytes, path: Path) -> EditedFile:
         raise InputError(f"{path} is not JSON", why=str(error), fix=f"Correct it.{or_delete}") from None
     if not isinstance(raw, list):
         raise InputError(f"{path}: expected an array of experiences, got {type(raw).__name__}")
-    return EditedFile([entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))])
+    return [entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))]
 
 
 def _entry(raw: Any, place: int, path: Path) -> Experience | None:

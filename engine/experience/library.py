@@ -8,6 +8,7 @@ consistent one. People and other programs read the JSON file; manual edits of it
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -28,11 +29,11 @@ from engine.experience.events import (
     RollbackEvent,
     StepEvent,
 )
-from engine.experience.file import EditedFile, LibraryRenderer, parse_library
+from engine.experience.file import LibraryRenderer, as_edits, as_import, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
-from engine.experience.state import EMPTY, LibraryState, kept_text, reduce
+from engine.experience.state import EMPTY, LibraryState, kept_text, with_retirements
 from engine.records import GroupStats, Operation, Problem
 from engine.storage.append_log import replace_file
 
@@ -104,6 +105,7 @@ class ExperienceLibrary:
             self._prefix = library_prefix(self.json_path.stem.removesuffix("_experiences"))
         except InputError:  # the library of another program
             self._prefix = "X"
+        self._review = functools.partial(review_proposals, prefix=self._prefix, capacity=capacity)
         self._log = LibraryLog(self.log_path)
         self._guard = threading.RLock()
         self._renderer = LibraryRenderer()
@@ -158,12 +160,10 @@ class ExperienceLibrary:
         Raises:
             InputError: no version matches, or several do.
         """
-        found = {}
-        for state in (EMPTY, *(entry.after for entry in self._log.entries)):
-            if state.version == version or (len(version) >= 4 and state.version.startswith(version)):
-                found[state.version] = state
+        states = {state.version: state for state in (EMPTY, *(entry.after for entry in self._log.entries))}
+        found = [one for one in states if one == version or (len(version) >= 4 and one.startswith(version))]
         if len(found) == 1:
-            return next(iter(found.values()))
+            return states[found[0]]
         what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
         raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
@@ -180,8 +180,7 @@ class ExperienceLibrary:
         """
         with self._transaction():
             if run not in self._log.run_starts:
-                begin = BeginEvent(at=self._now(), run=run, model=model, tasks=list(tasks), choice=choice)
-                self._commit(begin)
+                self._commit(BeginEvent(at=self._now(), run=run, model=model, tasks=list(tasks), choice=choice))
             return self._log.run_starts[run]
 
     def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:
@@ -207,15 +206,7 @@ class ExperienceLibrary:
 
         The refused operations are the given ones, uncut.
         """
-        reviewed = review_proposals(
-            state,
-            proposals,
-            prefix=self._prefix,
-            capacity=self.capacity,
-            problem=problem,
-            leaks_answer=leaks_answer,
-            on_trial=True,
-        )
+        reviewed = self._review(state, proposals, problem=problem, leaks_answer=leaks_answer, on_trial=True)
         whole = {refused_record(one): one for one in proposals}
         return tuple(one.model_copy(update={"operation": whole[one.operation]}) for one in reviewed.refused)
 
@@ -230,9 +221,7 @@ class ExperienceLibrary:
             InputError: one of them cannot be applied; the message says why.
         """
         with self._transaction():
-            review = review_proposals(
-                self.state, operations, prefix=self._prefix, capacity=self.capacity, problem=None, by_person=True
-            )
+            review = self._review(self.state, operations, problem=None, by_person=True)
             if review.refused:
                 refusal = review.refused[0]
                 name = refusal.operation.id or "a new experience"
@@ -295,14 +284,8 @@ class ExperienceLibrary:
         return entry
 
     def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        review = review_proposals(
-            self.state,
-            proposals,
-            prefix=self._prefix,
-            capacity=self.capacity,
-            problem=step.problem,
-            leaks_answer=step.leaks_answer,
-            on_trial=step.is_on_trial,
+        review = self._review(
+            self.state, proposals, problem=step.problem, leaks_answer=step.leaks_answer, on_trial=step.is_on_trial
         )
         event = StepEvent(
             at=self._now(),
@@ -321,16 +304,7 @@ class ExperienceLibrary:
             trial=step.trial,
             asked=step.asked,
         )
-        return event if step.trial is None else self._with_retirements(event)
-
-    def _with_retirements(self, event: StepEvent) -> StepEvent:
-        """A step with the experiences that it refutes retired."""
-        after = reduce(self.state, event)
-        if after.trials.groups == self.state.trials.groups:
-            return event
-        unpinned = {one.id for one in after.texts if one.status != "pinned"}
-        retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
-        return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
+        return event if step.trial is None else with_retirements(self.state, event)
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")
@@ -340,15 +314,12 @@ class ExperienceLibrary:
         content = self._json_content()
         if content == self._renderer.render(self.state):
             return
-        is_behind = bool(self._log.entries) and content == self._renderer.render(self._log.entries[-1].before)
-        if content is None or is_behind:  # a crash happened after writing the log: the log is authoritative
+        if content is None or self._is_behind(content):  # the log is authoritative
             if self._log.entries:
                 replace_file(self.json_path, self._renderer.render(self.state))
             return
         try:
-            file = parse_library(content, self.json_path)
-            event: ImportEvent | EditEvent | None
-            event = self._edit_event(file) if self._log.entries else self._import_event(file)
+            event = self._event_of(content)
         except InputError as error:
             if at_open:
                 raise
@@ -358,19 +329,20 @@ class ExperienceLibrary:
             event = None
         if event is not None:
             self._log.append(event)
-            self.notices.append(_notice(event, self.json_path))
+            found = event.experiences if isinstance(event, ImportEvent) else event.operations
+            what = "experiences" if isinstance(event, ImportEvent) else "manual edits"
+            self.notices.append(f"{self.json_path}: {len(found)} {what} were imported")
         replace_file(self.json_path, self._renderer.render(self.state))
 
-    def _import_event(self, file: EditedFile) -> ImportEvent:
-        return ImportEvent(at=self._now(), experiences=file.as_import(self._prefix, self._now()))
-
-    def _edit_event(self, file: EditedFile) -> EditEvent | None:
-        operations = file.as_edits(self.state)
+    def _event_of(self, content: bytes) -> ImportEvent | EditEvent | None:
+        """What the JSON file adds to the log; None where it says nothing new."""
+        entries = parse_library(content, self.json_path)
+        if not self._log.entries:
+            return ImportEvent(at=self._now(), experiences=as_import(entries, self._prefix, self._now()))
+        operations = as_edits(entries, self.state)
         if not operations:
             return None
-        review = review_proposals(
-            self.state, operations, prefix=self._prefix, capacity=self.capacity, problem=None, by_person=True
-        )
+        review = self._review(self.state, operations, problem=None, by_person=True)
         if review.refused:
             refusal = review.refused[0]
             raise InputError(
@@ -385,19 +357,26 @@ class ExperienceLibrary:
         content = self._json_content()
         if content is None or content == self._renderer.render(self.state):
             return
-        self._is_edited = not self._log.entries or content != self._renderer.render(self._log.entries[-1].before)
-        if not self._log.entries:
-            self._log.remember(self._import_event(parse_library(content, self.json_path)))
-        elif self._is_edited:
-            try:
-                edit = self._edit_event(parse_library(content, self.json_path))
-            except InputError as error:
-                why = " ".join(filter(None, (f"{error.what.rstrip('.')}.", error.why, error.fix)))
-                self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
-            else:
-                if edit is not None:
-                    self._log.remember(edit)
-                self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
+        self._is_edited = not self._is_behind(content)
+        if not self._is_edited:
+            return
+        has_log = bool(self._log.entries)
+        try:
+            event = self._event_of(content)
+        except InputError as error:
+            if not has_log:
+                raise
+            why = " ".join(filter(None, (f"{error.what.rstrip('.')}.", error.why, error.fix)))
+            self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
+            return
+        if event is not None:
+            self._log.remember(event)
+        if has_log:
+            self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
+
+    def _is_behind(self, content: bytes) -> bool:
+        """Whether the JSON file is that before the last event: a crash happened after writing the log."""
+        return bool(self._log.entries) and content == self._renderer.render(self._log.entries[-1].before)
 
     def _json_content(self) -> bytes | None:
         try:
@@ -418,9 +397,3 @@ def library_prefix(name: str) -> str:
     if found := re.fullmatch(r"generator_(\d{1,4})", name):
         return f"G{found.group(1)}"
     raise InputError(f"Unknown library {name!r}", fix="Use generator_<number> or critic.")
-
-
-def _notice(event: ImportEvent | EditEvent, path: Path) -> str:
-    if isinstance(event, ImportEvent):
-        return f"{path}: {len(event.experiences)} experiences were imported"
-    return f"{path}: {len(event.operations)} manual edits were imported"

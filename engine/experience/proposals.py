@@ -28,10 +28,8 @@ _SHOWN_CHARACTERS = 400
 _PLACEHOLDERS = ("the lesson", "the better wording", "lesson", "better wording", "...", "…")
 """Texts of the analyst's prompt that stand for an experience; a weak model repeats them."""
 MENDABLE = frozenset(
-    {
-        *("empty", "too_many_words", "too_many_characters", "not_one_line", "control_characters", "markup"),
-        *("look_alike_letters", "answer", "problem_text", "duplicate", "unknown_id"),
-    }
+    "empty too_many_words too_many_characters not_one_line control_characters markup look_alike_letters answer "
+    "problem_text duplicate unknown_id".split()
 )
 """Codes of refusals after which the analyst can send something better. It cannot where a person, a measurement or the
 size of the library is the reason, and is not asked to put text that speaks to the reader in other words."""

@@ -16,7 +16,7 @@ from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tree import FormulaSyntaxError
-from engine.mathematics.quantities.number_words import cardinal, chinese_numbers, ordinal
+from engine.mathematics.quantities.number_words import NO_DIVISORS, SMALL, cardinal, chinese_numbers, ordinal
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.mathematics.values import FormulaValueError, WorkBudget
 
@@ -74,14 +74,13 @@ _SINGLE_DIGITS = re.compile(
     r"(?<![\d.])(?:\d(?:(?:[\s,;_-]{1,2}|,? (?:and|then|followed by) )\d)+|[1-9]\d{0,2}(?: \d{3})+)(?![\d.])"
 )
 _A_PART = re.compile(r"\ba (?=(?:third|quarter|fifth|sixth|seventh|eighth|ninth|tenth) of\b)", re.IGNORECASE)
-_NAMES_OF_DIGITS = "zero one two three four five six seven eight nine".split()
+_NAMES_OF_DIGITS = list(SMALL)[:10]
 _DIGITS = {**{word: str(digit) for digit, word in enumerate(_NAMES_OF_DIGITS)}, "oh": "0", "nought": "0"}
 _DIGIT_WORDS = re.compile(rf"\b(?:{'|'.join(_DIGITS)})(?:[\s,-]+(?:{'|'.join(_DIGITS)}))+\b", re.IGNORECASE)
 _LAST_RANKS = dict(
     zip("first second third fourth fifth sixth seventh eighth ninth".split(), _NAMES_OF_DIGITS[1:], strict=True)
 )
 _LAST_RANK = re.compile(rf"(?:(?<=and )|(?<=ed[ -])|(?<=ty[ -]))(?:{'|'.join(_LAST_RANKS)})\b", re.IGNORECASE)
-_RANKS = ("first", "second")  # of a row, not of a fraction
 _SIZES = {"hundred": 100, "thousand": 1000, "million": 10**6, "dozen": 12, "score": 20}
 _SIZED = re.compile(rf"(\d+(?:\.\d+)?) ({'|'.join(_SIZES)})s?\b(?:(?: and)? (\d+))?", re.IGNORECASE)
 
@@ -160,7 +159,7 @@ def _in_digits(text: str) -> str:
         if value is None:
             place += 1
             continue
-        divisor = ordinal(words[after]) if after < reach and words[after] not in _RANKS else None
+        divisor = ordinal(words[after]) if after < reach and words[after] not in NO_DIVISORS else None
         if divisor is not None:
             after += 1
         pieces += [text[end : found[place][1]], str(value) if divisor is None else f"({value}/{divisor})"]

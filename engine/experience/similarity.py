@@ -187,20 +187,19 @@ class _Texts:
                 self._with_word.setdefault(word, []).append(words)
         self._squares = {word: (math.log((1 + len(texts)) / (1 + found)) + 1) ** 2 for word, found in frequency.items()}
         self._rarest = max(self._squares.values(), default=1.0)
+        self._lengths = {words: math.sqrt(self._square(words)) or 1.0 for words in texts}
+
+    def _square(self, words: frozenset[str]) -> float:
         # fsum does not depend on the order of a set, which differs between processes.
-        self._lengths = {words: math.sqrt(math.fsum(map(self._squares.__getitem__, words))) or 1.0 for words in texts}
+        return math.fsum(self._squares.get(word, self._rarest) for word in words)
 
     def cosine(self, one: frozenset[str], other: frozenset[str]) -> float:
         """The cosine between two texts."""
-
-        def square(words: frozenset[str]) -> float:
-            return math.fsum(self._squares.get(word, self._rarest) for word in words)
-
-        return square(one & other) / (math.sqrt(square(one) * square(other)) or 1.0)
+        return self._square(one & other) / (math.sqrt(self._square(one) * self._square(other)) or 1.0)
 
     def cosines(self, words: frozenset[str]) -> dict[frozenset[str], float]:
         """The cosine between these words, of which unknown ones count in the length, and each text that shares one."""
-        length = math.sqrt(math.fsum(self._squares.get(word, self._rarest) for word in words)) or 1.0
+        length = math.sqrt(self._square(words)) or 1.0
         shared: dict[frozenset[str], list[float]] = {}
         for word in words & self._squares.keys():
             for text in self._with_word[word]:

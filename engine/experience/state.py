@@ -171,16 +171,15 @@ class Change:
 def diff(before: LibraryState, after: LibraryState) -> list[Change]:
     """The changes of ids, contents, categories and pins between two states, in order of id."""
     old, new = ({one.id: one for one in state.texts} for state in (before, after))
-    pairs = [Change(old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys(), key=_by_number)]
+    pairs = [
+        Change(old.get(key), new.get(key))
+        for key in sorted(old.keys() | new.keys(), key=lambda one: (_number(one), one))
+    ]
     return [pair for pair in pairs if _content_key(pair.before) != _content_key(pair.after)]
 
 
 def _content_key(experience: Experience | None) -> tuple[str, ...] | None:
     return (experience.content, experience.category, experience.status) if experience else None
-
-
-def _by_number(experience_id: str) -> tuple[int, str]:
-    return (_number(experience_id), experience_id)
 
 
 def _number(experience_id: str) -> int:
@@ -332,6 +331,16 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     if not halves:
         return state
     return replace(state, trials=state.trials.with_group(event.trial.difference, halves, event.trial.likeness))
+
+
+def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
+    """A step with the experiences that it refutes retired."""
+    after = reduce(state, event)
+    if after.trials.groups == state.trials.groups:
+        return event
+    unpinned = {one.id for one in after.texts if one.status != "pinned"}
+    retired = [Operation(op="retire", id=name) for name in after.trials.refuted() if name in unpinned]
+    return event.model_copy(update={"operations": [*event.operations, *retired]}) if retired else event
 
 
 def sources_of(experience: Experience) -> set[str]:

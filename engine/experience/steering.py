@@ -67,26 +67,10 @@ _PHRASES = re.compile(
 )  # fmt: skip
 
 _STEMS = (
-    *("ignore", "disregard", "forget", "overr", "bypass", "skip", "follow", "obey", "heed", "instruction", "prompt"),
-    *("system", "developer", "admin", "from now", "from here", "from this", "henceforth", "you ", "act as", "pretend"),
-    *(
-        "roleplay",
-        "always",
-        "reward",
-        "r_",
-        "grader",
-        "known",
-        "忽略",
-        "无视",
-        "忘",
-        "抛开",
-        "不",
-        "别",
-        "无需",
-        "请勿",
-    ),
-    *("从", "系统", "你现在", "答案", "奖励"),
-)
+    "ignore|disregard|forget|overr|bypass|skip|follow|obey|heed|instruction|prompt|system|developer|admin|from now"
+    "|from here|from this|henceforth|you |act as|pretend|roleplay|always|reward|r_|grader|known"
+    "|忽略|无视|忘|抛开|不|别|无需|请勿|从|系统|你现在|答案|奖励"
+).split("|")
 """Each phrase contains one of these. Most texts contain none, and looking for these is a hundred times faster."""
 
 

@@ -8,13 +8,14 @@ one variable matches, and only if the name has no other meaning.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from engine.mathematics.evaluation import CONSTANTS
 from engine.mathematics.functions import FUNCTION_NAMES, OPERATIONS
-from engine.mathematics.parsing.tokens import COMPARISONS, FUNCTIONS
+from engine.mathematics.parsing.tokens import COMPARISON_NAMES, FUNCTIONS
 from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, apply, series
 from engine.mathematics.rule import Rule
 
@@ -26,7 +27,6 @@ _SPELLED: Mapping[str, Callable[[list[str]], str]] = {
     "neg": lambda parts: f"minus{parts[0]}",
     "log": lambda parts: "log" + "".join(reversed(parts)),
 }
-COMPARISON_NAMES = frozenset(COMPARISONS.values())
 _POWERS = {"squared": "2", "cubed": "3"}
 
 
@@ -49,6 +49,11 @@ class BoundRule:
     reads: frozenset[str]
     unknown: frozenset[str]
     assumptions: frozenset[str]
+
+    @property
+    def sides(self) -> tuple[Node, ...]:
+        """The sides of an equation, or the expression alone."""
+        return (self.right,) if self.left is None else (self.left, self.right)
 
 
 def bind_rule(
@@ -74,13 +79,12 @@ def bind_rule(
         FormulaSyntaxError: the bound rule is too large.
     """
     binder = _Binder(rule, effect, causes, variables, lowest_terms)
-    left, right = binder.left, binder.right
-    used = (left.names if left is not None else frozenset()) | right.names
-    unknown = frozenset(name for name in used if name not in variables and name != effect)
-    unknown -= {name for name in unknown if name in CONSTANTS}
-    calls = _unknown_functions(right) | (_unknown_functions(left) if left is not None else frozenset())
-    reads = frozenset(name for name in used if name in variables and name != effect)
-    return BoundRule(effect, left, right, reads, unknown | calls, rule.assumptions)
+    sides = [side for side in (binder.left, binder.right) if side is not None]
+    used = frozenset[str]().union(*(side.names for side in sides)) - {effect}
+    reads = frozenset(name for name in used if name in variables)
+    called = frozenset[str]().union(*(side.functions for side in sides))
+    unknown = used.difference(reads, CONSTANTS) | called.difference(FUNCTION_NAMES, COMPARISON_NAMES)
+    return BoundRule(effect, binder.left, binder.right, reads, unknown, rule.assumptions)
 
 
 @lru_cache(maxsize=4096)
@@ -128,7 +132,7 @@ class _Binder:
         self.right = self._bound(rule.right, frozenset())
         if rule.left is None or self._names_effect(rule.left):
             return
-        if self._is_effect(self.right):
+        if self.right == Name(effect):
             self.right = self._bound(rule.left, frozenset())
             return
         left = self._bound(rule.left, frozenset())
@@ -136,9 +140,6 @@ class _Binder:
         alias = isinstance(left, Name) and left.name not in variables and left.name not in self.right.names
         if not alias:
             self.left = left
-
-    def _is_effect(self, node: Node) -> bool:
-        return isinstance(node, Name) and node.name == self._effect
 
     def _names_effect(self, node: Node) -> bool:
         """Whether the left side is only the effect, as a name or a term, and the right side does not contain it."""
@@ -174,14 +175,8 @@ class _Binder:
         if isinstance(node, Name):
             return self._bound_name(node, local)
         if isinstance(node, Series):
-            inner = local | {node.index}
-            return series(
-                node.function,
-                self._bound(node.body, inner),
-                node.index,
-                self._bound(node.first, local),
-                self._bound(node.last, local),
-            )
+            ends = (self._bound(end, local) for end in (node.first, node.last))
+            return series(node.function, self._bound(node.body, local | {node.index}), node.index, *ends)
         return self._spelled_out(node, local) or self._bound_call(node, local)
 
     def _bound_name(self, node: Name, local: frozenset[str]) -> Node:
@@ -233,13 +228,8 @@ def spelling(node: Node) -> str | None:
 
 def _unique(keys: Mapping[str, str]) -> dict[str, str]:
     """The names by key, without the keys that several names share."""
-    found: dict[str, str] = {}
-    shared: set[str] = set()
-    for name, key in keys.items():
-        if key in found:
-            shared.add(key)
-        found[key] = name
-    return {key: name for key, name in found.items() if key not in shared}
+    counts = Counter(keys.values())
+    return {key: name for name, key in keys.items() if counts[key] == 1}
 
 
 def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -254,8 +244,4 @@ def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 def _called(node: Node) -> frozenset[str]:
     """The names of called functions that the grammar does not define."""
-    return frozenset(name for name in node.functions if name not in FUNCTION_NAMES and name not in FUNCTIONS)
-
-
-def _unknown_functions(node: Node) -> frozenset[str]:
-    return node.functions - FUNCTION_NAMES - COMPARISON_NAMES
+    return node.functions.difference(FUNCTION_NAMES, FUNCTIONS)

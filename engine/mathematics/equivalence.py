@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import CONSTANTS, HighPrecision
 from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tokens import COMPARISONS, Dialect
+from engine.mathematics.parsing.tokens import COMPARISON_NAMES, Dialect
 from engine.mathematics.parsing.tree import FormulaSyntaxError, Node
 from engine.mathematics.values import FormulaValueError
 
@@ -32,7 +32,7 @@ _RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
 def read_formula(text: str) -> Node:
     """Read the formula of an answer. Raises FormulaSyntaxError, also for relations."""
     node = parse_expression(text, Dialect.ANSWER)
-    if node.functions & set(COMPARISONS.values()):
+    if node.functions & COMPARISON_NAMES:
         raise FormulaSyntaxError("comparison", "a comparison is no formula")
     return node
 
@@ -70,7 +70,7 @@ def same_zeros(answer: Node, truth: Node) -> int:
     agreed = 0
     for point in _points(names):
         try:
-            above, below = evaluator.value(answer, point), evaluator.value(truth, point)
+            above, below = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
         except FormulaValueError:
             continue
         if not above and not below:
@@ -102,7 +102,7 @@ def constant_value(node: Node) -> Fraction | None:
         return exact
     evaluator = _evaluator(_DIGITS, None)
     try:
-        value = evaluator.value(node, {})
+        value = evaluator.value_at(node, {})
     except FormulaValueError:
         return None
     context = evaluator.context
@@ -119,7 +119,7 @@ def linear_bound(node: Node) -> tuple[Fraction, bool] | None:
     evaluator = _evaluator(_DIGITS, None)
     context = evaluator.context
     try:
-        values = [evaluator.value(node, {names[0]: Fraction(point)}) for point in (0, 1, *_OTHER_POINTS)]
+        values = [evaluator.value_at(node, {names[0]: Fraction(point)}) for point in (0, 1, *_OTHER_POINTS)]
     except FormulaValueError:
         return None
     if not all(context.isfinite(value) and not context.im(value) for value in values):
@@ -135,9 +135,7 @@ def linear_bound(node: Node) -> tuple[Fraction, bool] | None:
     return Fraction(context.nstr(-start / slope, _DIGITS - 15)), bool(slope > 0)
 
 
-@lru_cache(maxsize=8)
-def _evaluator(digits: int, log_base: int | None) -> HighPrecision:
-    return HighPrecision(digits, log_base)
+_evaluator = lru_cache(maxsize=8)(HighPrecision)
 
 
 def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
@@ -172,7 +170,7 @@ def _compare(
         evaluator = _evaluator(digits, log_base)
         context = evaluator.context
         try:
-            left, right = evaluator.value(answer, point), evaluator.value(truth, point)
+            left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
         except FormulaValueError:
             return None
         if not context.isfinite(left) or not context.isfinite(right):

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.mathematics.functions import OPERATIONS, positive
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, children
 from engine.mathematics.values import (
     FormulaValueError,
     Value,
@@ -22,7 +22,6 @@ from engine.mathematics.values import (
     agree,
     as_whole,
     bits_of,
-    canonical,
     checked,
     fail,
 )
@@ -83,10 +82,8 @@ def exact_value(node: Node) -> Fraction | None:
 
 
 def _has_bare_log(node: Node) -> bool:
-    if isinstance(node, Apply):
-        bare = node.function == "log" and len(node.arguments) == 1
-        return bare or any(_has_bare_log(argument) for argument in node.arguments)
-    return isinstance(node, Series) and any(_has_bare_log(part) for part in (node.body, node.first, node.last))
+    is_bare = isinstance(node, Apply) and node.function == "log" and len(node.arguments) == 1
+    return is_bare or any(map(_has_bare_log, children(node)))
 
 
 class Evaluator(ABC):
@@ -196,7 +193,7 @@ class _MachineEvaluator(Evaluator):
         if not fewest <= len(arguments) <= most:
             fail("arity", f"{function} does not take {len(arguments)} arguments")
         try:
-            return checked(canonical(work(self._budget, *arguments)))
+            return checked(work(self._budget, *arguments))
         except ZeroDivisionError:
             return fail("division_by_zero", f"a division by zero in {function}")
         except OverflowError:

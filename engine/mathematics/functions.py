@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 
 from engine.mathematics.values import (
@@ -46,10 +46,6 @@ def positive(value: Value) -> float:
     return number
 
 
-def _add(budget: WorkBudget, *terms: Value) -> Value:
-    return sum(terms)
-
-
 def _mul(budget: WorkBudget, *factors: Value) -> Value:
     product = factors[0]
     for factor in factors[1:]:
@@ -65,10 +61,6 @@ def _div(budget: WorkBudget, left: Value, right: Value) -> Value:
     return Fraction(left, right)
 
 
-def _floordiv(budget: WorkBudget, left: Value, right: Value) -> Value:
-    return math.floor(settled(_div(budget, left, right)))
-
-
 def _mod(budget: WorkBudget, left: Value, right: Value) -> Value:
     if isinstance(left, float) or isinstance(right, float):
         left, right = settled(left), settled(right)
@@ -82,21 +74,15 @@ def _pow(budget: WorkBudget, base: Value, exponent: Value) -> Value:
         return _float_power(base, exponent)
     if isinstance(exponent, int):
         if base in (0, 1, -1):
-            return _tiny_power(base, exponent)
+            if base == 0 and exponent < 0:
+                fail("division_by_zero", "a negative power of zero")
+            return base ** abs(exponent)  # also of an exponent that is too large for other bases
         if abs(exponent) * (bits_of(base) - 1) > MAX_INTEGER_BITS:
             fail("too_large", "a power is too large")
         budget.charge(abs(exponent) * bits_of(base) >> 7)
         return base**exponent if exponent >= 0 else 1 / Fraction(base) ** -exponent
     root = _exact_root(base, exponent.denominator)
     return _float_power(base, exponent) if root is None else _pow(budget, root, exponent.numerator)
-
-
-def _tiny_power(base: Value, exponent: int) -> Value:
-    if base == 0:
-        if exponent < 0:
-            fail("division_by_zero", "a negative power of zero")
-        return 0 if exponent else 1
-    return base if exponent % 2 else 1
 
 
 def _float_power(base: Value, exponent: Value) -> float:
@@ -153,10 +139,6 @@ def _chosen(budget: WorkBudget, total: Value, part: Value, ordered: bool) -> int
     return math.perm(n, k) if ordered else math.comb(n, steps)
 
 
-def _fold(work: Callable[..., int]) -> Callable[..., Value]:
-    return lambda budget, *values: work(*(as_whole(value) for value in values))
-
-
 def _rounded(budget: WorkBudget, value: Value, digits: Value = 0) -> Value:
     """Round to the nearest, halves away from zero, as in mathematics (Python rounds halves to even)."""
     places = as_whole(digits)
@@ -194,17 +176,13 @@ def _at_zero(work: Callable[[float], float], result: int) -> Callable[..., Value
     return lambda budget, value: result if value == 0 and not isinstance(value, float) else work(as_float(value))
 
 
-def _extreme(work: Callable[[Iterable[Value]], Value]) -> Callable[..., Value]:
-    return lambda budget, *values: work(values)
-
-
 _MANY = 400
 OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
-    "add": (1, _MANY, _add),
+    "add": (1, _MANY, lambda budget, *terms: sum(terms)),
     "mul": (1, _MANY, _mul),
     "neg": (1, 1, lambda budget, value: -value),
     "div": (2, 2, _div),
-    "floordiv": (2, 2, _floordiv),
+    "floordiv": (2, 2, lambda budget, left, right: math.floor(settled(_div(budget, left, right)))),
     "mod": (2, 2, _mod),
     "pow": (2, 2, _pow),
     "sqrt": (1, 1, _sqrt),
@@ -219,10 +197,10 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "factorial": (1, 1, _factorial),
     "binomial": (2, 2, lambda budget, total, part: _chosen(budget, total, part, False)),
     "permutations": (2, 2, lambda budget, total, part: _chosen(budget, total, part, True)),
-    "gcd": (2, _MANY, _fold(math.gcd)),
-    "lcm": (2, 50, _fold(math.lcm)),
-    "min": (2, _MANY, _extreme(min)),
-    "max": (2, _MANY, _extreme(max)),
+    "gcd": (2, _MANY, lambda budget, *values: math.gcd(*map(as_whole, values))),
+    "lcm": (2, 50, lambda budget, *values: math.lcm(*map(as_whole, values))),
+    "min": (2, _MANY, lambda budget, *values: min(values)),
+    "max": (2, _MANY, lambda budget, *values: max(values)),
     "numerator": (1, 1, lambda budget, value: as_rational(value).numerator),
     "denominator": (1, 1, lambda budget, value: as_rational(value).denominator),
     "exp": (1, 1, _at_zero(math.exp, 1)),

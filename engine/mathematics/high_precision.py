@@ -23,13 +23,12 @@ _MAX_FACTORIAL = 5000
 _MAX_ANGLE_BITS = 500
 _MAX_INTEGER = 10**30
 _MAX_ROOT = 1000
-_WORK = {"units": 20_000, "terms": 2_000}
 _ANGLES = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
 _GROWING = frozenset({"exp", "sinh", "cosh", "tanh"})
 _COUNTING = frozenset({"factorial", "binomial", "permutations"})
 
 
-class HighPrecision:
+class HighPrecision(Evaluator):
     """Evaluates formulas to a number of decimal digits.
 
     Args:
@@ -38,31 +37,16 @@ class HighPrecision:
     """
 
     def __init__(self, digits: int, log_base: int | None = None) -> None:
+        super().__init__({}, WorkBudget())
         self.context: Any = mpmath.MPContext()
         self.context.dps = digits
         self._log_base = log_base
-
-    def value(self, node: Node, point: Mapping[str, Fraction]) -> Any:
-        """The value (an mpf or mpc) of a formula where its variables have the values of ``point``.
-
-        Raises:
-            FormulaValueError: a pole, an argument outside a function's domain, or a value of too many digits.
-        """
-        try:
-            return _MpmathEvaluator(self.context, point, self._log_base).value(node)
-        except (ZeroDivisionError, ValueError, TypeError, OverflowError, NoConvergence) as error:
-            return fail("domain", str(error))
-
-
-class _MpmathEvaluator(Evaluator):
-    def __init__(self, context: Any, point: Mapping[str, Fraction], log_base: int | None) -> None:
-        super().__init__(point, WorkBudget(**_WORK))
-        self._context = context
-        self._log_base = log_base
+        context = self.context
+        self._constants = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
         self._functions: dict[str, Callable[..., Any]] = {
             "add": lambda first, *others: sum(others, first),
             "neg": lambda value: -value,
-            "mul": self._product,
+            "mul": lambda first, *others: math.prod(others, start=first),
             "div": lambda top, bottom: top / bottom,
             "mod": lambda left, right: self._real(left) % self._real(right),
             "pow": self._power,
@@ -88,26 +72,40 @@ class _MpmathEvaluator(Evaluator):
             },
         }
 
+    def value_at(self, node: Node, point: Mapping[str, Fraction]) -> Any:
+        """The value (an mpf or mpc) of a formula where its variables have the values of ``point``.
+
+        Raises:
+            FormulaValueError: a pole, an argument outside a function's domain, or a value of too many digits.
+        """
+        self._values, self._budget = dict(point), WorkBudget(units=20_000, terms=2_000)
+        try:
+            return self.value(node)
+        except (ZeroDivisionError, ValueError, TypeError, OverflowError, NoConvergence) as error:
+            return fail("domain", str(error))
+
     def number(self, value: Value) -> Any:
-        return self._context.mpf(value.numerator) / value.denominator if not isinstance(value, float) else value
+        """A number that is written in the formula."""
+        return self.context.mpf(value.numerator) / value.denominator if not isinstance(value, float) else value
 
     def named(self, name: str) -> Any:
-        context = self._context
+        """The value of a variable or a constant."""
         if name in self._values:
             return self.number(self._values[name])
-        named = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
-        return named[name] if name in named else fail("unknown_name", f"{name} has no value")
+        return self._constants[name] if name in self._constants else fail("unknown_name", f"{name} has no value")
 
     def whole(self, value: Any) -> int:
-        if not self._context.isint(self._real(value)) or abs(value) > _MAX_INTEGER:
+        """A value as an integer."""
+        if not self.context.isint(self._real(value)) or abs(value) > _MAX_INTEGER:
             fail("not_an_integer", "an integer is needed here")
         return int(self._real(value))
 
     def applied(self, function: str, arguments: list[Any]) -> Any:
+        """The value of a function; of bounded size."""
         work = self._functions.get(function)
         if work is None:
             fail("unknown_function", f"{function[:40]} is not evaluated here")
-        first, context = arguments[0], self._context
+        first, context = arguments[0], self.context
         if function in _COUNTING and any(abs(value) > _MAX_FACTORIAL for value in arguments):
             fail("too_large", "too large a factorial")
         if function in _GROWING and abs(first) > _MAX_BITS:
@@ -121,17 +119,12 @@ class _MpmathEvaluator(Evaluator):
             fail("too_large", "too large a value")
         return value
 
-    def _product(self, first: Any, *others: Any) -> Any:
-        for factor in others:
-            first = first * factor
-        return first
-
     def _logarithm(self, value: Any, base: Any = None) -> Any:
         base = self._log_base if base is None else base
-        return self._context.log(value) if base is None else self._context.log(value) / self._context.log(base)
+        return self.context.log(value) if base is None else self.context.log(value) / self.context.log(base)
 
     def _power(self, base: Any, power: Any) -> Any:
-        context = self._context
+        context = self.context
         if not context.isfinite(base) or not context.isfinite(power) or not base or not power:
             if not base and context.re(power) < 0:
                 fail("division_by_zero", "zero to a negative power")
@@ -141,7 +134,7 @@ class _MpmathEvaluator(Evaluator):
         return context.power(base, power)
 
     def _root(self, value: Any, degree: Any) -> Any:
-        context = self._context
+        context = self.context
         if context.im(degree) or not context.isint(degree) or not 2 <= degree <= _MAX_ROOT:
             return self._power(value, 1 / degree)
         count = int(degree)
@@ -150,4 +143,4 @@ class _MpmathEvaluator(Evaluator):
         return context.root(value, count)
 
     def _real(self, value: Any) -> Any:
-        return fail("domain", "not a real number") if self._context.im(value) else self._context.re(value)
+        return fail("domain", "not a real number") if self.context.im(value) else self.context.re(value)

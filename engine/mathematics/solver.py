@@ -6,6 +6,8 @@ the worker imports it.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +37,10 @@ _KILL_AFTER_S = 20.0
 """Processor time of a worker that does not end a job after the first limit."""
 
 
+UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
+"""Kinds of failures of a run with changed values that show nothing about the rules."""
+
+
 class EquationError(FormulaValueError):
     """An equation has no single solution: ``no_solution``, ``ambiguous``, ``unsolved``, ``solver_timeout``."""
 
@@ -62,32 +68,38 @@ Solver = Callable[[Equation], list[Value]]
 """All real solutions of an equation, in ascending order. Raises EquationError where they are not known."""
 
 
-def solve(equation: Equation, solver: Solver | None, budget: WorkBudget | None = None) -> Value:
+def limited(solver: Solver | None, most: int) -> Solver:
+    """A solver that is asked for this many equations at most; for further ones, or if it is None, ``unsolved``."""
+    places = itertools.count()
+
+    def ask(equation: Equation) -> list[Value]:
+        if solver is None or next(places) >= most:
+            raise EquationError("unsolved", "no solver is asked for this equation")
+        return solver(equation)
+
+    return ask
+
+
+def solve(equation: Equation, solver: Solver, budget: WorkBudget | None = None) -> Value:
     """The only solution that satisfies the assumptions.
 
     Args:
         equation: the equation.
-        solver: solves equations other than polynomials of degree 1 or 2; if None, they are ``unsolved``.
+        solver: solves equations other than polynomials of degree 1 or 2.
         budget: the work for solving and for checking the solutions.
 
     Raises:
         EquationError: no solution, several, or none that could be found.
         FormulaValueError: an intermediate number is too large.
     """
+    budget = budget or WorkBudget()
     try:
-        return _single_solution(equation, solver, budget or WorkBudget())
+        found = polynomial_solutions(equation, budget)
+        if found is None:
+            found = solver(equation)
+        kept = [value for value in found if allowed(value, equation.assumptions) and _holds(equation, value, budget)]
     except OverflowError:  # an exact number is too large for a float
         fail("too_large", "a number is too large for a float")
-
-
-def _single_solution(equation: Equation, solver: Solver | None, budget: WorkBudget) -> Value:
-    found = polynomial_solutions(equation, budget)
-    if found is None:
-        if solver is None:
-            raise EquationError("unsolved", "only polynomials of degree 1 and 2 are solved here")
-        found = solver(equation)
-    kept = [value for value in found if allowed(value, equation.assumptions)]
-    kept = [value for value in kept if _holds(equation, value, budget)]
     if len(kept) == 1:
         return kept[0]
     if not kept:
@@ -196,11 +208,7 @@ def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polyno
 
 
 def _plus(left: _Polynomial, right: _Polynomial) -> _Polynomial:
-    longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
-    return [
-        checked(canonical(value + shorter[power])) if power < len(shorter) else value
-        for power, value in enumerate(longer)
-    ]
+    return [checked(one + other) for one, other in itertools.zip_longest(left, right, fillvalue=0)]
 
 
 def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
@@ -209,7 +217,7 @@ def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
     product: _Polynomial = [0] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
-            product[i + j] = checked(canonical(product[i + j] + a * b))
+            product[i + j] = checked(product[i + j] + a * b)
     return product
 
 
@@ -229,7 +237,7 @@ def _trimmed(polynomial: _Polynomial) -> _Polynomial:
 def _over(top: Value, bottom: Value) -> Value:
     if isinstance(top, float) or isinstance(bottom, float):
         return checked(as_float(top) / as_float(bottom))
-    return checked(canonical(Fraction(top) / Fraction(bottom)))
+    return checked(Fraction(top) / Fraction(bottom))
 
 
 def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Value]:
@@ -278,7 +286,7 @@ def _reduced(node: Node, equation: Equation) -> list[Any]:
 def _has_float(data: list[Any]) -> bool:
     if data[0] == "number":
         return not data[1].removeprefix("-").replace("/", "", 1).isdecimal()
-    return any(_has_float(part) for part in data[2:])
+    return any(map(_has_float, data[2:]))
 
 
 def _read_solution(text: str, exact: bool) -> Value:
@@ -305,8 +313,7 @@ def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
     previous = signal.signal(signal.SIGVTALRM, _out_of_time)
     signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_LIMIT_S)
     try:
-        build = _SymPyBuilder(sympy, unknown)
-        difference = build.expression(payload["left"]) - build.expression(payload["right"])
+        difference = _sympy_expression(payload["left"], unknown) - _sympy_expression(payload["right"], unknown)
         domain = sympy.Interval.open(0, sympy.oo) if payload["positive"] else sympy.S.Reals
         solutions = sympy.solveset(difference, unknown, domain)
         if not isinstance(solutions, sympy.FiniteSet):
@@ -327,34 +334,34 @@ def _written(solution: Any) -> str:
     return str(solution) if solution.is_Rational else repr(float(solution.evalf(30)))
 
 
-class _SymPyBuilder:
-    """A SymPy expression from the nested lists of ``_reduced``."""
+@functools.cache
+def _sympy_functions() -> dict[str, Callable[..., Any]]:
+    """The functions that equations with them are solved for; gcd, rounding and a logarithm without a base are not."""
+    import sympy
 
-    def __init__(self, sympy: Any, unknown: Any) -> None:
-        self._sympy = sympy
-        self._unknown = unknown
-        self._functions: dict[str, Callable[..., Any]] = {
-            "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value,
-            "div": lambda left, right: left / right, "mod": sympy.Mod, "sqrt": sympy.sqrt,
-            "floordiv": lambda left, right: sympy.floor(left / right), "cbrt": sympy.cbrt,
-            "root": lambda value, degree: sympy.real_root(value, degree), "abs": sympy.Abs,
-            "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "asin": sympy.asin, "acos": sympy.acos,
-            "atan": sympy.atan, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
-            "exp": sympy.exp, "ln": sympy.log, "log2": lambda value: sympy.log(value, 2),
-            "log10": lambda value: sympy.log(value, 10), "floor": sympy.floor, "ceil": sympy.ceiling,
-            "factorial": sympy.factorial, "binomial": sympy.binomial, "min": sympy.Min, "max": sympy.Max,
-            "radians": lambda value: value * sympy.pi / 180, "degrees": lambda value: value * 180 / sympy.pi,
-        }  # fmt: skip
+    return {
+        "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value,
+        "div": lambda left, right: left / right, "mod": sympy.Mod, "sqrt": sympy.sqrt,
+        "floordiv": lambda left, right: sympy.floor(left / right), "cbrt": sympy.cbrt,
+        "root": lambda value, degree: sympy.real_root(value, degree), "abs": sympy.Abs,
+        "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "asin": sympy.asin, "acos": sympy.acos,
+        "atan": sympy.atan, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
+        "exp": sympy.exp, "ln": sympy.log, "log": lambda value, base: sympy.log(value, base),
+        "log2": lambda value: sympy.log(value, 2), "log10": lambda value: sympy.log(value, 10),
+        "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "binomial": sympy.binomial,
+        "min": sympy.Min, "max": sympy.Max,
+        "radians": lambda value: value * sympy.pi / 180, "degrees": lambda value: value * 180 / sympy.pi,
+    }  # fmt: skip
 
-    def expression(self, data: list[Any]) -> Any:
-        """The expression; raises KeyError for functions that are not solved for (gcd, rounding ...)."""
-        kind, *rest = data
-        if kind == "number":  # a float becomes the rational of its decimal text, so that only the result is rounded
-            return self._sympy.Rational(rest[0])
-        if kind == "unknown":
-            return self._unknown
-        function, *arguments = rest
-        values = [self.expression(argument) for argument in arguments]
-        if function == "log":  # needs the base: IndexError with one argument
-            return self._sympy.log(values[0], values[1])
-        return self._functions[function](*values)
+
+def _sympy_expression(data: list[Any], unknown: Any) -> Any:
+    """The SymPy expression of the nested lists of ``_reduced``; raises KeyError for other functions."""
+    import sympy
+
+    kind, *rest = data
+    if kind == "number":  # a float becomes the rational of its decimal text, so that only the result is rounded
+        return sympy.Rational(rest[0])
+    if kind == "unknown":
+        return unknown
+    function, *arguments = rest
+    return _sympy_functions()[function](*(_sympy_expression(argument, unknown) for argument in arguments))

@@ -115,14 +115,13 @@ def bits_of(value: Value) -> int:
 
 
 def checked(value: Value) -> Value:
-    """The value, if it is small enough; a long fraction becomes a float. Raises ``too_large``."""
+    """The canonical value, if it is small enough; a long fraction becomes a float. Raises ``too_large``."""
+    value = canonical(value)
     if isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
             fail("too_large", "an integer is too large")
         return value
     if isinstance(value, Fraction):
-        if value.denominator == 1:
-            return checked(value.numerator)
         return value if bits_of(value) <= MAX_FRACTION_BITS else as_float(value)
     if not math.isfinite(value):
         fail("too_large", "a number is too large for a float")
@@ -142,13 +141,8 @@ def as_float(value: Value) -> float:
 
 def as_whole(value: Value) -> int:
     """A value as an integer; rounding noise of floats is ignored."""
-    if isinstance(value, float):
-        near = round(value)
-        if abs(value - near) <= _SNAP * max(1.0, abs(value)) and abs(value) < 1e15:
-            return near
-    elif isinstance(value, int):
-        return value
-    return fail("not_an_integer", "an integer is needed here")
+    whole = settled(value)
+    return whole if isinstance(whole, int) else fail("not_an_integer", "an integer is needed here")
 
 
 def settled(value: Value) -> Value:

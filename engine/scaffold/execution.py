@@ -7,17 +7,18 @@ solution, without contradiction. Everything else is a partial execution.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.mathematics.binding import BoundRule, bind_rule
 from engine.mathematics.evaluation import evaluate_rule
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.solver import Equation, EquationError, Solver, allowed, solve, solve_in_worker
+from engine.mathematics.solver import Equation, Solver, allowed, limited, solve, solve_in_worker
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
+from engine.scaffold.graph import reached
 
 MAX_RULES = 2000
 MAX_RULE_CHARACTERS = 200_000  # of all rules together; the time to parse them is linear in it
@@ -42,10 +43,10 @@ class RuleFailure:
 
 @dataclass(frozen=True)
 class Program:
-    """The parsed and bound rules of a scaffold; ``failures`` are the rules that could not be parsed."""
+    """The parsed and bound rules of a scaffold, by place; ``failures`` are the rules that could not be parsed."""
 
     scaffold: Scaffold
-    rules: tuple[tuple[int, BoundRule], ...]
+    rules: Mapping[int, BoundRule]
     failures: tuple[RuleFailure, ...]
     knowns: Mapping[str, Value]
     domains: Mapping[str, frozenset[str]]
@@ -85,24 +86,19 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
     if len(scaffold.causal_graph) > MAX_RULES or characters > MAX_RULE_CHARACTERS:
         limits = f"{MAX_RULES} rules or {MAX_RULE_CHARACTERS} characters in them"
         failure = RuleFailure(scaffold.target_variable, "", "too_large", f"more than {limits}")
-        return Program(scaffold, (), (failure,), {}, {})
+        return Program(scaffold, {}, (failure,), {}, {})
     knowns = {name: known.value for name, known in numeric_knowns(scaffold).items()}
-    variables = set(scaffold.knowns)
-    for edge in scaffold.causal_graph:
-        variables.add(edge.effect)
-        variables.update(edge.cause)
+    variables = {*scaffold.knowns, *(name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))}
     lowest_terms = states_lowest_terms(scaffold)
-    rules: list[tuple[int, BoundRule]] = []
+    rules: dict[int, BoundRule] = {}
     failures: list[RuleFailure] = []
     for place, edge in enumerate(scaffold.causal_graph):
         try:
             rule = parse_rule(edge.rule, edge.effect, edge.cause)
-            bound = bind_rule(rule, edge.effect, edge.cause, variables, lowest_terms=lowest_terms)
+            rules[place] = bind_rule(rule, edge.effect, edge.cause, variables, lowest_terms=lowest_terms)
         except FormulaSyntaxError as error:
             failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
-            continue
-        rules.append((place, bound))
-    return Program(scaffold, tuple(rules), tuple(failures), knowns, stated_domains(scaffold))
+    return Program(scaffold, rules, tuple(failures), knowns, stated_domains(scaffold))
 
 
 def execute(
@@ -146,8 +142,7 @@ class _Run:
     ) -> None:
         self._program = program
         self._fixed = interventions
-        self._solver = solver
-        self._solver_calls = 0
+        self._solver = limited(solver, _MAX_WORKER_CALLS)
         self._budget = budget
         self._values: dict[str, Value] = {**program.knowns, **interventions}
         self._given = frozenset(self._values)
@@ -157,8 +152,8 @@ class _Run:
 
     def execution(self) -> Execution:
         program, target = self._program, self._program.scaffold.target_variable
-        order = self._work_through([rule for rule in program.rules if rule[1].effect not in self._fixed])
-        rests_on = self._ancestors(target)
+        order = self._work_through()
+        rests_on = reached(target, lambda name: self._reads.get(name, ()))
         value = self._values.get(target)
         sound = target in self._reads and not (rests_on | {target}) & self._contradicted
         if sound and not rests_on & self._given:
@@ -178,13 +173,13 @@ class _Run:
             program=program,
         )
 
-    def _work_through(self, rules: Iterable[tuple[int, BoundRule]]) -> list[str]:
+    def _work_through(self) -> list[str]:
         """Apply each rule as soon as all variables that it reads have values; each edge is visited once."""
         waiting: dict[str, list[int]] = defaultdict(list)
         missing: dict[int, int] = {}
-        by_place = dict(rules)
+        rules = {place: rule for place, rule in self._program.rules.items() if rule.effect not in self._fixed}
         ready: deque[int] = deque()
-        for place, rule in by_place.items():
+        for place, rule in rules.items():
             lacking = [name for name in rule.reads if name not in self._values]
             missing[place] = len(lacking)
             for name in lacking:
@@ -194,7 +189,7 @@ class _Run:
         order: list[str] = []
         while ready:
             place = ready.popleft()
-            rule = by_place[place]
+            rule = rules[place]
             if not self._apply(place, rule):
                 continue
             order.append(rule.effect)
@@ -204,7 +199,7 @@ class _Run:
                     ready.append(waiter)
         for place, count in missing.items():
             if count:
-                rule = by_place[place]
+                rule = rules[place]
                 lacking = sorted(name for name in rule.reads if name not in self._values)
                 text = self._program.scaffold.causal_graph[place].rule
                 self._fail(rule.effect, text, "missing_input", f"no value for {', '.join(lacking)[:200]}")
@@ -216,6 +211,8 @@ class _Run:
         try:
             value = self._value(rule)
         except FormulaValueError as error:
+            if error.kind == "solver_timeout":  # after one timeout, the solver is not called again
+                self._solver = limited(None, 0)
             self._fail(rule.effect, text, error.kind, error.what)
             return False
         assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
@@ -247,29 +244,7 @@ class _Run:
         values = {name: self._values[name] for name in rule.reads}
         assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
         equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)
-        return solve(equation, self._limited_solver, self._budget)
-
-    def _limited_solver(self, equation: Equation) -> list[Value]:
-        if self._solver is None or self._solver_calls >= _MAX_WORKER_CALLS:
-            raise EquationError("unsolved", "no solver is asked for this equation")
-        self._solver_calls += 1
-        try:
-            return self._solver(equation)
-        except EquationError as error:
-            if error.kind == "solver_timeout":  # after one timeout, the solver is not called again
-                self._solver_calls = _MAX_WORKER_CALLS
-            raise
-
-    def _ancestors(self, target: str) -> frozenset[str]:
-        """The variables that the target's value was computed from."""
-        found: set[str] = set()
-        stack = [target]
-        while stack:
-            for name in self._reads.get(stack.pop(), ()):
-                if name not in found:
-                    found.add(name)
-                    stack.append(name)
-        return frozenset(found)
+        return solve(equation, self._solver, self._budget)
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))

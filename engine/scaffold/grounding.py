@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.mathematics.binding import BoundRule
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
+from engine.mathematics.parsing.tree import Name, Node, Number, children
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.conventions import COMMON, is_conventional, is_distinctive
@@ -87,24 +87,26 @@ def ground(
         dead: knowns that do not change the target's value; they do not count as numbers of the problem.
     """
     problem = problem_numbers(text)
-    needed = _needed(execution.program)
-    names = needed.knowns[:_MOST_KNOWNS]
-    knowns = {name: known for name in names if (known := read_known(scaffold.knowns[name])) is not None}
+    rules, names, has_words = _needed(execution.program)
+    read = {name: read_known(scaffold.knowns[name]) for name in names[:_MOST_KNOWNS]}
+    knowns = {name: known for name, known in read.items() if known is not None}
     given = {name for name, known in knowns.items() if _is_given(known, problem)}
     others = {name: known.value for name, known in knowns.items() if name not in given}
-    passing = _passing(execution.program, needed.rules, others)
-    working = len({rule.effect for rule in needed.rules.values()} - passing)
+    budget = WorkBudget()
+    passing = {
+        rule.effect for place, rule in rules.items() if _passes_on(execution.program, place, rule, others, budget)
+    }
+    working = len({rule.effect for rule in rules.values()} - passing)
     share = working / len(scaffold.causal_graph) if scaffold.causal_graph else 0.0
     if _gives_answer(scaffold, knowns, answers, problem):
         return Grounding(0.0, share, reason="answer_given")
-    if not working and not needed.has_words:
+    if not working and not has_words:
         return Grounding(0.0, share, reason="no_rule")
-    numbers = _Numbers(given, others)
-    numbers.read(needed.rules.values(), problem)
+    numbers = _Numbers(given, others, rules.values(), problem)
     order = {effect: place for place, effect in enumerate(execution.order)}
-    in_order = sorted(needed.rules.values(), key=lambda rule: order.get(rule.effect, len(order)))
+    in_order = sorted(rules.values(), key=lambda rule: order.get(rule.effect, len(order)))
     occurrences = _occurrences(numbers, knowns, execution.program.knowns, problem)
-    moves = JointMoves(execution, needed.rules, occurrences)
+    moves = JointMoves(execution, rules, occurrences)
     made = made_constants(in_order, scaffold.target_variable, others, problem.gives, moves.surroundings())
     strange_values = list(dict.fromkeys([*numbers.foreign, *made.values]))
     foreign = tuple(shown for value in strange_values[:_MOST_SHOWN] if (shown := format_value(value)))
@@ -189,36 +191,34 @@ class _Numbers:
     Args:
         given: names of the knowns that the problem gives; its numbers that rules write are added as values.
         others: the other knowns.
+        rules: the rules that the target needs.
+        problem: its numbers.
 
     Attributes:
+        literals: the numbers that the rules write.
         foreign: the values that are neither the problem's nor conventional, each once.
         conventional: how many conventional constants the knowns and the rules have.
         reads: how often rules use a variable.
     """
 
-    def __init__(self, given: Collection[str], others: Mapping[str, Value]) -> None:
+    def __init__(
+        self, given: Collection[str], others: Mapping[str, Value], rules: Iterable[BoundRule], problem: ProblemNumbers
+    ) -> None:
         self.given: set[object] = set(given)
         self.foreign = [value for value in others.values() if not is_conventional(value)]
         self.conventional = len(others) - len(self.foreign)
         self.reads = 0
         self.literals: set[Value] = set()
-
-    def read(self, rules: Iterable[BoundRule], problem: ProblemNumbers) -> None:
-        """Add the numbers that rules write."""
         strange: set[Value] = set()
         for rule in rules:
-            sides = (rule.right,) if rule.left is None else (rule.left, rule.right)
-            written = [leaf for side in sides for leaf in leaves(side)]
+            written = [leaf for side in rule.sides for leaf in leaves(side)]
             often = Counter(leaf.name for leaf in written if isinstance(leaf, Name) and leaf.name in rule.reads)
             self.reads += sum(1 + max(0, times - _MOST_TIMES) for times in often.values())
-            values = list(_written_values(sides))
-            self.literals.update(values)
-            given = {value for value in values if value not in COMMON and problem.gives(value)}
-            self.given |= given
-            for value in values:
-                if value in given:
-                    continue
-                if is_conventional(value):
+            for value in _written_values(rule.sides):
+                self.literals.add(value)
+                if value not in COMMON and problem.gives(value):
+                    self.given.add(value)
+                elif is_conventional(value):
                     self.conventional += 1
                 else:
                     strange.add(value)
@@ -229,28 +229,20 @@ def _written_values(sides: Iterable[Node]) -> Iterator[Value]:
     """The numbers in a rule; a term that occurs again, such as ``(a + b + c) / 2`` in Heron's formula, counts once."""
     stack, seen = list(sides), set[Node]()
     while stack:
-        match node := stack.pop():
-            case Number():
-                yield node.value
-            case Apply() if node not in seen:
-                stack += node.arguments
-            case Series() if node not in seen:
-                stack += (node.body, node.first, node.last)
-        seen.add(node)
+        node = stack.pop()
+        if isinstance(node, Number):
+            yield node.value
+        elif node not in seen:
+            stack += children(node)
+            seen.add(node)
 
 
-@dataclass(frozen=True)
-class _Needed:
-    """What a target needs: rules that can be computed by place, knowns, and whether it needs a rule that is words."""
+def _needed(program: Program) -> tuple[dict[int, BoundRule], list[str], bool]:
+    """What the target needs: rules that can be computed by place, knowns, and whether it needs a rule that is words.
 
-    rules: Mapping[int, BoundRule]
-    knowns: Sequence[str]
-    has_words: bool
-
-
-def _needed(program: Program) -> _Needed:
-    """Follow the rules from the target to the knowns: what a rule reads or, where it is words, its listed causes."""
-    computable = {place: rule for place, rule in program.rules if not rule.unknown}
+    Of a rule, it needs what the rule reads or, where it is words, its listed causes.
+    """
+    computable = {place: rule for place, rule in program.rules.items() if not rule.unknown}
     places: dict[str, list[int]] = defaultdict(list)
     for place, edge in enumerate(program.scaffold.causal_graph):
         places[edge.effect].append(place)
@@ -269,23 +261,18 @@ def _needed(program: Program) -> _Needed:
                 needed = set(rule.reads)
             stack += needed - found
             found |= needed
-    return _Needed(rules, [name for name in program.scaffold.knowns if name in found], has_words)
-
-
-def _passing(program: Program, rules: Mapping[int, BoundRule], fixed: Mapping[str, Value]) -> set[str]:
-    """The effects with a rule that gives a constant, or only passes a value on.
-
-    Args:
-        program: the compiled scaffold.
-        rules: its rules by place.
-        fixed: knowns that are not the problem's, with their values: they count as constants.
-    """
-    budget = WorkBudget()
-    return {rule.effect for place, rule in rules.items() if _passes_on(program, place, rule, fixed, budget)}
+    return rules, [name for name in program.scaffold.knowns if name in found], has_words
 
 
 def _passes_on(program: Program, place: int, rule: BoundRule, fixed: Mapping[str, Value], budget: WorkBudget) -> bool:
-    """Whether a rule gives one constant, or the value of one of its causes, whatever the values of its causes are."""
+    """Whether a rule gives one constant, or the value of one of its causes, whatever the values of its causes are.
+
+    Args:
+        program: the compiled scaffold.
+        place, rule: one of its rules.
+        fixed: knowns that are not the problem's, with their values: they count as constants.
+        budget: the work for all rules.
+    """
     same = rule.reads - fixed.keys()
     if not same:
         return True
@@ -293,7 +280,7 @@ def _passes_on(program: Program, place: int, rule: BoundRule, fixed: Mapping[str
     for first, step, shift in _TRIALS:
         names = enumerate(sorted(rule.reads))
         values = {name: first + step * (3 * number - shift) ** 2 for number, name in names} | dict(fixed)
-        alone = Program(program.scaffold, ((place, rule),), (), values, {})
+        alone = Program(program.scaffold, {place: rule}, (), values, {})
         value = run(alone, None, None, budget).values.get(rule.effect)
         if value is None:
             continue

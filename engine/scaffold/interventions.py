@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 
-from engine.mathematics.solver import Equation, EquationError, Solver, solve_in_worker
+from engine.mathematics.solver import UNMEASURED, Solver, limited, solve_in_worker
 from engine.mathematics.values import Value, WorkBudget, agree, canonical
 from engine.records import Scaffold
 from engine.scaffold.execution import Execution, run
+from engine.scaffold.graph import reached
 
 MAX_KNOWNS = 8
 _MAX_SOLVER_CALLS = 8
 _UNITS = 400_000
-# If a changed run adds a failure of these kinds, it is not counted: it shows nothing about the rules.
-_UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,12 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
     for edge in scaffold.causal_graph:
         for cause in edge.cause:
             children[cause].append(edge.effect)
-    experiment = _Experiment(execution, children, solver)
+    asked, budget = limited(solver, _MAX_SOLVER_CALLS), WorkBudget(units=_UNITS)
     reactions: list[KnownReaction] = []
     unmeasured: list[str] = []
     for known in list(execution.program.knowns)[:MAX_KNOWNS]:
-        reaction = experiment.reaction(known)
+        descendants = reached(known, lambda name: children.get(name, ()))
+        reaction = _reaction(execution, known, descendants, asked, budget)
         if reaction is None:
             unmeasured.append(known)
         else:
@@ -90,60 +89,38 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
     return InterventionReport(score, tuple(reactions), tuple(unmeasured))
 
 
-class _Experiment:
-    """Changes the knowns of one execution, with one budget of work and of solver calls."""
+def _reaction(
+    execution: Execution, known: str, descendants: frozenset[str], solver: Solver, budget: WorkBudget
+) -> KnownReaction | None:
+    """The effects of changing one known; None where nothing could be measured."""
+    target = execution.program.scaffold.target_variable
+    effects = frozenset(execution.order) - {known}
+    expected = descendants & effects
+    reacted: set[str] = set()
+    measured = False
+    for changed in _changes(execution.values[known]):
+        moved = _moved(execution, run(execution.program, {known: changed}, solver, budget), effects)
+        if moved is None:
+            continue
+        measured = True
+        reacted |= moved
+        if reacted >= expected:  # no further change is needed; min(a, b) may need several
+            break
+    if not measured or not (expected or reacted):
+        return None
+    target_agrees = (target in expected) == (target in reacted)
+    common = len(expected & reacted) / len(expected | reacted)
+    score = 0.5 * target_agrees + 0.5 * common
+    return KnownReaction(known, expected, frozenset(reacted), target in reacted, target_agrees, score)
 
-    def __init__(self, execution: Execution, children: Mapping[str, list[str]], solver: Solver | None) -> None:
-        self._base = execution
-        self._children = children
-        self._target = execution.program.scaffold.target_variable
-        self._budget = WorkBudget(units=_UNITS)
-        self._solver = solver
-        self._solver_calls = 0
 
-    def reaction(self, known: str) -> KnownReaction | None:
-        effects = frozenset(self._base.order) - {known}
-        expected = self._descendants(known) & effects
-        reacted: set[str] = set()
-        measured = False
-        for changed in _changes(self._base.values[known]):
-            moved = self._moved(known, changed, effects)
-            if moved is None:
-                continue
-            measured = True
-            reacted |= moved
-            if reacted >= expected:  # no further change is needed; min(a, b) may need several
-                break
-        if not measured or not (expected or reacted):
-            return None
-        target_agrees = (self._target in expected) == (self._target in reacted)
-        common = len(expected & reacted) / len(expected | reacted)
-        score = 0.5 * target_agrees + 0.5 * common
-        return KnownReaction(known, expected, frozenset(reacted), self._target in reacted, target_agrees, score)
-
-    def _moved(self, known: str, changed: Value, effects: frozenset[str]) -> set[str] | None:
-        again = run(self._base.program, {known: changed}, self._counted, self._budget)
-        before = {failure.effect for failure in self._base.failures if failure.kind in _UNMEASURED}
-        if any(failure.kind in _UNMEASURED and failure.effect not in before for failure in again.failures):
-            return None
-        old, new = self._base.values, again.values
-        return {effect for effect in effects if effect not in new or not agree(old[effect], new[effect])}
-
-    def _counted(self, equation: Equation) -> list[Value]:
-        self._solver_calls += 1
-        if self._solver is None or self._solver_calls > _MAX_SOLVER_CALLS:
-            raise EquationError("unsolved", "no solver is asked for this equation")
-        return self._solver(equation)
-
-    def _descendants(self, known: str) -> frozenset[str]:
-        found: set[str] = set()
-        queue = deque([known])
-        while queue:
-            for child in self._children.get(queue.popleft(), ()):
-                if child not in found:
-                    found.add(child)
-                    queue.append(child)
-        return frozenset(found)
+def _moved(before: Execution, after: Execution, effects: frozenset[str]) -> set[str] | None:
+    """The effects whose values differ or are lost; None if a new failure shows nothing about the rules."""
+    failed = {failure.effect for failure in before.failures if failure.kind in UNMEASURED}
+    if any(failure.kind in UNMEASURED and failure.effect not in failed for failure in after.failures):
+        return None
+    old, new = before.values, after.values
+    return {effect for effect in effects if effect not in new or not agree(old[effect], new[effect])}
 
 
 def _changes(value: Value) -> tuple[Value, ...]:

@@ -16,9 +16,9 @@ from typing import Literal
 
 from engine.mathematics.binding import BoundRule
 from engine.mathematics.evaluation import evaluate
-from engine.mathematics.parsing.tree import Apply, Node, Number, Series, apply, series
+from engine.mathematics.parsing.tree import Node, Number, children, with_children
 from engine.mathematics.quantities.unit_text import Powers
-from engine.mathematics.solver import Equation, EquationError, solve_in_worker
+from engine.mathematics.solver import UNMEASURED, limited, solve_in_worker
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, canonical
 from engine.scaffold.conventions import COMMON, is_conventional_fraction
 from engine.scaffold.execution import Execution, Program, run
@@ -31,8 +31,6 @@ Origin = tuple[float, Relation]
 _UNITS = 400_000
 _MOST_SOLVER_CALLS = 4
 _MOST_MOVES = 60
-# A changed run that fails so shows nothing about the rules.
-_UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
 _STEPS = ((0.001, 0.002, 0.003), (0.22, 0.17, 0.28), (-0.24, -0.16, -0.2), (0.19, -0.21, 0.26, -0.15))
 """Shares by which the numbers of a problem change together, in turn."""
 _WHOLES = {"rest of 1": 1, "rest of 100": 100}
@@ -111,14 +109,15 @@ class JointMoves:
         self._target = execution.program.scaffold.target_variable
         self._before = execution.values.get(self._target) if execution.executed else None
         self._base = execution.values
-        failed = {failure.effect for failure in execution.failures if failure.kind in _UNMEASURED}
+        failed = {failure.effect for failure in execution.failures if failure.kind in UNMEASURED}
         self._measured = {rule.effect for rule in rules.values()} - failed
         self._rules = rules
         self._occurrences = occurrences
         self._uses = Counter(source for occurrence in occurrences for source in occurrence.sources)
         self._known_alive: dict[float, bool] = {}
         self._budget = WorkBudget(units=_UNITS)
-        self._solver_calls = self._moves = 0
+        self._solver = limited(solve_in_worker, _MOST_SOLVER_CALLS)
+        self._moves = 0
 
     def changes_target(self, occurrence: Occurrence) -> bool:
         """Whether a number of the text, changed in all its occurrences, changes the target's value.
@@ -138,7 +137,7 @@ class JointMoves:
             return True
         values, literals = self._moved({source: factor})
         again = run(self._with(literals), values, self._solver, self._budget)
-        if any(failure.kind in _UNMEASURED and failure.effect in self._measured for failure in again.failures):
+        if any(failure.kind in UNMEASURED and failure.effect in self._measured for failure in again.failures):
             return True
         after = again.values.get(self._target)
         return after is not None and self._before is not None and not agree(self._before, after)
@@ -188,16 +187,8 @@ class JointMoves:
         """The program with other numbers in its rules."""
         if not literals:
             return self._program
-        rules = tuple(
-            (place, _rewritten(rule, literals) if place in self._rules else rule) for place, rule in self._program.rules
-        )
-        return replace(self._program, rules=rules)
-
-    def _solver(self, equation: Equation) -> list[Value]:
-        self._solver_calls += 1
-        if self._solver_calls > _MOST_SOLVER_CALLS:
-            raise EquationError("unsolved", "no solver is asked for this equation")
-        return solve_in_worker(equation)
+        changed = {place: _rewritten(rule, literals) for place, rule in self._rules.items()}
+        return replace(self._program, rules={**self._program.rules, **changed})
 
 
 def _factors(source: float) -> tuple[Fraction, ...]:
@@ -236,13 +227,7 @@ def _rewritten(rule: BoundRule, literals: dict[Value, Value]) -> BoundRule:
 def _with_numbers(node: Node, literals: Mapping[Value, Value]) -> Node:
     if not literals:
         return node
-    match node:
-        case Number():
-            moved = literals.get(node.value)
-            return node if moved is None or isinstance(moved, float) else Number(moved)
-        case Apply():
-            return apply(node.function, *(_with_numbers(argument, literals) for argument in node.arguments))
-        case Series():
-            body, first, last = (_with_numbers(part, literals) for part in (node.body, node.first, node.last))
-            return series(node.function, body, node.index, first, last)
-    return node
+    if isinstance(node, Number):
+        moved = literals.get(node.value)
+        return node if moved is None or isinstance(moved, float) else Number(moved)
+    return with_children(node, [_with_numbers(part, literals) for part in children(node)])

@@ -119,14 +119,13 @@ class _Collector:
         self._budget = WorkBudget(units=20_000, terms=1000)
 
     def apply(self, rule: BoundRule) -> None:
-        sides = [rule.right] if rule.left is None else [rule.right, rule.left]
-        self._nodes += sum(side.size for side in sides)
+        self._nodes += sum(side.size for side in rule.sides)
         if self._nodes > _MOST_NODES:
             self._made.append(_UNKNOWN)
             return
         self._unknown = rule.effect if rule.left is not None else ""
         part = self._part(rule.right)
-        self._written.setdefault(rule.effect, self._own_and_count(*sides))
+        self._written.setdefault(rule.effect, self._own_and_count(*rule.sides))
         if rule.left is not None:  # an equation is solved for its effect: what counts is the constant between its sides
             self._seal(self._sum([part, _scaled(self._part(rule.left), -1)]))
             self._unknown = ""
@@ -225,7 +224,6 @@ class _Collector:
         terms = [part for part in parts if part.offset]
         rests = [part for part in parts if part.scale is not None]
         offset = _total(part.offset for part in terms)
-        added = len(terms) > 1 or any(part.added for part in terms)
         rest = _Part()
         if len(rests) == 1:
             rest = rests[0]
@@ -233,8 +231,7 @@ class _Collector:
             rest = _REST
             for part in rests:
                 self._check_factor(part)
-        count, own = sum(part.leaves for part in terms), all(part.own for part in terms)
-        return _Part(offset, rest.scale, count, added, own, rest.nature)
+        return _made_of(terms, offset, rest.scale, rest.nature, added=len(terms) > 1)
 
     def _product(self, parts: list[_Part]) -> _Part:
         rests = [part for part in parts if part.scale is not None]
@@ -242,14 +239,7 @@ class _Collector:
         factor = _multiplied(part.offset for part in constants)
         nature = _multiplied(part.nature for part in constants)
         if not rests:
-            return _Part(
-                factor,
-                None,
-                sum(part.leaves for part in constants),
-                any(part.added for part in constants),
-                all(part.own for part in constants),
-                nature,
-            )
+            return _made_of(constants, factor, None, nature)
         for part in constants:  # 9 as 10 - 1 is no conventional factor
             self._seal(part)
         if len(rests) == 1:
@@ -270,10 +260,9 @@ class _Collector:
         if all(part.scale is None for part in parts):
             value = self._value(node)
             if value is not None:
-                added = any(part.added for part in parts) or node.function not in _FACTORS
-                leaves = sum(part.leaves for part in parts)
                 is_natural = value and any(part.nature != 1 for part in parts)
-                return _Part(value, None, leaves, added, all(part.own for part in parts), value if is_natural else 1)
+                nature = value if is_natural else 1
+                return _made_of(parts, value, None, nature, added=node.function not in _FACTORS)
         for part in parts:
             self._seal(part)
         return _REST
@@ -313,6 +302,14 @@ class _Collector:
 def _constant(value: Value) -> _Part:
     is_natural = not is_conventional_fraction(value) and is_physical_constant(value)
     return _Part(value, None, 1, False, value in COMMON, value if is_natural else 1)
+
+
+def _made_of(
+    parts: Sequence[_Part], offset: Value, scale: Value | None, nature: Value, *, added: bool = False
+) -> _Part:
+    """A part whose offset is made of those of other parts."""
+    count, own = sum(part.leaves for part in parts), all(part.own for part in parts)
+    return _Part(offset, scale, count, added or any(part.added for part in parts), own, nature)
 
 
 def _scaled(part: _Part, factor: Value, nature: Value = 1) -> _Part:

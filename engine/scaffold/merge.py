@@ -8,18 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.mathematics.binding import BoundRule, folded
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number
-from engine.mathematics.solver import Solver, solve_in_worker
+from engine.mathematics.parsing.tree import Name, Node, Number, Series, children
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.scaffold.execution import Execution, compile_scaffold, run
+from engine.scaffold.execution import Execution, compile_scaffold, execute, run
 from engine.scaffold.given_values import read_known
-from engine.scaffold.structure import find_cycle
+from engine.scaffold.graph import find_cycle, reached
 
 MAX_MERGED_RULES = 500
 _COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
@@ -72,7 +71,6 @@ def merge_scaffolds(
     scaffolds: Sequence[Scaffold],
     answers: Sequence[str | None] = (),
     is_stated: Callable[[str, str], bool] | None = None,
-    solver: Solver | None = solve_in_worker,
 ) -> Merge:
     """Merge scaffolds of one problem.
 
@@ -85,13 +83,12 @@ def merge_scaffolds(
         answers: their stated answers, if known. If all are the same and the merged scaffold executes to another
             number, that is a conflict about the target.
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
-        solver: as in ``execute``.
     """
     if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
         return Merge(None, (), 0.0)
     named = _with_common_names(scaffolds)
     targets = list(dict.fromkeys(scaffold.target_variable for scaffold in named))
-    groups = _alternatives(named, solver)
+    groups = _alternatives(named)
     classes = {effect: _classes(alternatives) for effect, alternatives in groups.items()}
     complete = sum(
         len(classes[effect]) == 1 and len({item.source for item in items}) == len(named)
@@ -110,23 +107,18 @@ def merge_scaffolds(
         chosen.append(candidates[0][0].edge)
     if conflicts:
         return Merge(None, tuple(conflicts), agreed)
-    return _checked(
-        _assembled(named, knowns, _in_order(chosen, knowns)), answers, is_stated or _same_known, agreed, solver
-    )
+    merged = _assembled(named, knowns, _in_order(chosen, knowns))
+    return _checked(merged, answers, is_stated or _same_known, agreed)
 
 
 def _checked(
-    merged: Scaffold,
-    answers: Sequence[str | None],
-    is_stated: Callable[[str, str], bool],
-    agreed: float,
-    solver: Solver | None,
+    merged: Scaffold, answers: Sequence[str | None], is_stated: Callable[[str, str], bool], agreed: float
 ) -> Merge:
     cycle = find_cycle(merged)
     if cycle is not None:
         rules = tuple(edge.rule for edge in merged.causal_graph if edge.effect in cycle)
         return Merge(None, (Conflict(cycle[0], rules),), agreed)
-    execution = run(compile_scaffold(merged), None, solver)
+    execution = execute(merged)
     if not execution.executed or execution.answer is None:
         return Merge(None, (), agreed)
     stated = {answer.strip() for answer in answers if answer and answer.strip()}
@@ -152,10 +144,8 @@ def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
 
 
 def _variables(scaffold: Scaffold) -> list[str]:
-    names = [scaffold.target_variable, *scaffold.knowns]
-    for edge in scaffold.causal_graph:
-        names += [edge.effect, *edge.cause]
-    return list(dict.fromkeys(names))
+    of_rules = (name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))
+    return list(dict.fromkeys([scaffold.target_variable, *scaffold.knowns, *of_rules]))
 
 
 def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
@@ -186,20 +176,19 @@ def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
     )
 
 
-def _alternatives(scaffolds: Sequence[Scaffold], solver: Solver | None) -> dict[str, list[_Alternative]]:
+def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]]:
     """All rules by effect, each with its effect's value in its own scaffold."""
     groups: dict[str, list[_Alternative]] = defaultdict(list)
     programs = [compile_scaffold(scaffold) for scaffold in scaffolds]
     shared = set.intersection(*(set(program.knowns) for program in programs))
     for source, program in enumerate(programs):
         budget = WorkBudget()
-        base = run(program, None, solver, budget)
+        base = run(program, budget=budget)
         changes: dict[str, Value] = {name: program.knowns[name] + 1 for name in shared}
-        changed = run(program, changes, solver, budget) if changes else base
-        rules = dict(program.rules)
+        changed = run(program, changes, budget=budget) if changes else base
         for place, edge in enumerate(program.scaffold.causal_graph):
             groups[edge.effect].append(
-                _Alternative(source, edge, rules.get(place), _own(base, edge), _own(changed, edge))
+                _Alternative(source, edge, program.rules.get(place), _own(base, edge), _own(changed, edge))
             )
     return groups
 
@@ -214,12 +203,11 @@ def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
     """Groups of equivalent rules, in the order of their first appearance."""
     classes: list[list[_Alternative]] = []
     for item in alternatives:
-        for group in classes:
-            if _equivalent(group[0], item):
-                group.append(item)
-                break
-        else:
+        group = next((group for group in classes if _equivalent(group[0], item)), None)
+        if group is None:
             classes.append([item])
+        else:
+            group.append(item)
     return classes
 
 
@@ -238,8 +226,7 @@ def _equivalent(left: _Alternative, right: _Alternative) -> bool:
 
 
 def _normal_rule(rule: BoundRule) -> object:
-    sides = [_normal(rule.right)] if rule.left is None else [_normal(rule.left), _normal(rule.right)]
-    return sorted(sides, key=repr)
+    return sorted(map(_normal, rule.sides), key=repr)
 
 
 def _normal(node: Node) -> tuple[Any, ...]:
@@ -248,10 +235,10 @@ def _normal(node: Node) -> tuple[Any, ...]:
         return ("number", node.value)
     if isinstance(node, Name):
         return ("name", node.name)
-    if isinstance(node, Apply):
-        parts = [_normal(argument) for argument in node.arguments]
-        return (node.function, *(sorted(parts, key=repr) if node.function in _COMMUTES else parts))
-    return (node.function, node.index, _normal(node.body), _normal(node.first), _normal(node.last))
+    parts = [_normal(part) for part in children(node)]
+    if isinstance(node, Series):
+        return (node.function, node.index, *parts)
+    return (node.function, *(sorted(parts, key=repr) if node.function in _COMMUTES else parts))
 
 
 def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
@@ -277,15 +264,13 @@ def _distinct_texts(edges: Sequence[CausalEdge]) -> tuple[str, ...]:
 
 def _needed(target: str, groups: Mapping[str, Sequence[_Alternative]]) -> set[str]:
     """The target and everything that it may depend on in any of the scaffolds."""
-    needed = {target}
-    stack = [target]
-    while stack:
-        for item in groups.get(stack.pop(), ()):
-            for cause in {*item.edge.cause, *(item.rule.reads if item.rule else ())}:
-                if cause not in needed:
-                    needed.add(cause)
-                    stack.append(cause)
-    return needed
+
+    def causes(effect: str) -> Iterator[str]:
+        for item in groups.get(effect, ()):
+            yield from item.edge.cause
+            yield from item.rule.reads if item.rule else ()
+
+    return {target, *reached(target, causes)}
 
 
 def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dict[str, Any], list[Conflict]]:
@@ -331,13 +316,8 @@ def _in_order(edges: list[CausalEdge], knowns: Mapping[str, Any]) -> list[Causal
 def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: Sequence[CausalEdge]) -> Scaffold:
     target = scaffolds[0].target_variable
     by_effect = {edge.effect: edge for edge in edges}
-    kept: set[str] = set()
-    stack = [target]
-    while stack:  # the chosen rules may need fewer variables than all alternatives
-        effect = stack.pop()
-        if effect in by_effect and effect not in kept:
-            kept.add(effect)
-            stack += by_effect[effect].cause
+    # the chosen rules may need fewer variables than all alternatives
+    kept = {target, *reached(target, lambda effect: by_effect[effect].cause if effect in by_effect else ())}
     rules = [edge for edge in edges if edge.effect in kept]
     causes = {cause for edge in rules for cause in edge.cause}
     step_ids = {edge.effect: f"step{place}" for place, edge in enumerate(rules, start=1)}

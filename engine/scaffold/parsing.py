@@ -6,6 +6,7 @@ readable scaffold gets a fault with a kind. No text raises an exception.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -106,11 +107,10 @@ def scaffold_from_object(value: Any) -> ParsedScaffold:
 
 def _without_thinking(text: str, repairs: RepairLog) -> tuple[str, bool]:
     """The text after the thinking, and whether the thinking was not closed."""
-    end = text.rfind("</think>")
-    if end >= 0:
+    _, closing, rest = text.rpartition("</think>")
+    if closing:
         repairs.note("thinking")
-        return text[end + len("</think>") :], False
-    return text, "<think>" in text
+    return rest, not closing and "<think>" in text
 
 
 def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
@@ -153,11 +153,8 @@ def _no_object(text: str, has_other_objects: bool) -> Fault:
         return Fault(kind="schema", message="no object of the text has a key of a scaffold")
     bare = text.strip().removeprefix("```json").strip("`\n ")
     if bare[:1] in ("[", '"', "-") or bare[:1].isdigit():
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             json.loads(bare)
-        except (ValueError, RecursionError):
-            pass
-        else:
             return Fault(kind="not_an_object", message="the JSON is not an object")
     return Fault(kind="no_json", message="the text holds no JSON object")
 
@@ -220,10 +217,7 @@ def _edges(content: Mapping[str, Any]) -> list[Any]:
 
 def _edge(item: Any, repairs: RepairLog) -> CausalEdge | None:
     """One rule; None, and a repair recorded, where it has no effect."""
-    if not isinstance(item, dict):
-        repairs.note("dropped_rule")
-        return None
-    effect = _name(_either(item, ("effect", "effects", "to"), repairs))
+    effect = _name(_either(item, ("effect", "effects", "to"), repairs)) if isinstance(item, dict) else ""
     if not effect:
         repairs.note("dropped_rule")
         return None
@@ -276,19 +270,16 @@ def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:
 
 def _known(value: Any, repairs: RepairLog) -> Any:
     """A value unchanged, but ``{"value": 5, "unit": "m"}`` as the quantity "5 m"."""
-    if isinstance(value, dict) and "value" in value:
-        repairs.note("knowns_form")
-        unit = value.get("unit") or value.get("units")
-        return f"{value['value']} {unit}" if unit else value["value"]
-    return value
+    if not isinstance(value, dict) or "value" not in value:
+        return value
+    repairs.note("knowns_form")
+    unit = value.get("unit") or value.get("units")
+    return f"{value['value']} {unit}" if unit else value["value"]
 
 
 def _plan(plan: Any, repairs: RepairLog) -> list[PlanStep]:
     if not isinstance(plan, list):
-        if plan is None:
-            repairs.note("missing_plan")
-        else:
-            repairs.note("plan_form")
+        repairs.note("missing_plan" if plan is None else "plan_form")
         return []
     steps: list[PlanStep] = []
     ids = {str(item["id"]) for item in plan if isinstance(item, dict) and "id" in item}
@@ -362,4 +353,4 @@ def _text(value: Any) -> str:
 def _texts(value: Any) -> list[str]:
     if value is None or value == "":
         return []
-    return [_text(item) for item in value] if isinstance(value, list) else [_text(value)]
+    return [_text(item) for item in (value if isinstance(value, list) else [value])]

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from engine.mathematics.evaluation import CONSTANTS, evaluate
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.parser import parse_expression
-from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number, Series
+from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number, Series, children
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.mathematics.quantities.unit_text import Powers, read_unit
 from engine.mathematics.quantities.units import convert, from_base_units
@@ -225,13 +225,10 @@ def leaves(tree: Node) -> Iterator[Number | Name]:
     """The numbers and names that a formula writes."""
     stack = [tree]
     while stack:
-        match node := stack.pop():
-            case Number() | Name():
-                yield node
-            case Apply():
-                stack += node.arguments
-            case Series():
-                stack += (node.body, node.first, node.last)
+        node = stack.pop()
+        if isinstance(node, Number | Name):
+            yield node
+        stack += children(node)
 
 
 def _followers(value: Fraction) -> Iterator[Fraction]:

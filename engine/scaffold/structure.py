@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
 from engine.records import CausalEdge, Scaffold
 from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Execution, compile_scaffold
+from engine.scaffold.graph import find_cycle
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class StructureReport:
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
         reachable: share of the effects that follow from knowns.
-        faults: short codes of the failed checks.
     """
 
     schema_ok: bool
@@ -34,7 +35,19 @@ class StructureReport:
     target_reachable: bool
     reachable: float
     cycle: tuple[str, ...] | None = None
-    faults: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Short codes of the failed checks."""
+        checks = {
+            "schema": self.schema_ok,
+            "cycle": self.acyclic,
+            "unused_knowns": self.knowns_used in (None, 1.0),
+            "target_without_rule": self.target_covered,
+            "unreadable_rules": self.rules_parse == 1.0,
+            "target_unreachable": self.target_reachable,
+        }
+        return tuple(code for code, sound in checks.items() if not sound)
 
 
 def check_structure(scaffold: Scaffold) -> StructureReport:
@@ -47,7 +60,7 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
     effects = {edge.effect for edge in edges}
     used = [name in causes for name in scaffold.knowns]
     reached = _reachable(scaffold)
-    report = StructureReport(
+    return StructureReport(
         schema_ok=schema_ok,
         acyclic=cycle is None,
         cycle=cycle,
@@ -57,51 +70,6 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
         target_reachable=scaffold.target_variable in reached & effects,
         reachable=len(reached & effects) / len(effects) if effects else 0.0,
     )
-    checks = {
-        "schema": report.schema_ok,
-        "cycle": report.acyclic,
-        "unused_knowns": report.knowns_used in (None, 1.0),
-        "target_without_rule": report.target_covered,
-        "unreadable_rules": report.rules_parse == 1.0,
-        "target_unreachable": report.target_reachable,
-    }
-    faults = tuple(code for code, sound in checks.items() if not sound)
-    return StructureReport(**{**vars(report), "faults": faults})
-
-
-def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:
-    """One cycle of the declared graph, in the direction of its edges; None if it has none.
-
-    Kahn's algorithm in linear time: variables whose causes have all been removed are removed. Each variable that
-    remains has a cause that remains, so following the causes leads to a cycle.
-    """
-    children: dict[str, list[str]] = defaultdict(list)
-    unsettled: dict[str, int] = defaultdict(int)
-    for edge in scaffold.causal_graph:
-        for cause in edge.cause:
-            children[cause].append(edge.effect)
-            unsettled[edge.effect] += 1
-    queue = deque(cause for cause in children if cause not in unsettled)
-    while queue:
-        for child in children[queue.popleft()]:
-            unsettled[child] -= 1
-            if not unsettled[child]:
-                queue.append(child)
-    parent = {
-        edge.effect: cause
-        for edge in scaffold.causal_graph
-        if unsettled.get(edge.effect)
-        for cause in edge.cause
-        if unsettled.get(cause)
-    }
-    if not parent:
-        return None
-    path = [next(iter(parent))]
-    places = {path[0]: 0}
-    while (cause := parent[path[-1]]) not in places:
-        places[cause] = len(path)
-        path.append(cause)
-    return tuple(reversed(path[places[cause] :]))
 
 
 def _reachable(scaffold: Scaffold) -> set[str]:
@@ -165,11 +133,14 @@ def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None)
         return 0.0
     total = 0.0
     program = execution.program if execution is not None else compile_scaffold(scaffold)
-    for place, rule in program.rules:
-        listed = set(edges[place].cause)
-        used = rule.reads | rule.unknown
-        total += len(used & listed) / len(used | listed) if used | listed else 1.0
+    for place, rule in program.rules.items():
+        total += _overlap(rule.reads | rule.unknown, set(edges[place].cause))
     return total / len(edges)
+
+
+def _overlap(one: AbstractSet[str], other: AbstractSet[str]) -> float:
+    """|one and other| / |one or other|; 1 where both are empty."""
+    return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def plan_agreement(scaffold: Scaffold) -> float:
@@ -193,12 +164,8 @@ def plan_agreement(scaffold: Scaffold) -> float:
     for step in steps:
         inputs = {name if name in available else target_of.get(name, name) for name in step.inputs}
         in_order = all(name in available for name in inputs)
-        fit = 0.0
-        if in_order and step.target in rules:
-            fit = max(
-                len(inputs & causes) / len(inputs | causes) if inputs | causes else 1.0 for causes in rules[step.target]
-            )
-        shares[step.target].append(fit)
+        fits = [_overlap(inputs, causes) for causes in rules.get(step.target, ())] if in_order else []
+        shares[step.target].append(max(fits, default=0.0))
         available.add(step.target)
         target_of[step.id] = step.target
     total = sum(sum(fits) / len(fits) for fits in shares.values())

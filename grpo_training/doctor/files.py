@@ -73,7 +73,7 @@ def data_files(folder: Path) -> Iterator[CheckResult]:
 
 def _library(path: Path) -> CheckResult:
     try:
-        entries = parse_library(path.read_bytes(), path).entries
+        entries = parse_library(path.read_bytes(), path)
     except ScaffoldError as error:
         return failure_of(error)
     return passed(f"{path.name}: {len(entries)} experiences")

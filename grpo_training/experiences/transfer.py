@@ -37,7 +37,7 @@ def read_entries(files: Sequence[Path]) -> list[Experience]:
             content = path.read_bytes()
         except (FileNotFoundError, IsADirectoryError):
             raise MissingInputError(f"Library file not found: {path}", fix="Give an *_experiences.json file.") from None
-        entries += parse_library(content, path).entries
+        entries += parse_library(content, path)
     return entries
 
 

@@ -203,7 +203,7 @@ def _read(path: Path) -> Iterator[tuple[str, Recording]]:
 
 def _read_library(path: Path) -> list[Experience]:
     try:
-        return parse_library(path.read_bytes(), path).entries
+        return parse_library(path.read_bytes(), path)
     except FileNotFoundError:
         raise MissingInputError(f"Recorded file not found: {path}", fix="Check --recorded.") from None
 

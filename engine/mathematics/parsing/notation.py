@@ -29,6 +29,10 @@ _SUBSCRIPT_RUN = re.compile(f"[{''.join(_SUBSCRIPTS)}]+")
 _VULGAR_FRACTION = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])")
 _UNICODE = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
+_OTHER_NAMES = {
+    "leq": r"\le ", "leqslant": r"\le ", "geq": r"\ge ", "geqslant": r"\ge ", "neq": r"\ne ", "langle": "(",
+    "rangle": ")", "lbrace": r"\{", "rbrace": r"\}", "degree": r"^\circ ", "degrees": r"^\circ ",
+}  # fmt: skip
 _COMMANDS = "[dtc]?frac|sqrt|pi|le|ge|ne|leq|geq|neq|lt|gt|text|boxed|cdot|times|infty|in|cup|pm"
 # A text that a pattern can match contains the first string. The test for it saves most of the time of ``clean``.
 _REWRITES = tuple(
@@ -41,21 +45,14 @@ _REWRITES = tuple(
          r"\\binom{\1}{\2\3}"),
         ("\\", r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])", ""),
         ("", r"(?<!\\)\\(?:quad|qquad|;|:|,|!|>| )|~", " "),
-        ("leq", r"\\(?:leq|leqslant)(?![A-Za-z])", r"\\le "),
-        ("geq", r"\\(?:geq|geqslant)(?![A-Za-z])", r"\\ge "),
         ("frac", r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}"),
         ("sqrt", r"\\sqrt(\[[^\[\]]*\])?(\d)(?=\d)", r"\\sqrt\1{\2}"),  # as LaTeX reads it; of √23 a space is left
-        ("neq", r"\\neq(?![A-Za-z])", r"\\ne "),
         ("not", r"\\not\s*=", r"\\ne "),
-        ("langle", r"\\langle(?![A-Za-z])", "("),
-        ("rangle", r"\\rangle(?![A-Za-z])", ")"),
         ("\\", r"(?<=[\d.])\s*\\(?:bar|dot(?=\s*\{?\s*\d))(?![A-Za-z])", r"\\overline"),  # the period of a decimal
         ("\\", r"\\(?:textcolor\s*\{[^{}]*\}|underline|emph|textit|textsf|mathsf)\s*(?=\{)", ""),
         ("\\", r"\\(?:color\s*\{[^{}]*\}|(?:bf|bfseries|small|large|Large|LARGE|huge|Huge)(?![A-Za-z]))", " "),
-        ("lbrace", r"\\(?:lbrace)(?![A-Za-z])", r"\\{"),
-        ("rbrace", r"\\(?:rbrace)(?![A-Za-z])", r"\\}"),
         ("o", r"(?<=\d)\s*\^\s*(?:o|\{\s*o\s*\}|\{?\s*\\text\s*\{\s*o\s*\}\s*\}?)(?![A-Za-z])", r"^\\circ "),
-        ("degree", r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
+        ("\\", rf"\\({'|'.join(_OTHER_NAMES)})(?![A-Za-z])", lambda command: _OTHER_NAMES[command[1]]),
         ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|textbf|mathbf|mathit|boldsymbol|rm)\*?\s*\{\s*"
          r"(sin|cos|tan|ln|log|pi|or|and|infinity)\s*\}", r" \1 "),
         ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|mathit|rm)\*?\s*\{\s*(e|i)\s*\}", r" \1 "),  # bold: a vector

@@ -45,6 +45,7 @@ FUNCTIONS = {
 }  # fmt: skip
 SERIES = {"sum": "sum", "Sum": "sum", "prod": "product", "product": "product", "Product": "product"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+COMPARISON_NAMES = frozenset(COMPARISONS.values())
 # Precedences: an operator binds tighter than all with a smaller number.
 COMPARE, SUM, PRODUCT, SIGN, POWER, POSTFIX = 5, 10, 20, 25, 30, 40
 BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
@@ -169,7 +170,7 @@ class TokenCursor:
         raise FormulaSyntaxError("prose" if prose else "syntax", f"unexpected {seen}")
 
 
-def tokens(text: str, dialect: Dialect = Dialect.RULE) -> list[Token]:
+def tokens(text: str, dialect: Dialect) -> list[Token]:
     """The tokens of a formula, with LaTeX and Unicode notation normalised.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -117,20 +117,26 @@ def join(function: str, left: Node, right: Node) -> Node:
     return apply(function, left, right)
 
 
+def children(node: Node) -> tuple[Node, ...]:
+    """The trees inside a node, from left to right; none in a number or a name."""
+    if isinstance(node, Apply):
+        return node.arguments
+    return (node.body, node.first, node.last) if isinstance(node, Series) else ()
+
+
+def with_children(node: Node, parts: Sequence[Node]) -> Node:
+    """The node with other trees inside. Raises FormulaSyntaxError where it grows too large."""
+    if isinstance(node, Apply):
+        return apply(node.function, *parts)
+    return series(node.function, parts[0], node.index, *parts[1:]) if isinstance(node, Series) else node
+
+
 def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
     """The tree with names replaced by trees. Raises FormulaSyntaxError where it grows too large."""
-    match node:
-        case Number():
-            return node
-        case Name():
-            return replacements.get(node.name, node)
-        case Apply():
-            return apply(node.function, *(substitute(argument, replacements) for argument in node.arguments))
-    inner = {name: tree for name, tree in replacements.items() if name != node.index}
-    return series(
-        node.function,
-        substitute(node.body, inner),
-        node.index,
-        substitute(node.first, replacements),
-        substitute(node.last, replacements),
-    )
+    if isinstance(node, Name):
+        return replacements.get(node.name, node)
+    if isinstance(node, Series):
+        inner = {name: tree for name, tree in replacements.items() if name != node.index}
+        ends = (substitute(end, replacements) for end in (node.first, node.last))
+        return series(node.function, substitute(node.body, inner), node.index, *ends)
+    return with_children(node, [substitute(part, replacements) for part in children(node)])

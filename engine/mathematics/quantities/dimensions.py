@@ -19,10 +19,8 @@ _PURE: Dimension = {}
 _KEEP = frozenset({"neg", "abs", "floor", "ceil", "round", "if"})
 _SAME = frozenset({"add", "sub", "mod", "min", "max", "gcd", "lcm", "atan2"})
 _PURE_ONLY = frozenset(
-    (
-        *("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-        *("exp", "ln", "log", "log2", "log10", "factorial", "binomial", "permutations"),
-    )
+    "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10 factorial binomial "
+    "permutations".split()
 )
 _CONSTANTS = frozenset({"pi", "e"})
 _MOST_RULES = 500
@@ -136,7 +134,9 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
     if name == "pow":
         _same([parts[1], _PURE])
         exponent = _constant(tree.arguments[1])
-        return _pure_or_unknown(parts[0]) if exponent is None else _scale(parts[0], exponent)
+        if exponent is not None:
+            return _scale(parts[0], exponent)
+        return _PURE if parts[0] is not None and not _clean(parts[0]) else None
     return None
 
 
@@ -160,10 +160,6 @@ def _combine(parts: list[Dimension | None], signs: tuple[int, ...]) -> Dimension
 
 def _scale(part: Dimension | None, factor: Fraction) -> Dimension | None:
     return None if part is None else _clean({base: power * factor for base, power in part.items()})
-
-
-def _pure_or_unknown(part: Dimension | None) -> Dimension | None:
-    return _PURE if part is not None and not _clean(part) else None
 
 
 def _clean(dimension: Dimension) -> dict[str, Fraction]:

@@ -28,7 +28,8 @@ ORDINALS: Mapping[str, int] = {
     "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
     "half": 2, "halve": 2, "quarter": 4,
 }  # fmt: skip
-_NO_DIVISORS = frozenset(("first", "second"))
+NO_DIVISORS = frozenset(("first", "second"))
+"""Ordinals of a row, not of a fraction."""
 _DIGITS_ZH = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _POWERS_ZH = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
 _NUMERAL_ZH = re.compile(f"[{''.join(_DIGITS_ZH)}{''.join(_POWERS_ZH)}]{{1,12}}")
@@ -55,7 +56,7 @@ def read_number_words(text: str) -> Fraction | int | None:
         return None
     if after == len(words):
         return sign * value
-    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in _NO_DIVISORS else None
+    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in NO_DIVISORS else None
     return None if divisor is None else sign * Fraction(value, divisor)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from engine.mathematics.quantities.number_words import SMALL
+
 _MAX_CHARS = 400
 _MAX_EXPONENT = 400
 _NOISE = Fraction(1, 10**9)
@@ -33,8 +35,7 @@ _FRACTION = re.compile(
     r"(?:\\frac\s*\{\s*(?P<n1>[+-]?\d+)\s*\}\s*\{\s*(?P<d1>[+-]?\d+)\s*\}|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))",
     re.ASCII,
 )
-_BASE_WORDS = "two three four five six seven eight nine ten eleven twelve".split()
-_BASES = {**{word: base for base, word in enumerate(_BASE_WORDS, 2)}, "sixteen": 16}
+_BASES = {word: base for word, base in SMALL.items() if 2 <= base <= 12 or base == 16}
 _BASED = re.compile(
     r"\(?\s*(?P<digits>[0-9A-Fa-f]*\d[0-9A-Fa-f]*)\s*\)?\s*(?:_\s*\{?\s*(?:\\text\s*\{\s*|\(|base\s+)?(?P<base>\d{1,2}|[a-z]+)\s*[)}]*"
     r"|\(?\s*(?:in\s+)?base\s+(?P<word>\d{1,2}|[a-z]+)\s*\)?)",

@@ -45,12 +45,8 @@ _PLAIN = {
     "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
     "kmph": "kilometer_per_hour",
 }  # fmt: skip
-_PREFIXED_NAMES = """
-meter gram second ampere kelvin mole candela hertz newton pascal joule watt coulomb volt farad ohm siemens
-weber tesla henry liter bar calorie becquerel gray sievert lumen lux radian steradian curie parsec
-"""
 _PREFIXED_WORDS = {
-    **{name: name for name in _PREFIXED_NAMES.split()},
+    **{name: name for name in _PREFIXED.values() if "_" not in name},
     "metre": "meter", "litre": "liter", "amp": "ampere", "electronvolt": "electron_volt",
 }  # fmt: skip
 _PLAIN_NAMES = """

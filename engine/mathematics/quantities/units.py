@@ -130,15 +130,11 @@ def dimension_of(text: str) -> dict[str, Fraction] | None:
         powers of base dimensions, {} for a pure number (angles too), None for text that is neither.
     """
     cleaned = clean(text)
-    if not cleaned:
-        return None
-    unit = read_unit(cleaned)
+    unit = read_unit(cleaned) if cleaned else None
     if unit is None:
         quantity = read_quantity(cleaned)
-        if quantity is None:
-            return None
-        unit = quantity.unit
-    return dict(_dimensions(unit))
+        unit = quantity.unit if quantity is not None else None
+    return None if unit is None else dict(_dimensions(unit))
 
 
 def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:

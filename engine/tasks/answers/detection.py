@@ -15,18 +15,7 @@ from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS
 
 RUBRIC_FIELD = "rubric"
 """The field of rows without a right answer: what a judge looks for."""
-QUESTIONS = (
-    *TEXT_FIELDS,
-    "input",
-    "query",
-    "instruction",
-    "message",
-    "mail",
-    "email",
-    "sentence",
-    "review",
-    "document",
-)
+QUESTIONS = (*TEXT_FIELDS, *"input query instruction message mail email sentence review document".split())
 ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "category", "gold", RUBRIC_FIELD)
 _NOT_COLUMNS = frozenset({"id", "task", "compare", "meta", "index", "split"})
 _MOST_LABELS, _LONGEST_LABEL = 30, 60
@@ -72,11 +61,10 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
     Raises:
         InputError: an unknown kind or tolerance, or answers that it does not fit.
     """
-    name, colon, after = (kind or _kind_of(answers)).partition(":")
-    if name not in KINDS:
+    found, colon, after = (kind or _kind_of(answers)).partition(":")
+    if found not in KINDS:
         raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
-    tolerance = _tolerance(name, after) if colon else None
-    found = name
+    tolerance = _tolerance(found, after) if colon else None
     if found == "label":
         written: dict[str, str] = {}
         for answer in answers:
@@ -124,19 +112,17 @@ def described(how: HowCompared) -> str:
     if how.kind == "label":
         shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
         return f"compared as one of {len(how.labels)} labels ({shown})"
-    return (
-        "compared as "
-        + {
-            "number": "numbers" + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
-            "text": "short texts, equal but for case and punctuation",
-            "contains": "texts that the answer has to contain",
-            "regex": "regular expressions",
-            "list": "lists in their order",
-            "set": "lists in any order",
-            "json": "JSON objects, field by field",
-            "date": "dates" + (", day first" if how.day_first else ""),
-        }[how.kind]
-    )
+    names = {
+        "number": "numbers" + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
+        "text": "short texts, equal but for case and punctuation",
+        "contains": "texts that the answer has to contain",
+        "regex": "regular expressions",
+        "list": "lists in their order",
+        "set": "lists in any order",
+        "json": "JSON objects, field by field",
+        "date": "dates" + (", day first" if how.day_first else ""),
+    }
+    return f"compared as {names[how.kind]}"
 
 
 def _kind_of(answers: Sequence[str]) -> str:

@@ -125,11 +125,9 @@ class AnswersTask(PlainTask):
         if result.is_correct is None:
             why = {"why": result.why}
             return Measurement({}, None, candidate.content, "stated", Outcome.INFRA_FAULT, detail=why)
+        fields = {} if result.fields is None else {"r_fields": result.fields}
         return Measurement(
-            components={
-                "r_ans": float(result.is_correct),
-                **({} if result.fields is None else {"r_fields": result.fields}),
-            },
+            components={"r_ans": float(result.is_correct), **fields},
             is_correct=result.is_correct,
             answer=candidate.content,
             answer_source="stated",
@@ -153,11 +151,9 @@ class AnswersTask(PlainTask):
     def gold_reply(self, problem: Problem) -> str | None:
         """The truth after the mark; None where it is a pattern."""
         truth, how = truth_of(problem)
-        return (
-            None
-            if how.kind in ("regex", "rubric")
-            else f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
-        )
+        if how.kind in ("regex", "rubric"):
+            return None
+        return f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""

@@ -28,21 +28,15 @@ def _fault(digest: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return "" if found == digest else f"its {len(rows)} answers are not those of the thirty problems of the year"
 
 
+def _on_hub(repository: str, split: str, revision: str) -> HubDataset:
+    return HubDataset(repository, (repository,), {"split": split, "revision": revision}, has_own_ids=False)
+
+
 # Both copies on the hub hold the thirty problems of both papers of the year. A fixed revision keeps the numbers of the
 # problems if the copy is edited.
 AIME: Mapping[str, HubDataset] = {
-    "aime2024": HubDataset(
-        "HuggingFaceH4/aime_2024",
-        ("HuggingFaceH4/aime_2024",),
-        {"split": "train", "revision": "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"},
-        has_own_ids=False,
-    ),
-    "aime2025": HubDataset(
-        "math-ai/aime25",
-        ("math-ai/aime25",),
-        {"split": "test", "revision": "563bb8404243c5f09de6ec262f2db674fe5bce9b"},
-        has_own_ids=False,
-    ),
+    "aime2024": _on_hub("HuggingFaceH4/aime_2024", "train", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a"),
+    "aime2025": _on_hub("math-ai/aime25", "test", "563bb8404243c5f09de6ec262f2db674fe5bce9b"),
 }
 
 WEB: Mapping[str, WebDataset] = {

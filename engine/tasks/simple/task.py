@@ -116,7 +116,7 @@ class SimpleTask(PlainTask):
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
-        fields = {key: value for key, value in row.items() if key not in ("task",)}
+        fields = {key: value for key, value in row.items() if key != "task"}
         try:
             text = self._prompt(row) if callable(self._prompt) else self._prompt.format_map(fields)
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)

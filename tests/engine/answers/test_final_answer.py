@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from engine.answers import final_answer
 from engine.answers.final_answer import answer_text, stated_answer
-from engine.answers.shapes import Shape, read_shape
+from engine.answers.shape_reading import read_shape
+from engine.answers.shapes import Shape
 from engine.mathematics.parsing.notation import clean
 from tests.support.table import table
 

@@ -38,7 +38,7 @@ def test_huge_values_are_refused_quickly(text):
     node = read_formula(text)
     assert exact_value(node) is None
     with pytest.raises(FormulaValueError) as refused:
-        HighPrecision(50).value(node, {})
+        HighPrecision(50).value_at(node, {})
     assert refused.value.kind == "too_large"
 
 
@@ -162,7 +162,7 @@ def test_values_agree_with_sympy(draw):
         {sympy.Symbol(n, positive=True): sympy.Rational(v.numerator, v.denominator) for n, v in point.items()}
     )
     try:
-        ours = HighPrecision(50).value(node, point)
+        ours = HighPrecision(50).value_at(node, point)
     except FormulaValueError:
         assert not reference.is_finite
         return

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.mathematics import solver as rule_solver
 from engine.mathematics.parsing.parser import parse_sides
-from engine.mathematics.solver import Equation, EquationError, polynomial_solutions, solve, solve_in_worker
+from engine.mathematics.solver import Equation, EquationError, limited, polynomial_solutions, solve, solve_in_worker
 from engine.mathematics.values import FormulaValueError, WorkBudget
 from tests.support.table import table
 
@@ -60,7 +60,7 @@ def test_polynomials_are_solved_exactly_without_the_worker(text, stated, expecte
 )
 def test_an_equation_without_a_unique_solution_raises_an_error(text, stated, kind):
     with pytest.raises(EquationError) as caught:
-        solve(equation(text, *stated), None)
+        solve(equation(text, *stated), limited(None, 0))
     assert caught.value.kind == kind
 
 
@@ -150,20 +150,16 @@ def test_a_slow_equation_is_stopped_at_the_time_limit(monkeypatch):
 
 def test_the_worker_stops_at_its_limit_of_processor_time(monkeypatch):
     monkeypatch.setattr(rule_solver, "_CPU_LIMIT_S", 0.2)
-    monkeypatch.setattr(rule_solver, "_SymPyBuilder", _Spinning)
+    monkeypatch.setattr(rule_solver, "_sympy_expression", _spin)
     start = time.process_time()
     with pytest.raises(rule_solver.SolverTimeoutError):
         rule_solver.solve_for({"left": ["unknown"], "right": ["number", "1"], "positive": False})
     assert time.process_time() - start < 5
 
 
-class _Spinning:
-    def __init__(self, sympy, unknown):
-        self._unknown = unknown
-
-    def expression(self, data):
-        while True:
-            pass
+def _spin(data, unknown):
+    while True:
+        pass
 
 
 def test_the_worker_receives_numbers_instead_of_names():

@@ -9,13 +9,11 @@ FAMILIES = (
         name="next_score",
         category="means",
         wording=(
-            "[After {tests} tests|In {tests} tests|Over {tests} games|In {tests} rounds] {who} has [a mean"
-            " of|an average"
-            " of|on average] {mean} points. [{who} wants a mean of {goal} after one more|With one more the"
-            " mean should"
-            " be {goal}|The goal is a mean of {goal} with the next one]. [How many points does the next"
-            " one need?|How"
-            " many points are needed in the next?|What must {who} score next?]"
+            "[After {tests} tests|In {tests} tests|Over {tests} games|In {tests} rounds] {who} has [a mean of"
+            "|an average of|on average] {mean} points. [{who} wants a mean of {goal} after one more"
+            "|With one more the mean should be {goal}|The goal is a mean of {goal} with the next one]."
+            " [How many points does the next one need?|How many points are needed in the next?|What must {who} score"
+            " next?]"
         ),
         numbers={"tests": range(3, 10), "mean": range(10, 61), "goal": range(12, 66)},
         fits=lambda tests, mean, goal: 1 <= goal - mean <= 5,
@@ -25,9 +23,8 @@ FAMILIES = (
         ),
         mistaken=Way("goal halfway between", "score = 2 * goal - mean"),
         lesson=(
-            "[When a new result shall lift a mean|For a wished average with one result more|If a mean must"
-            " reach a goal]"
-            ", [compare the sums of points before and after|turn means into totals and compare the sums of points"
+            "[When a new result shall lift a mean|For a wished average with one result more|If a mean must reach a"
+            " goal], [compare the sums of points before and after|turn means into totals and compare the sums of points"
             "|compare the sums of points, not the means][.|; all earlier results weigh in.]"
         ),
         habit=0.4,
@@ -36,13 +33,11 @@ FAMILIES = (
         name="ages",
         category="ages",
         wording=(
-            "[{who} is {child} years old, and the father is {parent}|A mother is {parent}, her child {who}"
-            " is {child}"
-            "|{who} is {child}, {who}'s aunt is {parent}|A teacher is {parent} years old, {who} is"
-            " {child}]. [In how"
-            " many years|After how many years|How many years from now] [is the older one twice as"
-            " old?|will the older"
-            " be exactly twice as old?|is one twice as old as the other?|is the age of one double the other's?]"
+            "[{who} is {child} years old, and the father is {parent}|A mother is {parent}, her child {who} is {child}"
+            "|{who} is {child}, {who}'s aunt is {parent}|A teacher is {parent} years old, {who} is {child}]."
+            " [In how many years|After how many years|How many years from now] [is the older one twice as old?"
+            "|will the older be exactly twice as old?|is one twice as old as the other?|is the age of one double the"
+            " other's?]"
         ),
         numbers={"child": range(4, 21), "parent": range(24, 61)},
         fits=lambda child, parent: parent > 2 * child + 1 and parent % 2 == 0,
@@ -50,10 +45,9 @@ FAMILIES = (
         right=Way("both grow older", "years = parent - 2 * child"),
         mistaken=Way("only the younger ages", "years = parent / 2 - child"),
         lesson=(
-            "[When ages are compared at a later time|For a ratio of ages in future|If an age shall be a"
-            " multiple later]"
-            ", [let both grow older by the wait|mind that both grow older|write that both grow older]"
-            "[.|; their difference stays.]"
+            "[When ages are compared at a later time|For a ratio of ages in future|If an age shall be a multiple"
+            " later], [let both grow older by the wait|mind that both grow older|write that both grow older][."
+            "|; their difference stays.]"
         ),
         habit=0.5,
     ),
@@ -61,11 +55,9 @@ FAMILIES = (
         name="clock_strikes",
         category="clocks",
         wording=(
-            "[A clock|A tower clock|{who}'s clock|An old clock] needs {seconds} seconds [to strike"
-            " {strikes} times|for"
-            " {strikes} strikes], [first to last|from the first to the last]. [How many seconds does it"
-            " need|How many"
-            " seconds go by|How long does it take, in seconds,] [for {hour} strikes?|to strike {hour} times?"
+            "[A clock|A tower clock|{who}'s clock|An old clock] needs {seconds} seconds [to strike {strikes} times"
+            "|for {strikes} strikes], [first to last|from the first to the last]. [How many seconds does it need"
+            "|How many seconds go by|How long does it take, in seconds,] [for {hour} strikes?|to strike {hour} times?"
             "|when it strikes {hour} times?]"
         ),
         numbers={"strikes": range(3, 10), "seconds": range(4, 61), "hour": range(4, 13)},
@@ -74,9 +66,8 @@ FAMILIES = (
         right=Way("count the pauses", "pause = seconds / (strikes - 1); time = pause * (hour - 1)"),
         mistaken=Way("time for each strike", "pause = seconds / strikes; time = pause * hour"),
         lesson=(
-            "[When signals follow at equal distance|For bells that ring repeatedly|If sounds repeat evenly]"
-            ", [count the pauses between them|count the pauses, not the sounds|divide and multiply after"
-            " you count the"
+            "[When signals follow at equal distance|For bells that ring repeatedly|If sounds repeat evenly],"
+            " [count the pauses between them|count the pauses, not the sounds|divide and multiply after you count the"
             " pauses][.|: there is one fewer.]"
         ),
         habit=0.3,

@@ -23,9 +23,8 @@ FAMILIES = (
         mistaken=Way("mean of both speeds", "mean = (there + back) / 2"),
         lesson=(
             "[When a trip goes out and home at different speeds|For the average speed of a return trip"
-            "|If equal ways are done at unequal speeds], [take total distance over total time"
-            "|divide: total distance over total time|the average is total distance over total time]"
-            "[.|, since the slow part lasts longer.]"
+            "|If equal ways are done at unequal speeds], [take total distance over total time|divide: total distance"
+            " over total time|the average is total distance over total time][.|, since the slow part lasts longer.]"
         ),
         habit=0.4,
     ),
@@ -45,9 +44,8 @@ FAMILIES = (
         right=Way("gap over difference of speeds", "closing = fast - slow; hours = lead / closing"),
         mistaken=Way("gap over the faster speed", "hours = lead / fast"),
         lesson=(
-            "[When one chases another who keeps moving|In a pursuit where both move|If somebody ahead does"
-            " not wait]"
-            ", [the time is the gap over the difference of speeds|divide the gap over the difference of speeds"
+            "[When one chases another who keeps moving|In a pursuit where both move|If somebody ahead does not wait],"
+            " [the time is the gap over the difference of speeds|divide the gap over the difference of speeds"
             "|compute the gap over the difference of speeds][.|, as only that closes it.]"
         ),
         habit=0.55,
@@ -56,12 +54,10 @@ FAMILIES = (
         name="joint_work",
         category="joint work",
         wording=(
-            "[{who} paints a wall|{who} clears a garden|{who} packs an order|{who} types a report] alone"
-            " in {first}"
-            " hours[, {other} needs {second} hours|; {other} takes {second} hours|. For {other} it is"
-            " {second} hours]."
-            " [How many hours do they need together?|How long, in hours, do both take side by side?|They do it"
-            " together. How many hours does it take?|In how many hours are they done as a team?]"
+            "[{who} paints a wall|{who} clears a garden|{who} packs an order|{who} types a report] alone in {first}"
+            " hours[, {other} needs {second} hours|; {other} takes {second} hours|. For {other} it is {second} hours]."
+            " [How many hours do they need together?|How long, in hours, do both take side by side?"
+            "|They do it together. How many hours does it take?|In how many hours are they done as a team?]"
         ),
         numbers={"first": range(2, 61), "second": range(2, 61)},
         fits=lambda first, second: first != second and first * second % (first + second) == 0,
@@ -81,8 +77,7 @@ FAMILIES = (
         wording=(
             "[{workers} workers build a wall|{workers} gardeners plant a park|{workers} painters paint a school"
             "|{workers} people harvest a field] in {days} days. [How many days do {crew} of them need"
-            "|How many days would it take {crew}|With {crew}, how many days are needed|How long would"
-            " {crew} take, in"
+            "|How many days would it take {crew}|With {crew}, how many days are needed|How long would {crew} take, in"
             " days], [if all are equally fast?|at the same pace?|each working as before?]"
         ),
         numbers={"workers": range(2, 25), "days": range(3, 31), "crew": range(2, 31)},
@@ -91,9 +86,8 @@ FAMILIES = (
         right=Way("constant total work", "work = workers * days; time = work / crew"),
         mistaken=Way("direct proportion", "time = days * crew / workers"),
         lesson=(
-            "[When the number of helpers changes|If more or fewer hands do a job|For the same job with"
-            " another team]"
-            ", [keep constant total work and divide by the new team|use constant total work: hands times duration"
+            "[When the number of helpers changes|If more or fewer hands do a job|For the same job with another team],"
+            " [keep constant total work and divide by the new team|use constant total work: hands times duration"
             "|rely on constant total work][.|; more hands finish sooner.]"
         ),
         habit=0.6,

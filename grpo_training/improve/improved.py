@@ -38,6 +38,7 @@ class Result(Record):
         choice: which experiences go into a prompt.
         example: a problem of the dataset without its text; its answer tells how answers are written, such as labels.
         is_static: whether all prompts have the same experiences, so that ``messages.json`` is what was tested.
+        temperature: with which the prompt was tested.
         tokens, cost_usd: of the run so far; the cost is None if the prices are not known.
     """
 
@@ -52,6 +53,7 @@ class Result(Record):
     choice: ChoiceRecord | None = None
     example: Problem
     is_static: bool = True
+    temperature: float | None = None
     tokens: int = Field(0, ge=0)
     cost_usd: float | None = None
 

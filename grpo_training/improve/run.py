@@ -344,6 +344,7 @@ def _write(
         choice=choice,
         example=example,
         is_static=choice is None or len(experiences) <= choice.k,
+        temperature=settings.temperature,
         tokens=tokens,
         cost_usd=cost_usd,
     )

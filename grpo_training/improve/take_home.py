@@ -52,6 +52,9 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
 
 def _readme(improved: Improved, folder: Path) -> str:
     place, result = shown_path(folder), improved.result
+    known = result.temperature is not None
+    temperature = f", temperature={result.temperature:g}" if known else ""
+    tested_at = f" Tested at temperature {result.temperature:g}: with another one the gain may differ." if known else ""
     static = (
         f"`{MESSAGES}` is the prompt; replace `{PLACEHOLDER}` in it by the question."
         if result.is_static
@@ -62,14 +65,16 @@ def _readme(improved: Improved, folder: Path) -> str:
 
 {result.sentence}
 
-Model: {result.model}. Task: {result.task}. Experiences in use: {len(improved.experiences)}.
+Model: {result.model}. Task: {result.task}. Experiences in use: {len(improved.experiences)}.{tested_at}
 
 ```python
 from grpo_training import Improved
 from openai import OpenAI
 
 improved = Improved.load("{place}")
-reply = OpenAI().chat.completions.create(model="{result.model}", messages=improved.messages("..."))
+client = OpenAI()  # base_url="http://..." for another server
+messages = improved.messages("...")
+reply = client.chat.completions.create(model="{result.model}", messages=messages{temperature})
 print(improved.answer(reply.choices[0].message.content))
 ```
 

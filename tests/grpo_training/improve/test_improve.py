@@ -84,6 +84,7 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     messages = improved.messages(f"In case {number} about {family}, what is it?")
     assert server.chance(number, {family}) > server.chance(number, set())
     assert f"rule-{family}-" in json.dumps(messages)
+    assert "messages=messages, temperature=0.7)" in (home / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("effect", "verdict"), [(0.0, "not_proven"), (-0.35, "rejected")])

@@ -135,6 +135,7 @@ def test_what_it_will_ask_is_shown_before_anything_is_asked(folder, capsys):
     assert "40 problems, 4 answers each in 3 passes: 480 answers" in said
     assert "at most 640 answers" in said
     assert "USD" in said
+    assert "The budget is" not in said
     assert "one of: access; billing; shipping" in said
     assert not (folder / "runs").exists()
 
@@ -146,6 +147,7 @@ def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     start(folder, server, *flags)
     said = capsys.readouterr().out
     assert "Learning has used its part of the budget" in said
+    assert re.search(r"The budget is \d+ % of this: learning will stop early", said)
     assert result_of(folder)["gate"]["problems"] >= 10
     assert not list((folder / "runs/mails-m").glob("budget*"))
 

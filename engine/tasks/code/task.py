@@ -86,7 +86,7 @@ class CodeTask(Task[Program]):
         try:
             problem = code_problem(row, "")
             if problem is None:
-                raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output")
+                raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output, test")
             program_tests(problem.answer)
         except UnusableRowError as error:
             raise UnusableRowError(error.reason, f"{where}: {error.what}") from None

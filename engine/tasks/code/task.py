@@ -92,6 +92,10 @@ class CodeTask(Task[Program]):
             raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
         return problem
 
+    def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """A question has no tests; ``entry_point`` and the others of its fields may be given."""
+        return {"tests": "pass", "io_mode": facts_of(example).io_mode}, ("prompt",)
+
     def dataset(self, name: str) -> Dataset:
         """MBPP or APPS."""
         return code_dataset(name)

@@ -128,6 +128,13 @@ class SimpleTask(PlainTask):
         given = row.get("id")
         return Problem(id="" if given is None else str(given), text=text, answer=answer, task=self.name)
 
+    def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """The row of the example; a question replaces the texts in it that the prompt shows."""
+        row = dict(self.reward_row(example))
+        texts = [name for name, value in row.items() if isinstance(value, str)]
+        mark = "<text of the question>"
+        return row, [name for name in texts if mark in self.problem_from_row({**row, name: mark}, name).text]
+
     def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
         """The reward of the answer; 0 if there is none."""
         if candidate.content is None:

@@ -89,7 +89,10 @@ class Improved:
         try:
             result = Result.model_validate_json((folder / RESULT).read_text(encoding="utf-8"))
             rows = json.loads((folder / EXPERIENCES).read_text(encoding="utf-8"))
+            result = result.model_copy(update={"task": _task_place(result.task, folder)})
             return cls(result, [Experience.model_validate(row) for row in rows])
+        except MissingInputError:  # the task
+            raise
         except FileNotFoundError as error:
             raise MissingInputError(
                 f"{error.filename} is missing", fix="Give the folder `improved` of a run of grpo_training.improve."
@@ -199,6 +202,16 @@ class Improved:
             return solve
 
         return improved_prompt()
+
+
+def _task_place(task: str, folder: Path) -> str:
+    """The place of the task; a user's file is read from the folder if it is not, or no more, where it was."""
+    file, _, name = task.rpartition(":")
+    copy = folder / Path(file).name
+    if not file.endswith(".py") or not copy.is_file():
+        return task
+    is_same = Path(file).is_file() and Path(file).read_bytes() == copy.read_bytes()
+    return task if is_same else f"{copy}:{name}"
 
 
 def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:

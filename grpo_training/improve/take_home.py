@@ -42,6 +42,9 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
     }
     for name, text in files.items():
         replace_file(folder / name, text.encode("utf-8", "replace"))
+    file = Path(result.task.rpartition(":")[0])
+    if file.suffix == ".py":
+        replace_file(folder / file.name, file.read_bytes())
     report = folder / _REPORT
     with contextlib.suppress(FileNotFoundError):
         report.unlink()
@@ -55,6 +58,10 @@ def _readme(improved: Improved, folder: Path) -> str:
     known = result.temperature is not None
     temperature = f", temperature={result.temperature:g}" if known else ""
     tested_at = f" Tested at temperature {result.temperature:g}: with another one the gain may differ." if known else ""
+    own_task = Path(result.task.rpartition(":")[0]).name
+    task_row = (
+        f"| `{own_task}` | the task; what it imports beside this project has to be installed |\n" if own_task else ""
+    )
     static = (
         f"`{MESSAGES}` is the prompt; replace `{PLACEHOLDER}` in it by the question."
         if result.is_static
@@ -86,7 +93,7 @@ print(improved.answer(reply.choices[0].message.content))
 | `{EXPERIENCES}` | the experiences, with what was measured of each |
 | `{RESULT}` | the result of the test, in figures |
 | `{_REPORT}` | pages about the run, to open in a browser |
-"""
+{task_row}"""
 
 
 def _json(value: object) -> str:

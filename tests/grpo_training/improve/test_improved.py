@@ -1,11 +1,18 @@
 """The prompt that is taken home: questions of tasks whose prompts show more than a text, and answers of replies."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from engine.errors import InputError
 from engine.records import Experience
+from engine.tasks import registry
 from engine.tasks.registry import load_task, task_named
 from grpo_training.improve.improved import Improved, Result
+from grpo_training.improve.take_home import write_improved
+from tests.conftest import ROOT
 
 LESSON = Experience(id="G1-001", content="Check the empty input.")
 
@@ -37,7 +44,8 @@ def asked(one, question):
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
     (tmp_path / "mine.py").write_text(TASK)
     return f"{tmp_path / 'mine.py'}:"
 
@@ -61,6 +69,20 @@ def test_a_question_is_put_into_the_template_of_a_users_task(place):
     assert "Which of A and B is it? Where is it?" in asked(one, "Where is it?")
     assert "Which of A and B is it? Hello" in asked(one, {"mail": "Hello"})
     assert one.answer("So.\n<answer>B</answer>") == "B"
+
+
+def test_the_folder_has_the_users_task(place, tmp_path, monkeypatch):
+    result = improved({"mail": "Lost!", "label": "A"}, place + "ONE").result
+    write_improved(tmp_path / "home", result, [LESSON], tmp_path / "run")
+    assert "`mine.py`" in (tmp_path / "home/README.md").read_text()
+    (tmp_path / "home").rename(tmp_path / "elsewhere")
+    code = (
+        "from grpo_training import Improved; print(Improved.load('elsewhere').messages('Where is it?')[-1]['content'])"
+    )
+    (tmp_path / "mine.py").unlink()
+    run = [sys.executable, "-c", code]
+    said = subprocess.run(run, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert "Which of A and B is it? Where is it?" in said.stdout, said.stderr
 
 
 def test_a_task_whose_prompt_shows_several_texts_says_which(place):

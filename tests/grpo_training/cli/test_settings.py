@@ -7,6 +7,7 @@ from pydantic import Field
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.cli.settings import Common, Positive, Settings, parse_settings
+from grpo_training.cli.yaml_mapping import load_yaml
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.learning.settings import GeneratorSettings
 from tests.support.table import table
@@ -162,3 +163,12 @@ def test_a_tilde_is_the_home_folder(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("cache_dir: ~/there")
     assert parse("--config", str(config)).cache_dir == Path.home() / "there"
+
+
+def test_a_config_file_of_the_project_is_named_where_it_is_missing(tmp_path):
+    with pytest.raises(MissingInputError, match="Config file not found") as missing:
+        load_yaml(tmp_path / "grpo_training/configs/pocket.yaml")
+    assert missing.value.fix.endswith("grpo_training/configs/pocket.yaml")
+    with pytest.raises(MissingInputError) as missing:
+        load_yaml(tmp_path / "mine.yaml")
+    assert missing.value.fix == ""

@@ -46,6 +46,18 @@ class RemarksOnProblems(Protocol):
 
 
 @runtime_checkable
+class ReadsQuestions(Protocol):
+    """The prompt of a question shows more of a row than one text, or a row needs more than the question."""
+
+    def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """What a row has beside a question whose answer is not known, and the fields of the question itself.
+
+        Args:
+            example: a problem of the dataset, of which its text may be missing.
+        """
+
+
+@runtime_checkable
 class DisplaysItself(Protocol):
     """The viewer shows more of a candidate than its reply."""
 

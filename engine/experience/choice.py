@@ -106,6 +106,10 @@ class LearnedExperiences:
         self.contents = [one.content for one in self._experiences] + how
         """What determines the prompts: the texts, and how they are chosen."""
 
+    def sources_among(self, problems: Sequence[Problem]) -> int:
+        """The number of problems from which one of the experiences was learned."""
+        return sum(any(comes_from(one, problem) for one in self._experiences) for problem in problems)
+
     def of(self, problem: Problem) -> Sequence[Experience]:
         """The experiences in the prompt of a problem."""
         used: Sequence[Experience] = self._experiences

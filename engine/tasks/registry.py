@@ -14,7 +14,7 @@ from engine.errors import InputError
 from engine.reading.plugins import load_object
 from engine.records import Problem
 from engine.task import Task
-from engine.tasks.formulas import has_formula
+from engine.tasks.formulas import are_of_mathematics
 
 ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 """Installed packages declare tasks in this group of entry points, by name."""
@@ -36,7 +36,7 @@ _registered: dict[str, Task] = {}
 
 def task_of_rows(rows: Sequence[Mapping[str, Any]]) -> Task:
     """The task of rows that name none, and whose fields no task claims."""
-    return task_named(DEFAULT_TASK if all(map(has_formula, rows)) else _OF_ANY_ANSWER)
+    return task_named(DEFAULT_TASK if are_of_mathematics(rows) else _OF_ANY_ANSWER)
 
 
 def known_tasks() -> Iterator[Task]:

@@ -41,12 +41,13 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def problem_bar(total: int, label: str) -> Iterator[ProblemDone]:
+def problem_bar(total: int, label: str, counted: str = "problems") -> Iterator[ProblemDone]:
     """A bar on a terminal, which is removed at the end; at most ten lines elsewhere.
 
     Args:
         total: number of problems.
         label: what is evaluated.
+        counted: what the numbers count.
     """
     is_terminal = sys.stderr.isatty()
     problems = all_right = all_samples = 0
@@ -58,7 +59,7 @@ def problem_bar(total: int, label: str) -> Iterator[ProblemDone]:
         bar.set_postfix_str(share, refresh=False)
         bar.update()
         if not is_terminal and problems * _PARTS // total != (problems - 1) * _PARTS // total:
-            print(f"  {label}: {problems}/{total} problems {share}".rstrip(), flush=True)
+            print(f"  {label}: {problems}/{total} {counted} {share}".rstrip(), flush=True)
 
     with tqdm(total=total, desc=label, file=sys.stderr, leave=False, disable=not is_terminal) as bar:
         yield done

@@ -126,7 +126,9 @@ def _load_yaml(path: Path) -> Mapping[Any, Any]:
     try:
         loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
     except FileNotFoundError:
-        raise MissingInputError(f"Config file not found: {path}") from None
+        shipped = Path(__file__).parents[1] / "configs" / path.name
+        fix = f"A file of this name is part of the project: {shipped}" if shipped.is_file() else ""
+        raise MissingInputError(f"Config file not found: {path}", fix=fix) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"Cannot read config file: {path}", why=str(error)) from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # also of values: the day 2024-02-30

@@ -45,6 +45,7 @@ from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import show_models
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.learner_files import library_file
+from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
@@ -95,16 +96,27 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)
     lessons = learned_experiences(settings.experiences)
+    own = lessons.sources_among(problems) if lessons is not None else 0
+    if own:
+        print(
+            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
+            "new problems; python -m grpo_training.gate asks each problem without its own."
+        )
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):
         serving.engine_for(settings)  # fail before anything is written if it is not installed
     facts = _facts(settings, problems, lessons, models)
-    with files.run.open(settings, facts) as manifest:
-        with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
-            evaluation = _Evaluation(settings, serving, problems, lessons, journal, samples)
-            results = {name: evaluation.of_model(name, model) for name, model in models.items()}
-        files.write_figures(_report(settings, facts, results))
-        manifest.finish()
+    try:
+        with files.run.open(settings, facts) as manifest:
+            with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
+                evaluation = _Evaluation(settings, serving, problems, lessons, journal, samples)
+                results = {name: evaluation.of_model(name, model) for name, model in models.items()}
+            files.write_figures(_report(settings, facts, results))
+            manifest.finish()
+    except OtherRunError as error:
+        resume = "" if settings.resume else ", or --resume to continue with the stored settings"
+        fix = f"Pass --output FILE to keep both, --fresh to set the stored results aside{resume}."
+        raise OtherRunError(f"{shown_path(files.figures)} has another configuration", why=error.why, fix=fix) from None
     view = View(stream)
     arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
     show_models(view, arms, settings.k_values)

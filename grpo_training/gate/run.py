@@ -27,14 +27,19 @@ from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled, without_duplicates
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
-from grpo_training.runs.learner_files import library_file
+from grpo_training.runs.learner_files import library_file, manifest_file
+from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems
+from grpo_training.runs.problems import read_problems, task_facts
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
 _HASHES = 64
 """So many hashes of a gate's problems are kept. Of two sets of which one holds the other, even ten times as large, the
 smallest hashes have some in common."""
+_OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
+"""What a gate takes from the run whose library it tests."""
+_OF_DATASET = ("fields", "compare")
+"""What it also takes if it asks the problems of the run."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
 
@@ -70,7 +75,7 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
         IncompleteRunError: some answers are missing.
         ScaffoldError: from the client.
     """
-    settings = in_found_run(settings)
+    settings = _as_in_learning(in_found_run(settings), stream)
     load_tasks_of(settings.cache_dir, given=settings.task)
     path = library_file(settings.experiences_dir, settings.role)
     if not path.is_file():
@@ -88,6 +93,22 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
         return run_async(_open_and_gate(settings, manager, library, problems, stream))
+
+
+def _as_in_learning(settings: GateSettings, stream: TextIO) -> GateSettings:
+    """The settings with the prompts and the sampling of the generator's run, where they are not given."""
+    manifest = load_manifest(manifest_file(settings.cache_dir, settings.role))
+    stored = {} if manifest is None else manifest.settings
+    names = (*_OF_LEARNING, *(_OF_DATASET if stored.get("dataset") == settings.dataset else ()))
+    of_run = {
+        name: stored[name]
+        for name in names
+        if name in stored and name not in settings.model_fields_set and stored[name] != getattr(settings, name)
+    }
+    if of_run:
+        flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in of_run.items())
+        print(f"As in learning: {flags}", file=stream)
+    return settings.model_copy(update=of_run)
 
 
 async def _open_and_gate(
@@ -153,7 +174,8 @@ def _problem_hashes(problems: Sequence[Problem]) -> list[str]:
 
 
 def _sampling(settings: GateSettings) -> str:
-    return _hash([settings.prompts, settings.temperature, settings.top_p, settings.max_tokens])
+    how = [settings.prompts, settings.temperature, settings.top_p, settings.max_tokens]
+    return _hash([*how, *task_facts(settings.task).values()])
 
 
 def _gates(library: ExperienceLibrary) -> list[GateEvent]:
@@ -212,6 +234,13 @@ async def gate(
         f"problems with {samples} answers each way. It may stop after {_listed(test.looks)} problems.",
         file=stream,
     )
+    if before:
+        print(
+            f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
+            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. Problems "
+            "that no gate has asked have no such loss.",
+            file=stream,
+        )
     if own:
         print(
             f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
@@ -279,7 +308,7 @@ async def _looks(
     finding = None
     for look, count in enumerate(test.looks, 1):
         batch, asked = problems[asked:count], count
-        with problem_bar(2 * len(batch), f"look {look} of {LOOKS}") as done:
+        with problem_bar(2 * len(batch), f"look {look} of {LOOKS}", "prompts, with and without the library") as done:
             arms = await asyncio.gather(
                 *(
                     evaluate_problems(
@@ -291,7 +320,7 @@ async def _looks(
                         first_sample=_FIRST_SAMPLE,
                         style=settings.prompts,
                         lessons=arm,
-                        judged=lambda result, _: done(*result.counts[::-1]),
+                        judged=lambda *_: done(),
                         judge_role=judge_role,
                     )
                     for arm in (lessons, ())

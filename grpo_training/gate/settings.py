@@ -33,5 +33,13 @@ class GateSettings(RoleSettings):
     samples: Positive | None = Field(
         None, description="answers of a problem, with and without the library (default: 4; below 100 problems 8)"
     )
-    temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature, as in learning")
-    top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
+    temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature (default: that of the run, else 0.3)")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="nucleus sampling (default: that of the run, else the server's)"
+    )
+    max_tokens: Positive | None = Field(
+        None, description="maximum completion tokens of a reply (default: that of the run, else the server's)"
+    )
+    prompts: str = Field(
+        "full", description="prompt style: full, or a folder of prompts/ such as compact (default: that of the run)"
+    )

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
 
 from agents.generator import generator_messages
+from engine.abilities import ReadsQuestions
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.state import LibraryState
-from engine.records import Completion, Experience, Message, Problem, Record
+from engine.records import Completion, Experience, Message, Outcome, Problem, Record
 from engine.task import Task
 from engine.tasks.registry import load_task
+from engine.tasks.scaffold_task import ScaffoldTask
 
 RESULT, EXPERIENCES, MESSAGES = "result.json", "experiences.json", "messages.json"
 PLACEHOLDER = "{question}"
@@ -38,6 +41,7 @@ class Result(Record):
         choice: which experiences go into a prompt.
         example: a problem of the dataset without its text; its answer tells how answers are written, such as labels.
         is_static: whether all prompts have the same experiences, so that ``messages.json`` is what was tested.
+        temperature: with which the prompt was tested.
         tokens, cost_usd: of the run so far; the cost is None if the prices are not known.
     """
 
@@ -52,6 +56,7 @@ class Result(Record):
     choice: ChoiceRecord | None = None
     example: Problem
     is_static: bool = True
+    temperature: float | None = None
     tokens: int = Field(0, ge=0)
     cost_usd: float | None = None
 
@@ -84,7 +89,10 @@ class Improved:
         try:
             result = Result.model_validate_json((folder / RESULT).read_text(encoding="utf-8"))
             rows = json.loads((folder / EXPERIENCES).read_text(encoding="utf-8"))
+            result = result.model_copy(update={"task": _task_place(result.task, folder)})
             return cls(result, [Experience.model_validate(row) for row in rows])
+        except MissingInputError:  # the task
+            raise
         except FileNotFoundError as error:
             raise MissingInputError(
                 f"{error.filename} is missing", fix="Give the folder `improved` of a run of grpo_training.improve."
@@ -102,28 +110,53 @@ class Improved:
         Returns:
             ``role`` and ``content`` of each message, as clients of the OpenAI protocol take them.
         """
-        if isinstance(question, str):
-            problem = self.result.example.model_copy(update={"id": "question", "text": question})
-        else:
-            read = self._task.problem_from_row({"id": "question", **question}, "question")
-            if read is None:
-                raise InputError("The row is not a problem of the task", why=f"Task: {self.result.task}.")
-            problem = read
-        return as_dicts(self.for_problem(problem))
+        return as_dicts(self.for_problem(self._problem(question)))
+
+    def _problem(self, question: str | Mapping[str, Any] | None) -> Problem:
+        """A question as a problem of the task; None: with placeholders for its texts."""
+        task, example = self._task, self.result.example
+        if isinstance(question, Mapping):
+            given = {"id": "question", **question}
+            if isinstance(task, ReadsQuestions):
+                with suppress(InputError):  # it lacks what a question does not have
+                    return self._read(given)
+                given = {**task.question_row(example)[0], **given}
+            return self._read(given)
+        if not isinstance(task, ReadsQuestions):
+            return example.model_copy(update={"id": "question", "text": PLACEHOLDER if question is None else question})
+        row, names = task.question_row(example)
+        if len(names) == 1:
+            return self._read({**row, "id": "question", names[0]: PLACEHOLDER if question is None else question})
+        if question is None:
+            return self._read({**row, "id": "question", **{name: f"{{{name}}}" for name in names}})
+        raise InputError(
+            f"A question of {self.result.task} has the fields {', '.join(names)}",
+            fix=f"Give a row: messages({{{', '.join(f'{name!r}: ...' for name in names)}}}).",
+        )
+
+    def _read(self, row: Mapping[str, Any]) -> Problem:
+        read = self._task.problem_from_row(row, "question")
+        if read is None:
+            raise InputError("The row is not a problem of the task", why=f"Task: {self.result.task}.")
+        return read
 
     def for_problem(self, problem: Problem) -> tuple[Message, ...]:
         """The messages for a problem of the task."""
         return generator_messages(self._task, problem, self._lessons.of(problem), self.result.prompts)
 
-    def answer(self, reply: str, question: str = "") -> str | None:
-        """The answer that a reply states, as the task reads it; None if it states none.
+    def answer(self, reply: str, question: str | Mapping[str, Any] | None = None) -> str | None:
+        """The answer of a reply, as the task reads it; of a scaffold the computed one; None if there is none.
 
         Args:
             reply: the text of the model.
-            question: the text of the problem.
+            question: as for :meth:`messages`; not needed for most tasks.
         """
-        problem = self.result.example.model_copy(update={"id": "question", "text": question})
-        return self._task.parse(Completion(text=reply), problem).stated_answer
+        problem = self._problem(question)
+        candidate = self._task.parse(Completion(text=reply), problem)
+        if isinstance(self._task, ScaffoldTask):  # what the graph computes, as in the test
+            return self._task.evaluate(candidate, problem).answer
+        is_program = candidate.outcome is Outcome.OK and candidate.stated_answer is None
+        return self._task.to_record(candidate) if is_program else candidate.stated_answer
 
     def text(self) -> str:
         """The static prompt as one text with ``{question}``, for tools that take a text."""
@@ -134,7 +167,7 @@ class Improved:
 
         A library with more experiences than a prompt takes has those in them whose measured effect is the largest.
         """
-        problem = self.result.example.model_copy(update={"id": "question", "text": PLACEHOLDER})
+        problem = self._problem(None)
         chosen: Sequence[Experience] = self.experiences
         count = len(chosen) if self.result.choice is None else self.result.choice.k
         if len(chosen) > count:
@@ -169,6 +202,16 @@ class Improved:
             return solve
 
         return improved_prompt()
+
+
+def _task_place(task: str, folder: Path) -> str:
+    """The place of the task; a user's file is read from the folder if it is not, or no more, where it was."""
+    file, _, name = task.rpartition(":")
+    copy = folder / Path(file).name
+    if not file.endswith(".py") or not copy.is_file():
+        return task
+    is_same = Path(file).is_file() and Path(file).read_bytes() == copy.read_bytes()
+    return task if is_same else f"{copy}:{name}"
 
 
 def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:

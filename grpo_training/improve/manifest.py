@@ -14,6 +14,7 @@ from grpo_training.improve.take_home import FILES
 from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.manifest import RunManifest, is_same_configuration, load_manifest, stamp_of
 from grpo_training.runs.named import RunFolder
+from grpo_training.runs.problems import task_facts
 from grpo_training.serve.endpoints import model_facts
 
 
@@ -32,7 +33,7 @@ def own_manifest(settings: ImproveSettings, run: RunFolder, plan: Plan, manager:
     for problems in (plan.learned_from, plan.tested):
         digest.update(repr([(one.id, one.text, one.answer) for one in problems]).encode("utf-8", "replace"))
     models = {role: model_facts(manager, role) for role in GENERATORS[: settings.generators]}
-    facts = {"problems": digest.hexdigest(), **models}
+    facts = {"problems": digest.hexdigest(), **models, **task_facts(settings.task)}
     path = run.folder / "improve_run.json"
     return RunManifest(path, run.name, {"settings": settings.fingerprint(), "facts": facts})
 

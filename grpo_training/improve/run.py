@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -173,8 +174,18 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
 
 
 def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:
-    for line in plan.lines(_cost(plan, settings)):
+    cost = _cost(plan, settings)
+    for line in plan.lines(cost):
         print(line, file=stream)
+    of_tokens = math.inf if settings.budget_tokens is None else settings.budget_tokens / sum(plan.tokens)
+    of_usd = math.inf if settings.budget_usd is None or not cost else settings.budget_usd / cost
+    share = min(of_tokens, of_usd)
+    if share < 1:
+        print(
+            f"The budget is {max(1, round(100 * share))} % of this: learning will stop early, and the test may end "
+            "without a verdict. The same command then continues with as much again.",
+            file=stream,
+        )
 
 
 def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
@@ -345,6 +356,7 @@ def _write(
         choice=choice,
         example=example,
         is_static=choice is None or len(experiences) <= choice.k,
+        temperature=settings.temperature,
         tokens=tokens,
         cost_usd=cost_usd,
     )

@@ -8,12 +8,10 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Common, Positive
-from grpo_training.runs.settings import ENDPOINTS, PLACES, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, RoleSettings
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
-_OF_POCKET = {"prompts": "compact", "temperature": 1.0, "max_tokens": 256}
-"""What the pocket model was trained with."""
 
 
 class ImproveSettings(RoleSettings):
@@ -80,6 +78,6 @@ class ImproveSettings(RoleSettings):
         """With the prompts and the sampling that a local model needs, where they are not given."""
         if self.endpoint != "local":
             return self
-        of_model = _OF_POCKET if self.local_model.resolve() == POCKET_MODEL else {"prompts": TRY}
+        of_model = OF_POCKET if self.local_model.resolve() == POCKET_MODEL else {"prompts": TRY}
         needed = {name: value for name, value in of_model.items() if name not in self.model_fields_set}
         return self.model_copy(update=needed)

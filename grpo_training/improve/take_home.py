@@ -42,6 +42,9 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
     }
     for name, text in files.items():
         replace_file(folder / name, text.encode("utf-8", "replace"))
+    file = Path(result.task.rpartition(":")[0])
+    if file.suffix == ".py":
+        replace_file(folder / file.name, file.read_bytes())
     report = folder / _REPORT
     with contextlib.suppress(FileNotFoundError):
         report.unlink()
@@ -52,6 +55,13 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
 
 def _readme(improved: Improved, folder: Path) -> str:
     place, result = shown_path(folder), improved.result
+    known = result.temperature is not None
+    temperature = f", temperature={result.temperature:g}" if known else ""
+    tested_at = f" Tested at temperature {result.temperature:g}: with another one the gain may differ." if known else ""
+    own_task = Path(result.task.rpartition(":")[0]).name
+    task_row = (
+        f"| `{own_task}` | the task; what it imports beside this project has to be installed |\n" if own_task else ""
+    )
     static = (
         f"`{MESSAGES}` is the prompt; replace `{PLACEHOLDER}` in it by the question."
         if result.is_static
@@ -62,14 +72,16 @@ def _readme(improved: Improved, folder: Path) -> str:
 
 {result.sentence}
 
-Model: {result.model}. Task: {result.task}. Experiences in use: {len(improved.experiences)}.
+Model: {result.model}. Task: {result.task}. Experiences in use: {len(improved.experiences)}.{tested_at}
 
 ```python
 from grpo_training import Improved
 from openai import OpenAI
 
 improved = Improved.load("{place}")
-reply = OpenAI().chat.completions.create(model="{result.model}", messages=improved.messages("..."))
+client = OpenAI()  # base_url="http://..." for another server
+messages = improved.messages("...")
+reply = client.chat.completions.create(model="{result.model}", messages=messages{temperature})
 print(improved.answer(reply.choices[0].message.content))
 ```
 
@@ -81,7 +93,7 @@ print(improved.answer(reply.choices[0].message.content))
 | `{EXPERIENCES}` | the experiences, with what was measured of each |
 | `{RESULT}` | the result of the test, in figures |
 | `{_REPORT}` | pages about the run, to open in a browser |
-"""
+{task_row}"""
 
 
 def _json(value: object) -> str:

@@ -42,7 +42,7 @@ def run_critic(settings: CriticSettings) -> int:
         MissingInputError: a generator's cache is missing.
         ScaffoldError: as :func:`run_learner`.
     """
-    settings = in_found_run(settings)
+    settings = in_found_run(settings.for_its_model())
     load_tasks_of(settings.cache_dir, given=settings.task)
     store = RolloutStore(results_file(settings.cache_dir, ROLE))
     return run_learner(ROLE, store, settings, lambda resumed: CriticLearner(store, resumed))

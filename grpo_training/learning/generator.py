@@ -62,7 +62,7 @@ def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool 
         ScaffoldError: as :func:`run_learner`.
     """
     role = GENERATORS[number - 1]
-    settings = in_own_run(settings, settings.dataset, role)
+    settings = in_own_run(settings.for_its_model(), settings.dataset, role)
     store = RolloutStore(results_file(settings.cache_dir, role))
     make = partial(GeneratorLearner, role, store)
     return run_learner(role, store, settings, make, names_next=names_next)

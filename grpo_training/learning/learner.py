@@ -29,6 +29,7 @@ from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import stamp_of
+from grpo_training.runs.problems import task_facts
 from grpo_training.serve.endpoints import check_endpoint, model_facts, named_endpoints, open_endpoints
 
 RecordT = TypeVar("RecordT")
@@ -152,13 +153,16 @@ def _report_of_complete(
         return None
     manager = named_endpoints(settings)
     settings, _ = with_window(settings, files, manager, role, learner.total, learner.epochs)
-    manifest = files.finished(settings, _facts(manager, role, learner))
+    manifest = files.finished(settings, _facts(manager, role, learner, settings))
     stamp = _stamp(role, settings, learner, files)
     return None if manifest is None or stamp is None else manifest.report_of(stamp)
 
 
-def _facts(manager: ApiManager, role: str, learner: Learner[RecordT]) -> dict[str, Any]:
-    return {"prompt_hash": learner.prompt_hash, **model_facts(manager, role), **choice_facts(learner.choice)}
+def _facts(
+    manager: ApiManager, role: str, learner: Learner[RecordT], settings: GeneratorSettings | CriticSettings
+) -> dict[str, Any]:
+    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, role), **choice_facts(learner.choice)}
+    return known | task_facts(settings.task)
 
 
 async def _run(
@@ -177,7 +181,7 @@ async def _run(
         with files.hold():  # it may take long, and a second start is refused meanwhile
             steps, epochs = await learner.planned()
     settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
-    with files.open(settings, _facts(manager, role, learner), learner.total) as manifest:
+    with files.open(settings, _facts(manager, role, learner, settings), learner.total) as manifest:
         broken = learner.read_stored()
         path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
 from engine.abilities import RemarksOnProblems
@@ -51,3 +53,9 @@ def remarks_on(problems: Iterable[Problem]) -> list[str]:
         if isinstance(task, RemarksOnProblems):
             found += task.remarks(list(own.values()))
     return found
+
+
+def task_facts(task: str | None) -> dict[str, str]:
+    """The digest of a user's task file. Rewards of a changed file are those of another run."""
+    file = Path((task or "").rpartition(":")[0])
+    return {"task_file": hashlib.sha256(file.read_bytes()).hexdigest()[:12]} if file.suffix == ".py" else {}

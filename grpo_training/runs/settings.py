@@ -184,6 +184,10 @@ PLACES = ("cache_dir", "experiences_dir")
 """The settings that the name of a run stands for."""
 
 
+OF_POCKET: Mapping[str, Any] = {"prompts": "compact", "temperature": 1.0, "max_tokens": 256}
+"""What the pocket model was trained with."""
+
+
 class RoleSettings(ClientSettings):
     """What the commands share that ask the endpoint of a role, or a local model in its place."""
 
@@ -226,3 +230,11 @@ class RoleSettings(ClientSettings):
     def local_model(self) -> Path:
         """The model folder of ``--endpoint local``."""
         return POCKET_MODEL if self.model is None else Path(self.model).expanduser()
+
+    def for_its_model(self) -> Self:
+        """With the prompts and the sampling that the pocket model was trained with, if no prompts are given."""
+        is_pocket = self.endpoint == "local" and self.local_model.resolve() == POCKET_MODEL
+        if not is_pocket or "prompts" in self.model_fields_set:
+            return self
+        needed = {name: value for name, value in OF_POCKET.items() if name not in self.model_fields_set}
+        return self.model_copy(update=needed)

@@ -276,7 +276,10 @@ def _is_chosen(config: GRPOTrainingConfig, manifest: RunManifest) -> bool:
 
 def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
     folder = config.output_dir
-    print(f"This training is finished: {folder}. Pass --fresh to train again, or choose another --output-dir.")
+    print(
+        f"This training is finished: {folder}. A larger --max-steps goes on with it, --fresh trains again, and another "
+        "--output-dir keeps both."
+    )
     helped = read_helped(folder)
     exit_code_of_the_first(_exit_code(helped))
     if helped:

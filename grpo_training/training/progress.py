@@ -21,6 +21,7 @@ from grpo_training.cli.terminal_text import LastingStream, harmless
 _SHOWN = (
     ("loss", "loss", ".4f"),
     ("reward", "reward", ".3f"),
+    ("data/reward", "data reward", ".3f"),
     ("validation/reward", "held-out reward", ".3f"),
     ("rce/temperature", "tau", ".2f"),
     ("grpo/temperature", "tau", ".2f"),

@@ -115,13 +115,20 @@ class Budget:
         """Release what the budget holds open."""
 
     def _exceeded(self, hold: Hold) -> BudgetExceededError:
+        limits = []
+        if self.tokens is not None:
+            limits.append(
+                f"spent: {self.spent_tokens} tokens of {self.tokens}; the next request may use {hold.tokens} tokens"
+            )
+        if self.usd is not None:
+            limits.append(
+                f"spent: {self.spent_usd:.4f} USD of {self.usd:g}; the next request may use {hold.usd:.4f} USD"
+            )
         return BudgetExceededError(
             "Budget exhausted: the next request could exceed it",
-            why=f"spent: {self.spent_tokens} tokens, {self.spent_usd:.4f} USD; "
-            f"the next request may use {hold.tokens} tokens, {hold.usd:.4f} USD; "
-            f"limits: {'no' if self.tokens is None else self.tokens} tokens, "
-            f"{'no' if self.usd is None else self.usd} USD",
-            fix="Raise --budget-usd or --budget-tokens, or lower max_tokens. The same command resumes from here.",
+            why="; ".join(limits),
+            fix="Raise --budget-usd or --budget-tokens, or lower --max-tokens, which bounds a request. The same "
+            "command resumes from here.",
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from dateutil import parser as dates
 
+from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.verify import is_value, verify_answer
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
@@ -41,12 +42,14 @@ class HowCompared(Record):
         labels: of ``label``: all labels, as they are written in the dataset.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
+        decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
     """
 
     kind: Kind
     labels: tuple[str, ...] = ()
     day_first: bool = False
     tolerance: float | None = None
+    decimal_comma: bool = False
 
 
 class Comparison(Record):
@@ -77,7 +80,7 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
         case "json":
             return _same_object(answer, truth)
         case "number":
-            return _same_number(answer, truth, how.tolerance)
+            return _same_number(answer, truth, how)
         case "regex":
             return _matches(answer, truth)
         case "list" | "set":
@@ -149,10 +152,18 @@ def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _same_number(answer: str, truth: str, tolerance: float | None) -> Comparison:
-    comparison: Literal["measured", "exact"] = "measured" if tolerance or _is_measured(truth) else "exact"
-    verdict = verify_answer(answer.strip(_EDGES), truth, comparison=comparison, rel_tol=tolerance)
-    return Comparison(is_correct=verdict.correct)
+def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
+    if how.decimal_comma:
+        readings = dict.fromkeys((with_decimal_points(answer), *([answer] if "." in answer else [])))
+        truth = with_decimal_points(truth)
+    else:
+        readings = {answer: None}
+    comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
+    verdicts = [
+        verify_answer(one.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
+        for one in readings
+    ]
+    return Comparison(is_correct=True if True in verdicts else None if None in verdicts else False)
 
 
 def _is_measured(truth: str) -> bool:

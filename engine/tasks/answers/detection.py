@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.answers.decimal_comma import uses_decimal_commas
 from engine.answers.verify import is_value, verify_answer
 from engine.errors import InputError
 from engine.tasks.answers.comparison import KINDS, HowCompared, alternatives, plain, read_date, read_json
@@ -20,7 +21,9 @@ ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "ca
 _NOT_COLUMNS = frozenset({"id", "task", "compare", "meta", "index", "split"})
 _MOST_LABELS, _LONGEST_LABEL = 30, 60
 _LARGEST_TOLERANCE = 0.5
-_UNIT_NUMBER = re.compile(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:%|[^\W\d_][\w/^·°µ-]*|[€$£])?")
+_MOSTLY = 4
+"""Answers are mostly numbers where at most one of so many is none."""
+_UNIT_NUMBER = re.compile(r"[+−-]?[€$£]?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:[%‰€$£°]|°?[^\W\d_][\w/^·°µ-]*)?")
 
 
 def columns(row: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -72,7 +75,8 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
         return HowCompared(kind="label", labels=tuple(sorted(written.values())))
     if found == "date":
         return HowCompared(kind="date", day_first=_is_day_first(answers))
-    how = HowCompared(kind=found, tolerance=tolerance)  # type: ignore[arg-type]
+    commas = found == "number" and uses_decimal_commas(answers)
+    how = HowCompared(kind=found, tolerance=tolerance, decimal_comma=commas)  # type: ignore[arg-type]
     check_truths(answers, how)
     return how
 
@@ -113,7 +117,9 @@ def described(how: HowCompared) -> str:
         shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
         return f"compared as one of {len(how.labels)} labels ({shown})"
     names = {
-        "number": "numbers" + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
+        "number": "numbers"
+        + (" with decimal commas" if how.decimal_comma else "")
+        + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
         "text": "short texts, equal but for case and punctuation",
         "contains": "texts that the answer has to contain",
         "regex": "regular expressions",
@@ -123,6 +129,16 @@ def described(how: HowCompared) -> str:
         "date": "dates" + (", day first" if how.day_first else ""),
     }
     return f"compared as {names[how.kind]}"
+
+
+def nearly_numbers(answers: Sequence[str], how: HowCompared) -> str:
+    """A remark on answers that are read as texts or labels although most of them are numbers; else empty."""
+    others = [answer for answer in answers if not _UNIT_NUMBER.fullmatch(answer)]
+    if how.kind not in ("text", "label") or not others or _MOSTLY * len(others) > len(answers):
+        return ""
+    return (
+        f"; {len(answers) - len(others)} of {len(answers)} are numbers, but not {others[0][:30]!r} (--compare number)"
+    )
 
 
 def _kind_of(answers: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import Measurement
 from engine.tasks.answers.comparison import HowCompared, alternatives, compare, plain, read_date, read_json
-from engine.tasks.answers.detection import RUBRIC_FIELD, answer_text, columns, described, how_compared
+from engine.tasks.answers.detection import RUBRIC_FIELD, answer_text, columns, described, how_compared, nearly_numbers
 from engine.tasks.answers.reply import read_answer
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
@@ -59,7 +59,8 @@ class AnswersTask(PlainTask):
         if compare_as is None and known and all(found[1].lower() == RUBRIC_FIELD for _, found in known):
             compare_as = "rubric"
         how = how_compared(truths or [""], compare_as) if truths else HowCompared(kind="text")
-        return lambda row, where: self._problem(row, where, how), described(how)
+        remark = nearly_numbers(truths, how) if compare_as is None else ""
+        return lambda row, where: self._problem(row, where, how), described(how) + remark
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row with a question and an answer; how it is compared is found out from this row alone."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -102,6 +103,8 @@ def checked_test(test: Any) -> CodeTest:
         ValueError, TypeError, KeyError: it is not a valid test.
     """
     needed = {"call": ("fn", "args", "expected"), "stdin": ("stdin", "expected"), "assert": ("code",)}
+    if not isinstance(test, Mapping) or test.get("kind") not in needed:
+        raise ValueError('a test is an assert statement, or an object with a "kind": call, stdin or assert')
     missing = [key for key in needed[test["kind"]] if not isinstance(test.get(key), str)]
     if missing:
         raise ValueError(f"a test of kind {test['kind']} needs the text {missing[0]!r}")

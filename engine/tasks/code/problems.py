@@ -6,12 +6,14 @@ difficulty, and the tests in the words of the dataset.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import InputError
+from engine.reading.python_syntax import parse
 from engine.records import Problem
 from engine.tasks.code.facts import FACTS, CodeFacts, checked_test, facts_of, is_function
 from engine.tasks.code.literals import to_literal
@@ -29,7 +31,7 @@ APPS_DIFFICULTIES = ("introductory", "interview", "competition")
 
 
 def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", public_tests: int = 1) -> Problem | None:
-    """The problem of a row of MBPP (``test_list``), APPS (``input_output``) or this project's files (``tests``).
+    """The problem of a row of MBPP (``test_list``), APPS (``input_output``), HumanEval (``test``) or this project.
 
     Args:
         row: an object of the dataset.
@@ -50,6 +52,8 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
             return _apps(row, default_id, prefix)
         if "test_list" in row:
             return _mbpp(row, default_id, prefix or "mbpp", public_tests)
+        if "test" in row and "entry_point" in row:
+            return _own(_of_human_eval(row), default_id)
     except (TypeError, KeyError, AttributeError) as error:
         raise UnusableRowError("malformed", f"a field has the wrong form: {error}") from None
     return None
@@ -139,9 +143,11 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
 
 def _own(row: Mapping[str, Any], default_id: str) -> Problem:
     """A row of this project's form. A missing entry point is determined as for MBPP."""
+    given, setup = row["tests"], row.get("test_setup_code") or ""
     listed = list(row.get("test_list") or [])
     try:
-        tests = [checked_test(test) for test in row["tests"]]
+        given = _statements(given) if isinstance(given, str) else given
+        tests = [from_assert(test, setup) if isinstance(test, str) else checked_test(test) for test in given]
     except ValueError as error:
         raise UnusableRowError("unreadable_test", f"a test cannot be read: {error}") from None
     reference = _plain(row.get("canonical_solution") or row.get("reference") or "")
@@ -166,6 +172,22 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
             "test_setup_code": row.get("test_setup_code") or "",
         },
     )
+
+
+def _of_human_eval(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of HumanEval, whose prompt is the head of the function, and whose test defines ``check``."""
+    reference = f"{row['prompt']}{row.get('canonical_solution') or ''}"
+    return {**row, "tests": [f"{row['test']}\ncheck({row['entry_point']})"], "canonical_solution": reference}
+
+
+def _statements(text: str) -> list[str]:
+    """The assert statements of a text, each a test; a text with other statements is one test.
+
+    Raises:
+        ValueError: it is not valid Python.
+    """
+    body = parse(text).body
+    return [ast.unparse(one) for one in body] if all(isinstance(one, ast.Assert) for one in body) else [text]
 
 
 def _problem(*, id: str, text: str, facts: CodeFacts, meta: dict[str, Any]) -> Problem:

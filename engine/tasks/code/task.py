@@ -86,11 +86,15 @@ class CodeTask(Task[Program]):
         try:
             problem = code_problem(row, "")
             if problem is None:
-                raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output")
+                raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output, test")
             program_tests(problem.answer)
         except UnusableRowError as error:
             raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
         return problem
+
+    def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """A question has no tests; ``entry_point`` and the others of its fields may be given."""
+        return {"tests": "pass", "io_mode": facts_of(example).io_mode}, ("prompt",)
 
     def dataset(self, name: str) -> Dataset:
         """MBPP or APPS."""

@@ -128,6 +128,13 @@ class SimpleTask(PlainTask):
         given = row.get("id")
         return Problem(id="" if given is None else str(given), text=text, answer=answer, task=self.name)
 
+    def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """The row of the example; a question replaces the texts in it that the prompt shows."""
+        row = dict(self.reward_row(example))
+        texts = [name for name, value in row.items() if isinstance(value, str)]
+        mark = "<text of the question>"
+        return row, [name for name in texts if mark in self.problem_from_row({**row, name: mark}, name).text]
+
     def evaluate(self, candidate: Candidate[str], problem: Problem) -> Measurement:
         """The reward of the answer; 0 if there is none."""
         if candidate.content is None:
@@ -150,7 +157,13 @@ class SimpleTask(PlainTask):
         return {**super().verifier(), "reward": source_digest([self._reward]), **right}
 
     def remarks(self, problems: Sequence[Problem]) -> list[str]:
-        """What counts as right, and how many rows have no answer field."""
+        """What counts as right, and how many rows have no answer field.
+
+        Raises:
+            InputError: the reward function cannot score an answer to the first problem.
+        """
+        for problem in problems[:1]:
+            self._check_reward(problem)
         if isinstance(self._right, str):
             rule = f"{self._right} is 1"
         elif self._right is not None:
@@ -165,6 +178,16 @@ class SimpleTask(PlainTask):
                 "the analyst reads the whole row in place of the right answer."
             )
         return found
+
+    def _check_reward(self, problem: Problem) -> None:
+        for answer in filter(None, ("?", self._answer(problem))):
+            measured = _measure(self._reward, answer, self.reward_row(problem))
+            if measured.is_correct is None:
+                raise InputError(
+                    f"{self.name}: {measured.detail['why']}",
+                    why=f"It was called with the answer {answer[:40]!r} before anything is asked.",
+                    fix="Correct the reward function: for any text it returns a number from 0 to 1.",
+                )
 
     def truth(self, problem: Problem) -> str:
         """The answer field of the row; without one, the row, which the reward function judges by."""

@@ -110,7 +110,8 @@ def train_offline(
             held_out = validate(training) if is_due and validation else None
             if accelerator.is_main_process:
                 window.append(metrics)
-                progress.step_done(number, step.stage, metrics)
+                of_data = {"data/reward" if name == "reward" else name: value for name, value in metrics.items()}
+                progress.step_done(number, step.stage, of_data)  # the stored replies, whatever the model has learned
                 if is_due or len(window) == config.logging_steps:
                     line = {"epoch": step.epoch, "stage": step.stage} | _mean(window)
                     log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))

@@ -83,8 +83,9 @@ def select(found: Sequence[Checkpoint], start: HeldOutFigures | None, *, kl_limi
     chosen = _last_unless_chance([one for one in good if _reward(one) > start.reward] or good)
     gain = _reward(chosen) - start.reward
     chance = "" if gain > 0 else ", within chance"
+    groups = "1 group" if len(start.rewards) == 1 else f"{len(start.rewards)} groups"
     why = (
-        f"{measure} {_reward(chosen):.4g}, {start.reward:.4g} at the start ({gain:+.2g}{chance}); "
+        f"{measure} {_reward(chosen):.4g}, {start.reward:.4g} at the start ({gain:+.2g} on {groups}{chance}); "
         f"KL to the start {_figures(chosen).kl:.2g}{_few_samples(_figures(chosen), start)}"
     )
     return Selection(chosen, why, candidates)

@@ -142,6 +142,20 @@ def test_rows_without_an_answer_are_named_and_the_analyst_reads_the_row():
     assert not task.leaks_answer("Compare words from their first letter on.", bare)
 
 
+def test_a_reward_function_that_fails_is_named_before_anything_is_asked():
+    def strict(answer, row):
+        return float(int(answer) == row["answer"])
+
+    def large(answer, row):
+        return 0.0 if answer == "?" else 1.5
+
+    for reward, said in ((strict, "the reward function raised ValueError"), (large, "returned r_ans = 1.5")):
+        task = SimpleTask("Say {answer}", reward)
+        with pytest.raises(InputError, match=said) as refused:
+            task.remarks([task.problem_from_row({"answer": 4}, "row 1")])
+        assert refused.value.fix.startswith("Correct the reward function")
+
+
 def test_without_weights_components_count_equally_and_a_number_is_r_ans():
     assert score(SimpleTask("{x}", lambda text, row: {"a": 1, "b": 0}), {"x": 1}, "t").rewards.r_total == 0.5
     scored = score(SimpleTask("{x}", lambda text, row: 0.25), {"x": 1}, "t", weights={"r_ans": 0.5, "r_logic": 0.25})

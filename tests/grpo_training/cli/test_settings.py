@@ -6,6 +6,7 @@ import pytest
 from pydantic import Field
 
 from engine.errors import InputError, MissingInputError
+from grpo_training.cli.config_file import read_config
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import Common, Positive, Settings
 from grpo_training.evaluate.settings import EvaluateSettings
@@ -163,3 +164,12 @@ def test_a_tilde_is_the_home_folder(tmp_path):
     config = tmp_path / "run.yaml"
     config.write_text("cache_dir: ~/there")
     assert parse("--config", str(config)).cache_dir == Path.home() / "there"
+
+
+def test_a_config_file_of_the_project_is_named_where_it_is_missing(tmp_path):
+    with pytest.raises(MissingInputError, match="Config file not found") as missing:
+        read_config(tmp_path / "grpo_training/configs/pocket.yaml", Settings)
+    assert missing.value.fix.endswith("grpo_training/configs/pocket.yaml")
+    with pytest.raises(MissingInputError) as missing:
+        read_config(tmp_path / "mine.yaml", Settings)
+    assert missing.value.fix == ""

@@ -104,8 +104,9 @@ def test_the_files_are_named_as_a_person_would_type_them(recorded_world, tmp_pat
 def test_another_configuration_is_refused_resumed_or_set_aside(recorded_world, capsys):
     with recorded_world() as world:
         run(world, recorded_world, "--temperature", "0.5")
-        with pytest.raises(InputError, match=r"temperature: stored 0.5, given 0.8"):
+        with pytest.raises(InputError, match=r"temperature: stored 0.5, given 0.8") as refused:
             run(world, recorded_world)
+        assert refused.value.fix.startswith("Pass --output FILE to keep both")
         assert run(world, recorded_world, "--resume", "--num-samples", "2") == 0
         output = json.loads(recorded_world.output.read_text())
         assert (output["settings"]["temperature"], output["num_samples_per_task"]) == (0.5, 4)
@@ -154,6 +155,15 @@ def test_an_interrupted_run_leaves_no_partial_results(recorded_world, monkeypatc
         assert kept >= 4  # the judged problem's, and others received by then
         assert run(world, recorded_world) == 0
     assert json.loads(recorded_world.output.read_text())["replies_from_journal"] == kept
+
+
+def test_an_evaluation_says_how_many_problems_its_experiences_come_from(recorded_world, tmp_path, capsys):
+    library = tmp_path / "experiences.json"
+    entry = {"id": "G1-001", "content": "Count the sides before you answer.", "source_problem": "two"}
+    library.write_text(json.dumps([entry]))
+    with recorded_world() as world:
+        assert run(world, recorded_world, "--experiences", str(library)) == 0
+    assert "Experiences were learned from 1 of these 3 problems" in capsys.readouterr().out
 
 
 @table(

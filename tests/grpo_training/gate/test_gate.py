@@ -125,6 +125,11 @@ def test_the_same_problems_in_another_order_or_asked_in_another_way_share_the_er
     for flags in ((), ("--seed", "5"), ("--temperature", "0.9"), ("--samples", "2"), ("--seed", "6")):
         world.test("--samples", "1", *flags)  # a later flag replaces an earlier one
     assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in range(1, 6)]
+    said = capsys.readouterr().out
+    assert said.count("Some of these problems were asked by") == 4
+    assert (
+        "asked by 1 earlier gate, so this one may be wrong with a probability of 0.0076 only (the first: 0.03)" in said
+    )
     capsys.readouterr()
     assert world.test("--samples", "1", "--temperature", "0.9") == []
     assert "tested on these problems before" in capsys.readouterr().out
@@ -162,6 +167,25 @@ def test_answers_are_fresh_ones_and_an_interrupted_gate_goes_on(tmp_path):
     log.write_text("".join(lines[:-1]))  # killed before the verdict was written
     assert world.test("--samples", "2", "--max-problems", "8") == []
     assert len(world.events()) == 1
+
+
+def test_a_gate_asks_as_the_run_did_whose_library_it_tests(tmp_path, capsys):
+    world = Gates(tmp_path, problems=8)
+    world.learn("--tau", "9", "--temperature", "0.8", "--max-tokens", "77")
+    capsys.readouterr()
+    bodies = world.test("--samples", "1")
+    assert {(body["temperature"], body["max_tokens"]) for body in bodies} == {(0.8, 77)}
+    assert "As in learning: --temperature 0.8 --max-tokens 77" in capsys.readouterr().out
+    bodies = world.test("--samples", "1", "--temperature", "0.3", "--seed", "1")
+    assert {(body["temperature"], body["max_tokens"]) for body in bodies} == {(0.3, 77)}
+
+
+def test_the_progress_of_a_gate_counts_both_prompts_of_a_problem_and_mixes_no_shares(tmp_path, capsys):
+    world = Gates(tmp_path, problems=8)
+    world.test("--samples", "1")
+    said = capsys.readouterr().out
+    assert "look 1 of 4: 4/4 prompts, with and without the library\n" in said
+    assert "% right" not in said
 
 
 def test_bad_input_is_one_clear_sentence(tmp_path):

@@ -84,6 +84,7 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     messages = improved.messages(f"In case {number} about {family}, what is it?")
     assert server.chance(number, {family}) > server.chance(number, set())
     assert f"rule-{family}-" in json.dumps(messages)
+    assert "messages=messages, temperature=0.7)" in (home / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("effect", "verdict"), [(0.0, "not_proven"), (-0.35, "rejected")])
@@ -134,6 +135,7 @@ def test_what_it_will_ask_is_shown_before_anything_is_asked(folder, capsys):
     assert "40 problems, 4 answers each in 3 passes: 480 answers" in said
     assert "at most 640 answers" in said
     assert "USD" in said
+    assert "The budget is" not in said
     assert "one of: access; billing; shipping" in said
     assert not (folder / "runs").exists()
 
@@ -145,6 +147,7 @@ def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     start(folder, server, *flags)
     said = capsys.readouterr().out
     assert "Learning has used its part of the budget" in said
+    assert re.search(r"The budget is \d+ % of this: learning will stop early", said)
     assert result_of(folder)["gate"]["problems"] >= 10
     assert not list((folder / "runs/mails-m").glob("budget*"))
 

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from engine.errors import InputError, MissingInputError
+from engine.tasks import registry
 from grpo_training import critic, generator1
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.export import __main__ as export
@@ -125,6 +126,19 @@ def test_a_task_of_a_file_is_known_to_later_commands_under_any_spelling_of_its_p
         words = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]
         assert critic.main(words) == 0
     assert (folder / "runs/words-m/cache/critic_results.jsonl").stat().st_size
+
+
+def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_file(folder, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    (folder / "own.py").write_text(TASK)
+    write(folder / "words.jsonl", ["red"])
+    words = ("--dataset", folder / "words.jsonl", "--task", "own.py:TASK")
+    generate(folder, *words)
+    (folder / "own.py").write_text(TASK + "\n# another reward\n")
+    registry._registered.clear()  # as another process
+    with pytest.raises(InputError, match="task_file: stored .*, given"):
+        generate(folder, *words)
+    assert generate(folder, *words, "--fresh") == []  # scored again, from the stored replies
 
 
 def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):

@@ -119,6 +119,19 @@ def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch
         assert ("knows the prompts of --prompts compact only" in capsys.readouterr().out) == is_told
 
 
+def test_the_pocket_model_gets_its_own_prompts_and_sampling_unless_prompts_are_given():
+    def asked(**given):
+        settings = GeneratorSettings(**given).for_its_model()
+        return settings.prompts, settings.temperature, settings.max_tokens
+
+    assert asked(endpoint="local") == ("compact", 1.0, 256)
+    assert asked(endpoint="local", temperature=0.5) == ("compact", 0.5, 256)
+    assert asked(endpoint="local", prompts="full")[0] == "full"
+    assert asked(endpoint="local", prompts="compact")[2] is None
+    assert asked(endpoint="local", model="another")[0] == "full"
+    assert asked()[0] == "full"
+
+
 def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     keeper = [sys.executable, "-c", _PROCESS, "keep"]

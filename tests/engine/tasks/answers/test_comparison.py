@@ -11,7 +11,7 @@ from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.answers.comparison import HowCompared, compare
 from engine.tasks.answers.detection import how_compared
 from engine.tasks.answers.reply import read_answer
-from engine.tasks.registry import task_named
+from engine.tasks.registry import task_named, task_of_rows
 
 
 @pytest.mark.parametrize(
@@ -227,3 +227,56 @@ def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():
     assert (empty.is_correct, empty.rewards.r_total) == (False, 0.0)
     with_answer = reader({"mail": "Mail 7", "answer": "x", "rubric": "It is polite.", "compare": "text"}, "here")
     assert task.rubric(with_answer) is None
+
+
+GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "is_correct"),
+    [
+        ("10025,40 €", "10.025,40 €", True),
+        ("10.025,4 Euro", "10.025,40 €", True),
+        ("10,025.40 €", "10.025,40 €", True),
+        ("10025.40 €", "10.025,40 €", True),
+        ("100,25 €", "10.025,40 €", False),
+        ("7.125 kg", "7,125 kg", True),
+        ("7125 kg", "7,125 kg", False),
+        ("7125 g", "7,125 kg", True),
+        ("50 km/h", "50,0 km/h", True),
+        ("500 km/h", "50,0 km/h", False),
+        ("50,0 or 60,0 km/h", "50,0 km/h", False),
+        ("7161 W", "7.161 W", True),
+        ("7,161 kW", "7.161 W", True),
+        ("7,161 W", "7.161 W", False),
+        (r"7{,}125 \text{ kg}", "7,125 kg", True),
+    ],
+)
+def test_numbers_with_decimal_commas(answer, truth, is_correct):
+    how = how_compared(GERMAN)
+    assert (how.kind, how.decimal_comma) == ("number", True)
+    assert compare(answer, truth, how).is_correct is is_correct
+
+
+@pytest.mark.parametrize("answers", [["1.5 kg", "2,5 kg"], ["1,024", "2,048"], ["12", "13"], ["1,024.5 m", "3 m"]])
+def test_a_decimal_comma_needs_a_number_that_can_be_read_in_no_other_way(answers):
+    assert how_compared(answers, "number").decimal_comma is False
+
+
+def test_temperatures_and_a_minus_sign_are_numbers():
+    assert how_compared(["−3.5 °C", "12 °C", "€5", "30°"]).kind == "number"
+
+
+def test_numbers_with_decimal_commas_are_not_read_as_lists_of_mathematics():
+    rows = [{"problem": "?", "answer": text} for text in ("3,14", "12", "1.250,5")]
+    assert task_of_rows(rows).name == "answers"
+    assert task_of_rows([{"problem": "?", "answer": text} for text in ("3,14", "x^2")]).name == "math"
+    assert task_of_rows([{"problem": "?", "answer": text} for text in ("3.14", "1,024")]).name == "math"
+
+
+def test_a_text_among_numbers_is_named():
+    rows = [{"question": "?", "answer": f"{number},5 kg"} for number in range(9)] + [
+        {"question": "?", "answer": "none"}
+    ]
+    assert task_named("answers").reader(rows)[1].endswith("; 9 of 10 are numbers, but not 'none' (--compare number)")
+    assert "numbers" not in task_named("answers").reader(rows[-1:])[1]

@@ -4,8 +4,10 @@ import pytest
 
 from engine.errors import InputError
 from engine.records import Problem
+from engine.task import validate
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, row_of
+from engine.tasks.registry import task_named, task_of_row
 from tests.support.table import table
 
 MBPP = {
@@ -145,6 +147,30 @@ def test_a_row_of_our_own_needs_little():
     for bad in ({"kind": "call", "fn": "f", "args": "f(1)", "expected": "2"}, {"kind": "call"}, {"kind": "x"}, 7):
         with pytest.raises(UnusableRowError):
             code_problem({"problem": "P", "tests": [bad]}, "x")
+
+
+def test_tests_may_be_assert_statements():
+    listed = {"prompt": "p", "tests": ["assert f(1) == 2", "assert isclose(f(2), 3)"]}
+    facts = facts_of(code_problem({**listed, "test_setup_code": "from math import isclose"}, "x"))
+    assert [(test["kind"], test["setup"]) for test in facts.tests] == [("assert", "from math import isclose")] * 2
+    assert [test["kind"] for test in facts_of(code_problem(listed, "x")).tests] == ["call", "assert"]
+    text = {"prompt": "p", "tests": "assert f(1) == 2\nassert f(2) == 3"}
+    assert [test["expected"] for test in facts_of(code_problem(text, "x")).tests] == ["2", "3"]
+    steps = facts_of(code_problem({"prompt": "p", "tests": "x = f(1)\nassert x == 2"}, "x"))
+    assert ([test["kind"] for test in steps.tests], steps.entry_point) == (["assert"], "f")
+    for bad in ("assert f(", ["assert f("], [{"code": "assert f(1)"}]):
+        with pytest.raises(UnusableRowError, match="a test cannot be read"):
+            code_problem({"prompt": "p", "tests": bad}, "x")
+
+
+def test_a_row_of_human_eval():
+    head, body = 'def add(a, b):\n    """Add."""\n', "    return a + b\n"
+    test = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
+    row = {"task_id": "HumanEval/0", "prompt": head, "canonical_solution": body, "test": test, "entry_point": "add"}
+    problem = code_problem(row, "x")
+    assert task_of_row(row).name == "code"
+    assert (problem.id, facts_of(problem).entry_point) == ("HumanEval/0", "add")
+    assert validate(task_named("code"), problem) == []
 
 
 def test_a_function_that_the_setup_brings_is_not_the_entry_point():

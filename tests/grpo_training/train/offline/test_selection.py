@@ -53,7 +53,7 @@ def test_an_earlier_checkpoint_is_exported_only_where_it_is_better_by_more_than_
 def test_what_is_exported_is_compared_with_the_start():
     one = selected(([0.7, 0.8, 0.6, 0.7], 0.02))
     assert one.name == "checkpoint-1"
-    assert one.why == "held-out reward 0.7, 0.5 at the start (+0.2); KL to the start 0.02"
+    assert one.why == "held-out reward 0.7, 0.5 at the start (+0.2 on 4 groups); KL to the start 0.02"
     assert [each["checkpoint"] for each in one.candidates] == ["start", "checkpoint-1"]
     assert [each["effective_samples"] for each in one.candidates] == [4.0, 2.0]
 
@@ -95,7 +95,7 @@ def test_a_difference_within_chance_is_no_reason_to_export_the_start():
     """Gains of -0.4, 0.3, 0.1 and -0.1: mean -0.025, standard error 0.15. One group has no standard error."""
     one = selected(([0.1, 0.8, 0.6, 0.4], 0.01))
     assert one.name == "checkpoint-1"
-    assert "(-0.025, within chance)" in one.why
+    assert "(-0.025 on 4 groups, within chance)" in one.why
     alone = HeldOutFigures((0.5,), 0.0, 4.0)
     assert selected(([0.4996], 0.01), start=alone).name == "checkpoint-1"
     assert selected(([0.3], 0.01), start=alone).name == "start"

@@ -1,0 +1,101 @@
+"""The prompt that is taken home: questions of tasks whose prompts show more than a text, and answers of replies."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from engine.errors import InputError
+from engine.records import Experience
+from engine.tasks import registry
+from engine.tasks.registry import load_task, task_named
+from grpo_training.improve.improved import Improved, Result
+from grpo_training.improve.take_home import write_improved
+from tests.conftest import ROOT
+
+LESSON = Experience(id="G1-001", content="Check the empty input.")
+
+TASK = """
+from engine.tasks.simple import SimpleTask
+
+def reward(text, row):
+    raise ValueError("not called by a program that only asks")
+
+def both(row):
+    assert row["label"]
+    return row["head"] + " / " + row["body"]
+
+ONE = SimpleTask("Which of A and B is it? {mail}", reward, name="one_text")
+TWO = SimpleTask(both, reward, name="two_texts")
+"""
+GRAPH = '[{"cause": ["first", "second"], "effect": "total", "rule": "total = first + second"}]'
+
+
+def improved(row, task="", prompts="full"):
+    read = (load_task(task) if ":" in task else task_named(task)).problem_from_row(row, "row 1")
+    example = read.model_copy(update={"id": "question", "text": "", "meta": {}})
+    shared = {"sentence": "s", "verdict": "adopted", "model": "m", "role": "generator_1", "dataset": "d"}
+    return Improved(Result(task=task, prompts=prompts, example=example, **shared), [LESSON])
+
+
+def asked(one, question):
+    return one.messages(question)[-1]["content"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    (tmp_path / "mine.py").write_text(TASK)
+    return f"{tmp_path / 'mine.py'}:"
+
+
+def test_a_prompt_for_programs_names_no_function_of_the_dataset():
+    one = improved({"text": "Write add(a, b).", "test_list": ["assert add(1, 2) == 3"]}, "code")
+    assert "`add`" not in one.text()
+    assert "assert add" not in one.text()
+    assert "{question}" in one.text()
+    assert "Write median(xs)." in asked(one, "Write median(xs).")
+    assert "a function named `median`" in asked(one, {"prompt": "Write it.", "entry_point": "median"})
+    assert "a function named `rev`" in asked(one, {"prompt": "Write it.", "tests": ["assert rev('a') == 'a'"]})
+    program = "def median(xs):\n    return 1  # so far"
+    assert one.answer(f"<think>Hm.</think>\n```python\n{program}\n```") == program
+    assert one.answer("I cannot.") is None
+
+
+def test_a_question_is_put_into_the_template_of_a_users_task(place):
+    one = improved({"mail": "Lost!", "label": "A"}, place + "ONE")
+    assert "Which of A and B is it? {question}" in one.text()
+    assert "Which of A and B is it? Where is it?" in asked(one, "Where is it?")
+    assert "Which of A and B is it? Hello" in asked(one, {"mail": "Hello"})
+    assert one.answer("So.\n<answer>B</answer>") == "B"
+
+
+def test_the_folder_has_the_users_task(place, tmp_path, monkeypatch):
+    result = improved({"mail": "Lost!", "label": "A"}, place + "ONE").result
+    write_improved(tmp_path / "home", result, [LESSON], tmp_path / "run")
+    assert "`mine.py`" in (tmp_path / "home/README.md").read_text()
+    (tmp_path / "home").rename(tmp_path / "elsewhere")
+    code = (
+        "from grpo_training import Improved; print(Improved.load('elsewhere').messages('Where is it?')[-1]['content'])"
+    )
+    (tmp_path / "mine.py").unlink()
+    run = [sys.executable, "-c", code]
+    said = subprocess.run(run, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert "Which of A and B is it? Where is it?" in said.stdout, said.stderr
+
+
+def test_a_task_whose_prompt_shows_several_texts_says_which(place):
+    one = improved({"head": "h", "body": "b", "label": "A"}, place + "TWO")
+    assert "{head} / {body}" in one.text()
+    assert "x / y" in asked(one, {"head": "x", "body": "y"})
+    with pytest.raises(InputError, match="has the fields body, head") as refused:
+        one.messages("x")
+    assert refused.value.fix == "Give a row: messages({'body': ..., 'head': ...})."
+
+
+def test_the_answer_of_a_scaffold_is_what_its_graph_computes():
+    knowns = '"chosen_strategy": "add", "target_variable": "total", "knowns": {"first": 14, "second": 84}'
+    one = improved({"problem": "14 and 84?", "answer": "98"}, "math", "compact")
+    assert one.answer(f'{{{knowns}, "causal_graph": {GRAPH}, "final_answer": ""}}') == "98"
+    assert one.answer("no scaffold") is None

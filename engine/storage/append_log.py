@@ -19,12 +19,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.errors import InputError, LockHeldError, ScaffoldError
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
 
 _POLL_S = 0.005
 _CHUNK = 1 << 16
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What writing to a full disk, or beyond a limit, ends with."""
 _sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # fdatasync does not exist on macOS
 
 
@@ -74,7 +77,8 @@ class AppendLog:
         try:
             self._acquire(lock)
             with self._directory_lock():
-                _write_holder(lock)
+                with named_if_full(self.path):
+                    _write_holder(lock)
                 self._held = True
                 try:
                     if self.path.exists():
@@ -240,19 +244,43 @@ def writer_of(path: Path) -> str | None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: after a crash it has the old or the new content. One caller at a time."""
-    temporary = path.with_name(path.name + ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    """Replace a file atomically: after a crash it has the old or the new content. One thread of a process at a time."""
+    with replacement(path) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def replacement(path: Path) -> Iterator[BinaryIO]:
+    """A file beside ``path`` that takes its place when the block ends without an error, and else is deleted.
+
+    Of several processes each writes a file of its own, and the last one to end counts.
+
+    Raises:
+        OSError: it cannot be written; the error names ``path``.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # of an earlier process, or a link that came with the files of another machine
     try:
-        _write_all(fd, content)
-        os.fsync(fd)
-    except OSError as error:
-        error.filename = error.filename or str(path)
+        with named_if_full(path, temporary), temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(fd)
-    temporary.replace(path)
     sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def named_if_full(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Let the error of a full disk name ``path``, and not ``temporary`` or no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL or (temporary is not None and error.filename == str(temporary)):
+            error.filename = str(path)
+        raise
 
 
 def sync_directory(directory: Path) -> None:

@@ -244,7 +244,7 @@ def writer_of(path: Path) -> str | None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: after a crash it has the old or the new content. One thread of a process at a time."""
+    """Replace a file atomically: after a crash it has the old or the new content."""
     with replacement(path) as stream:
         stream.write(content)
 
@@ -258,18 +258,44 @@ def replacement(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written; the error names ``path``.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # of an earlier process, or a link that came with the files of another machine
     try:
-        with named_if_full(path, temporary), temporary.open("xb") as stream:
+        fd, temporary = _new_beside(path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    stream = os.fdopen(fd, "wb")
+    try:
+        with named_if_full(path, temporary):
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+            os.fsync(fd)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:  # the file is locked until its name has changed
+        with contextlib.suppress(OSError):  # what a full disk does not take fails once more
+            stream.close()
     sync_directory(path.parent)
+
+
+def _new_beside(path: Path) -> tuple[int, Path]:
+    """An empty file: ``<name>.tmp``, which a killed process may have left, or while that is in use another one."""
+    shared, own = path.with_name(f"{path.name}.tmp"), path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        fd = os.open(shared, flags | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(fd), os.lstat(shared)):  # else it was renamed before it was locked
+                os.ftruncate(fd, 0)
+                return fd, shared
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+    own.unlink(missing_ok=True)
+    return os.open(own, flags | os.O_EXCL, 0o644), own
 
 
 @contextlib.contextmanager

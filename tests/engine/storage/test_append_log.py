@@ -307,17 +307,22 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     assert caught.value.filename == str(log.path)
 
 
-def test_processes_that_replace_the_same_file_do_not_disturb_each_other(tmp_path, monkeypatch):
+def test_processes_that_replace_the_same_file_do_not_disturb_each_other(tmp_path):
     path = tmp_path / "a.json"
     with replacement(path) as first:
         first.write(b"first")
-        monkeypatch.setattr(os, "getpid", lambda: -1)  # of another process
         with replacement(path) as second:
             second.write(b"second")
         assert path.read_bytes() == b"second"
-        monkeypatch.undo()
     assert path.read_bytes() == b"first"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_what_a_killed_process_left_of_a_new_file_is_used_again(tmp_path):
+    path = tmp_path / "a.json"
+    (tmp_path / "a.json.tmp").write_bytes(b"a longer content that is not complete")
+    replace_file(path, b"new")
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"new")]
 
 
 def test_a_file_that_cannot_be_replaced_stays_and_is_named(tmp_path):

@@ -261,10 +261,14 @@ def wait_from_headers(headers: Mapping[str, str], now: float) -> float | None:
     ``retry-after-ms`` and ``retry-after`` take precedence. Otherwise the largest ``x-ratelimit-reset*`` value is
     used: among the limits whose ``x-ratelimit-remaining*`` is 0 or less if any is, else among all.
 
+    Times are compared with the ``date`` of the reply, if it has one: the clock of this machine may be another.
+
     Args:
         headers: looked up by lower-case name.
-        now: seconds since the epoch.
+        now: seconds since the epoch, by the clock of this machine.
     """
+    sent_at = _http_date(headers.get("date") or "")
+    now = now if sent_at is None else sent_at
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         wait = parse_wait(headers.get(name), now)
         if wait is not None:
@@ -319,14 +323,19 @@ def _seconds_until(text: str, now: float) -> float | None:
     if parts and "".join(number + unit for number, unit in parts) == text:
         seconds = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
         return seconds if math.isfinite(seconds) else None
-    # A year or a zone that no clock has overflows in some of these steps.
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now  # -0000 is UTC
-    except (TypeError, ValueError, OverflowError):
-        pass
+    if (at := _http_date(text)) is not None:
+        return at - now
     try:
         moment = datetime.fromisoformat(text)
         return moment.timestamp() - now if moment.tzinfo else None
     except (ValueError, OverflowError):
+        return None
+
+
+def _http_date(text: str) -> float | None:
+    """Seconds since the epoch of an HTTP date; None if it is none."""
+    try:  # a year or a zone that no clock has overflows in some of these steps
+        moment = email.utils.parsedate_to_datetime(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()  # -0000 is UTC
+    except (TypeError, ValueError, OverflowError):
         return None

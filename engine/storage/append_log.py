@@ -19,12 +19,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.errors import InputError, LockHeldError, ScaffoldError
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
 
 _POLL_S = 0.005
 _CHUNK = 1 << 16
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What writing to a full disk, or beyond a limit, ends with."""
 _sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # fdatasync does not exist on macOS
 
 
@@ -74,7 +77,8 @@ class AppendLog:
         with opened(_lock_path(self.path), os.O_RDWR | os.O_CREAT) as lock:
             self._acquire(lock)
             with self._directory_lock():
-                _write_holder(lock)
+                with named_if_full(self.path):
+                    _write_holder(lock)
                 self._held = True
                 try:
                     if self.path.exists():
@@ -237,17 +241,69 @@ def writer_of(path: Path) -> str | None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: after a crash it has the old or the new content. One caller at a time."""
-    temporary = path.with_name(path.name + ".tmp")
-    with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
-        try:
-            _write_all(fd, content)
+    """Replace a file atomically: after a crash it has the old or the new content."""
+    with replacement(path) as stream:
+        stream.write(content)
+
+
+@contextlib.contextmanager
+def replacement(path: Path) -> Iterator[BinaryIO]:
+    """A file beside ``path`` that takes its place when the block ends without an error, and else is deleted.
+
+    Of several processes each writes a file of its own, and the last one to end counts.
+
+    Raises:
+        OSError: it cannot be written; the error names ``path``.
+    """
+    try:
+        fd, temporary = _new_beside(path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    stream = os.fdopen(fd, "wb")
+    try:
+        with named_if_full(path, temporary):
+            yield stream
+            stream.flush()
             os.fsync(fd)
-        except OSError as error:
-            error.filename = error.filename or str(path)
-            raise
-    temporary.replace(path)
+            temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:  # the file is locked until its name has changed
+        with contextlib.suppress(OSError):  # what a full disk does not take fails once more
+            stream.close()
     sync_directory(path.parent)
+
+
+def _new_beside(path: Path) -> tuple[int, Path]:
+    """An empty file: ``<name>.tmp``, which a killed process may have left, or while that is in use another one."""
+    shared, own = path.with_name(f"{path.name}.tmp"), path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        fd = os.open(shared, flags | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(fd), os.lstat(shared)):  # else it was renamed before it was locked
+                os.ftruncate(fd, 0)
+                return fd, shared
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+    own.unlink(missing_ok=True)
+    return os.open(own, flags | os.O_EXCL, 0o644), own
+
+
+@contextlib.contextmanager
+def named_if_full(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Let the error of a full disk name ``path``, and not ``temporary`` or no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL or (temporary is not None and error.filename == str(temporary)):
+            error.filename = str(path)
+        raise
 
 
 def sync_directory(directory: Path) -> None:

@@ -13,7 +13,7 @@ import jinja2
 
 from engine.datasets import load_problems
 from engine.errors import InputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import named_if_full, replace_file
 from engine.storage.installation import DISTRIBUTION
 from engine.tasks.registry import load_task
 from grpo_training.environments.problem_files import PROBLEMS, write_problems
@@ -51,7 +51,7 @@ def export_environment(arguments: argparse.Namespace) -> int:
     if output.exists() and not (output / code.parent / PROBLEMS).is_file():
         raise InputError(f"{output} exists and is no environment", fix="Give a new folder.")
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+    with named_if_full(output), tempfile.TemporaryDirectory(dir=output.parent) as folder:
         written = Path(folder) / "environment"
         (written / code.parent).mkdir(parents=True)
         write_problems(written / code.parent, problems, arguments.prompts or "full", place)

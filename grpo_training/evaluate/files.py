@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
-from engine.storage.append_log import AppendLog, replace_file, sync_directory
+from engine.storage.append_log import AppendLog, replace_file, replacement
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.runs.files import RunFiles
 
@@ -20,7 +19,7 @@ FORMAT = 1
 class SampleFile:
     """Writes judged samples, one JSON object per line."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def write(self, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
@@ -42,7 +41,7 @@ class SampleFile:
                 "completion": sample.completion
                 and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
             }
-            self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            self._file.write(json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
 
 
 class ResultFiles:
@@ -65,13 +64,5 @@ class ResultFiles:
     @contextlib.contextmanager
     def new_samples(self) -> Iterator[SampleFile]:
         """A file of samples that replaces the earlier one when the block ends without an error."""
-        temporary = self.samples.with_name(self.samples.name + ".tmp")
-        try:
-            with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                yield SampleFile(file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.samples)
-            sync_directory(self.samples.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacement(self.samples) as file:
+            yield SampleFile(file)

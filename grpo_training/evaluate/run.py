@@ -90,6 +90,12 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     files = ResultFiles(settings.output)
+    if settings.output == files.journal:
+        raise InputError(
+            f"--output: {settings.output} is the name of the file of replies",
+            why="The figures would replace the replies that are stored there.",
+            fix="Give another ending, such as .json.",
+        )
     settings = files.run.resumed(settings)
     loaded = read_problems(settings)
     problems = loaded.problems

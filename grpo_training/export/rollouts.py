@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import named_if_full, replace_file
 from grpo_training.environments.package import export_environment
 from grpo_training.export.formats import ENVIRONMENTS
 from grpo_training.export.inspect_log import inspect_log
@@ -178,7 +178,7 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
 def _write_rows(rows: Iterable[Row], output: Path) -> int:
     """Write a file completely, then give it its name; the number of rows. Lines are written one after the other."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+    with named_if_full(output), tempfile.TemporaryDirectory(dir=output.parent) as folder:
         written = Path(folder) / output.name
         count = 0
         if output.suffix == ".jsonl":
@@ -199,7 +199,7 @@ def _save_folder(dataset: Dataset, output: Path) -> None:
     if output.exists() and not (output / "dataset_info.json").is_file():
         raise InputError(f"{output} exists and is no dataset", fix="Give a new folder.")
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+    with named_if_full(output), tempfile.TemporaryDirectory(dir=output.parent) as folder:
         written = Path(folder) / "dataset"
         dataset.save_to_disk(str(written))
         if output.exists():

@@ -237,8 +237,8 @@ async def gate(
     if before:
         print(
             f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
-            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. Problems "
-            "that no gate has asked have no such loss.",
+            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
+            "Problems that no gate has asked have no such loss.",
             file=stream,
         )
     if own:

@@ -45,18 +45,18 @@ class RunDirectory(RunFiles):
         self._check_is_run_directory()
         is_new = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with super().open(settings, facts, groups) as manifest:
+        with super().open(settings, facts, groups) as manifest:
+            try:
                 if manifest.is_finished:
                     manifest.finish()
                 else:
                     replace_file(self.folder / CONFIG_YAML, config_yaml(settings).encode())
                     replace_file(self.folder / ENVIRONMENT, json.dumps(environment(), indent=2).encode() + b"\n")
                 yield manifest
-        except ScaffoldError:
-            if is_new:
-                self._remove_empty()
-            raise
+            except ScaffoldError:
+                if is_new:
+                    self._remove_empty()  # while the lock is held: it may be the directory of the next process
+                raise
 
     def has_results(self) -> bool:
         """Whether a training has written metrics, a checkpoint or a model. Metrics without a line are none."""
@@ -95,7 +95,8 @@ class RunDirectory(RunFiles):
         if not self.folder.is_dir() or self.manifest.is_file():
             return
         names = sorted(path.name for path in self._entries())
-        if names:
+        # With a lock it is one: its configuration is being written or set aside, or was deleted.
+        if names and not (self.folder / LOCK).exists():
             raise InputError(
                 f"{self.folder} is not a run directory",
                 why=f"It has no {CONFIG_JSON} and contains {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}.",

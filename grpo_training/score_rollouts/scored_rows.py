@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.generator import generator_messages
 from engine.records import Problem
-from engine.storage.append_log import sync_directory
+from engine.storage.append_log import replacement
 from engine.task import Task
 from grpo_training.score_rollouts.near_copies import Payment
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, good_rows
@@ -57,10 +56,9 @@ def write_scored(
         log: the verdicts.
         seen: called for each row with its verdict and its reward.
     """
-    temporary = settings.out.with_name(settings.out.name + ".tmp")
     prompt_of = _prompts(task, problems, settings.prompt_style)
     places = [0] * len(groups)
-    with temporary.open("wb") as stream:
+    with replacement(settings.out) as stream:
         for number, row in enumerate(good_rows(settings.rollouts, task, problems)):
             entry, group = log.entry(number), found.group_of[number]
             values = groups[group].values
@@ -69,10 +67,6 @@ def write_scored(
             prompt = prompt_of(row.prompt_id)
             stream.write(as_json_line(scored_row(row, entry, paid[number], advantage, task.name, prompt)))
             seen(row, entry, paid[number])
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(settings.out)
-    sync_directory(settings.out.parent)
 
 
 def scored_row(

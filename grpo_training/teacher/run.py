@@ -148,15 +148,15 @@ class TeacherRun:
         tests = list(self.data.tests(problem))
         return TeacherTrace(
             task_id=problem.id,
-            dataset=problem.meta.get("dataset") or "",
-            difficulty=problem.meta.get("difficulty") or "",
+            dataset=_text(problem, "dataset"),
+            difficulty=_text(problem, "difficulty"),
             prompt=problem.text,
             thinking=answer.thinking,
             code=self.task.to_record(candidate) or "",
             full_response=completion.text if completion else "",
             teacher_metadata=_metadata(completion),
             test_list=tests,
-            test_setup_code=problem.meta.get("test_setup_code") or "",
+            test_setup_code=_text(problem, "test_setup_code"),
             sample_idx=answer.reply.sample_index,
             messages=messages,
             prompt_hash=self.agent.prompt_hash,
@@ -182,6 +182,12 @@ class TeacherRun:
 
     def _note(self, text: str) -> None:
         tqdm.write(harmless(text), file=self.stream)
+
+
+def _text(problem: Problem, name: str) -> str:
+    """What a row says under a name, as text: a difficulty may be a number."""
+    value = problem.meta.get(name)
+    return "" if value is None else str(value)
 
 
 def status_of(candidate: Candidate, measured: Measurement) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -32,24 +33,41 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     replaced = folder.with_name(folder.name + _REPLACED)
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    try:
+    with none_if_failed(unfinished, folder):
         write(unfinished)
         _sync_folder(unfinished)
-    except BaseException as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if isinstance(error, OSError | RuntimeError | SafetensorError) and not isinstance(error, ScaffoldError):
-            raise ScaffoldError(
-                f"Cannot write {folder}",
-                why=first_line(error),
-                fix="Free disk space and run the same command again. No partial folder was left.",
-            ) from error
-        raise
     if folder.exists():
         shutil.rmtree(replaced, ignore_errors=True)
         folder.rename(replaced)
     unfinished.rename(folder)
     sync_directory(folder.parent)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def none_if_failed(unfinished: Path, folder: Path) -> Iterator[None]:
+    """Remove ``unfinished`` if the block, which fills it, ends with an error.
+
+    Args:
+        unfinished: the folder that is being filled.
+        folder: the destination, for the message.
+
+    Raises:
+        ScaffoldError: it cannot be written.
+    """
+    try:
+        yield
+    except BaseException as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        # Of a full disk, torch raises a RuntimeError and tokenizers an Exception of no type.
+        is_full = isinstance(error, OSError | RuntimeError | SafetensorError) or type(error) is Exception
+        if is_full and not isinstance(error, ScaffoldError):
+            raise ScaffoldError(
+                f"Cannot write {folder}",
+                why=first_line(error),
+                fix="Free disk space and run the same command again. No partial folder was left.",
+            ) from error
+        raise
 
 
 def repair_folders(run_dir: Path) -> None:

@@ -217,8 +217,8 @@ def _train_in_run_directory(
                 code = exit_code_of_the_first(None)
         return code or 0
     others_know = False
-    _allow_more_steps(config, facts)
     try:
+        _allow_more_steps(config, facts)
         with RunDirectory(config.output_dir).open(config, facts) as manifest:
             if manifest.is_finished and _is_chosen(config, manifest):
                 others_know = True
@@ -247,6 +247,7 @@ def _allow_more_steps(config: GRPOTrainingConfig, facts: dict[str, Any]) -> None
 
     Raises:
         InputError: the manifest is damaged, or something else differs too.
+        LockHeldError: another process trains in the directory.
     """
     manifest = None if config.fresh else load_manifest(config.output_dir / CONFIG_JSON)
     if manifest is None or not manifest.is_finished:
@@ -259,7 +260,8 @@ def _allow_more_steps(config: GRPOTrainingConfig, facts: dict[str, Any]) -> None
     longer = dataclasses.replace(manifest, configuration=configuration, is_finished=False)
     wanted = json.loads(json.dumps({"settings": config.fingerprint(), "facts": facts}))
     check_same_configuration(longer, wanted, config.compared, resume=config.resume)
-    longer.save()
+    with RunDirectory(config.output_dir).hold():
+        longer.save()
     print(f"This training had finished after {done} steps. It goes on to {config.max_steps}.")
 
 

@@ -101,7 +101,7 @@ class MetricsLog:
         self._tracker = SafeTracker(tracker, warn)
         kept = _lines_up_to(path, resume_step)
         replace_file(path, b"".join(line + b"\n" for line in kept))
-        self._file: TextIO = path.open("a", encoding="utf-8", buffering=1)
+        self._file = path.open("ab", buffering=0)
 
     def __enter__(self) -> MetricsLog:
         return self
@@ -120,7 +120,13 @@ class MetricsLog:
             figures: numbers and short texts by name.
         """
         line = {"step": step} | {name: _json_value(value) for name, value in figures.items()}
-        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        rest = memoryview(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
+        try:
+            while rest:  # a full disk may cause a partial write
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            error.filename = self._file.name
+            raise
         numbers = {name: float(value) for name, value in line.items() if _is_number(value) and name != "step"}
         self._tracker.log(numbers, step)
 

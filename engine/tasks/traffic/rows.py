@@ -14,6 +14,8 @@ from engine.errors import InputError
 from engine.tasks.traffic.signals import Observation
 
 _DAY_S = 24 * 3600
+_MOST = 10**12
+"""Limit of counts and seconds, so that shares of them are numbers."""
 _FIRST_DAY = datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -30,11 +32,11 @@ class BranchResult(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
-    queue: int = Field(ge=0)
+    queue: int = Field(ge=0, le=_MOST)
     phase_queues: dict[str, float]
     waiting_s: float = Field(ge=0)
-    queue_seconds: int = Field(ge=0)
-    throughput: int = Field(ge=0)
+    queue_seconds: int = Field(ge=0, le=_MOST)
+    throughput: int = Field(ge=0, le=_MOST)
 
 
 class Branches(BaseModel):
@@ -65,11 +67,11 @@ class TrafficRow(BaseModel):
     junction_id: str
     simulation_time: float
     current_phase_id: int
-    current_phase_order_idx: int
+    current_phase_order_idx: int = Field(ge=0)
     current_green_elapsed: float
     min_green: float
     max_green: float
-    extend_seconds: int = Field(gt=0)
+    extend_seconds: int = Field(gt=0, le=_MOST)
     can_extend: bool
     phase_order: list[int]
     phase_metrics: dict[str, float]
@@ -78,11 +80,11 @@ class TrafficRow(BaseModel):
     expert_decision: str | None = None
 
     task: str = "traffic"
-    horizon: int = Field(gt=0)
+    horizon: int = Field(gt=0, le=_MOST)
     seed: int
     network: str
     moving: dict[str, float]
-    queue: int = Field(ge=0)
+    queue: int = Field(ge=0, le=_MOST)
     branches: Branches
 
     @model_validator(mode="after")
@@ -92,7 +94,7 @@ class TrafficRow(BaseModel):
             raise ValueError("phase_order has fewer than two phases, so there is nothing to decide")
         if self.current_phase_id not in self.phase_order:
             raise ValueError(f"current_phase_id {self.current_phase_id} is not in phase_order")
-        if self.phase_order[self.current_phase_order_idx] != self.current_phase_id:
+        if self.phase_order[self.current_phase_order_idx :][:1] != [self.current_phase_id]:
             raise ValueError("current_phase_order_idx is not the place of current_phase_id")
         for name, keys in (("phase_metrics", self.phase_metrics.keys()), ("moving", self.moving.keys())):
             if set(keys) != phases:
@@ -172,8 +174,8 @@ def read_array(path: Path) -> list[Any]:
         InputError: it cannot be read, or is no array.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     if not isinstance(values, list):
         raise InputError(f"{path}: expected a JSON array, got {type(values).__name__}")

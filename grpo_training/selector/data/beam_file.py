@@ -6,9 +6,12 @@ query are ignored. Everything else is read strictly, and the first wrong entry i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from grpo_training.selector.rewards import task_reward
 from grpo_training.selector.step_settings import RewardMode
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
+_QUERY = re.compile(r"-?[0-9]{1,4000}")
 _UNSCORED = ("fallback", "error")
 """Values of ``vqa_eval_mode`` whose score is not that of the official metric."""
 
@@ -78,7 +82,7 @@ def beam_entry(query: int, beams: Iterable[tuple[Sequence[int], float]], pool: I
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file."""
     try:
-        loaded = json.loads(path.read_bytes())
+        loaded = json.loads(path.read_bytes(), object_pairs_hook=_without_repetition)
     except FileNotFoundError:
         raise MissingInputError(
             f"Beam data not found: {path}", fix="Make it: python -m grpo_training.selector beams --help"
@@ -88,6 +92,15 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected an object with one entry per query, got {type(loaded).__name__}")
     return loaded
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that is there twice, JSON would keep the last value only."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice in an object")
+    return content
 
 
 def groups_of_beams(
@@ -218,7 +231,7 @@ def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
     for key, entry in data.items():
-        if key.lstrip("-").isdecimal():
+        if _QUERY.fullmatch(key):
             yield int(key), entry
 
 
@@ -228,6 +241,8 @@ def _queries(data: Mapping[str, Any], place: str) -> list[tuple[int, Mapping[str
         if not isinstance(entry, dict):
             raise InputError(f"{place}, query {query}: expected an object, got {type(entry).__name__}")
         found.append((query, entry))
+    if repeated := [query for query, count in Counter(query for query, _ in found).items() if count > 1]:
+        raise InputError(f"{place}: query {repeated[0]} is there twice", why="It is written in two ways.")
     if not found:
         raise InputError(f"{place} has no query", why="The keys of its queries are their ids, as text.")
     return found
@@ -251,8 +266,9 @@ def _ids(raw: Any, where: str) -> tuple[int, ...]:
 
 
 def _number(raw: Any, where: str) -> float:
-    if isinstance(raw, bool | int | float) and math.isfinite(raw):
-        return float(raw)
+    with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
+        if isinstance(raw, bool | int | float) and math.isfinite(raw):
+            return float(raw)
     raise InputError(f"{where}: expected a finite number, got {str(raw)[:60]}")
 
 

@@ -81,7 +81,9 @@ def parts_of(record: Mapping[str, Any]) -> list[EmbeddingPart]:
     return [_part(record)] if "model" in record else []
 
 
-def _part(made: Mapping[str, Any]) -> EmbeddingPart:
+def _part(made: object) -> EmbeddingPart:
+    if not isinstance(made, Mapping):  # a file or a checkpoint of another program
+        return EmbeddingPart()
     model = str(made.get("model") or "")
     modality = made.get("modality")
     if modality is None and model and not model.startswith(f"{CLIP}:"):

@@ -14,6 +14,11 @@ from engine.storage.append_log import replace_file
 from grpo_training.selector.model.pointer import PointerSelector, config_from
 
 FORMAT = 1
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("config", "state_dict", "embeddings", "metrics"), dict),
+    **{"phase": str, "epoch": int, "shots": int, "learning_rate": float | int, "kl_beta": float | int},
+}
+"""The types of what a checkpoint holds."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,14 @@ def load_model(path: Path) -> tuple[PointerSelector, CheckpointInfo]:
             why="It has no architecture in it.",
             fix="Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
         )
-    model = PointerSelector(config_from(content["config"]))
+    wrong = [name for name, kind in _KINDS.items() if name in content and not isinstance(content[name], kind)]
+    if wrong:
+        raise InputError(f"{path}: {wrong[0]} is a {type(content[wrong[0]]).__name__}", fix="The file is damaged.")
+    config = config_from(content["config"])
     try:
-        model.load_state_dict(content["state_dict"], strict=True)
-    except RuntimeError as error:
+        model = PointerSelector(config)
+        model.load_state_dict(content.get("state_dict", {}), strict=True)
+    except (RuntimeError, TypeError) as error:
         raise InputError(
             f"The weights in {path} are not those of its architecture", why=" ".join(str(error).split())[:300]
         ) from None

@@ -1,6 +1,7 @@
 """TRL's GRPO trainer with imitation terms.
 
-Only ``compute_loss`` is overridden: it calls TRL's and adds the terms. Sampling, advantages and clipping are TRL's.
+``compute_loss`` calls TRL's and adds the terms; sampling, advantages and clipping are TRL's. A checkpoint that cannot
+be written is removed.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
+from grpo_training.train.folders import none_if_failed
 from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.logprobs import completion_logps
 from grpo_training.train.objective.term_weights import TermWeights, term_weights
@@ -98,6 +102,16 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """No model card: the run directory documents the run."""
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """A checkpoint; none if it cannot be written.
+
+        Raises:
+            ScaffoldError: it cannot be written.
+        """
+        folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        with none_if_failed(folder, folder):
+            super()._save_checkpoint(model, trial)
 
     def _plan_step(self) -> None:
         """At the first micro-batch of a step: set the weights of the terms and select the imitated rows."""

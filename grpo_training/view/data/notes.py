@@ -71,7 +71,6 @@ def write_notes(folder: Path, name: str, tags: str, note: str) -> None:
     text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
     try:
         with _WRITING:
-            (folder / f"{NOTES}.tmp").unlink(missing_ok=True)  # results of another machine may have a link here
             replace_file(folder / NOTES, text.encode(errors="replace"))
     except OSError as error:
         raise InputError(f"Cannot write {folder / NOTES}", why=str(error.strerror)) from None

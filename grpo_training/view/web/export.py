@@ -9,7 +9,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.append_log import replace_file
+from engine.storage.append_log import named_if_full, replace_file
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
@@ -68,15 +68,34 @@ def export(store: Store, target: Path, groups: int, language: str) -> Exported:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, html.encode())
         return Exported(count, target)
-    count = 0
-    for _, name, html in pages:
-        path = target / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html, encoding="utf-8", errors="replace")
-        count += 1
-    with as_file(files("grpo_training.view") / "assets") as assets:
-        shutil.copytree(assets, target / "assets")
+    is_new, count = not target.exists(), 0
+    try:
+        with named_if_full(target):
+            for _, name, html in pages:
+                path = target / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(html, encoding="utf-8", errors="replace")
+                count += 1
+            with as_file(files("grpo_training.view") / "assets") as assets:
+                for source in (one for one in assets.rglob("*") if one.is_file()):
+                    copied = target / "assets" / source.relative_to(assets)
+                    copied.parent.mkdir(parents=True, exist_ok=True)
+                    copied.write_bytes(source.read_bytes())  # copytree has one error for all files, without a name
+    except BaseException:
+        _clear(target, is_new=is_new)
+        raise
     return Exported(count, target / PAGES[0].path)
+
+
+def _clear(folder: Path, *, is_new: bool) -> None:
+    """Delete what an export has written, so that the same command can write it again."""
+    for path in list(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    if is_new and folder.is_dir():
+        folder.rmdir()
 
 
 def _pages(

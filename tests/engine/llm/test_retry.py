@@ -103,6 +103,16 @@ def test_retry_after_takes_precedence_over_the_largest_relevant_reset(headers, s
     assert wait_from_headers(headers, NOW) == (None if seconds is None else pytest.approx(seconds))
 
 
+@pytest.mark.parametrize("ahead", [-6 * 3600, 0, 6 * 3600])
+def test_a_server_whose_clock_differs_is_not_waited_for_longer(ahead):
+    then = NOW + ahead
+    for asked in (formatdate(then + 20, usegmt=True), "2023-11-14T22:13:40Z" if not ahead else str(int(then) + 20)):
+        headers = {"retry-after": asked, "date": formatdate(then, usegmt=True)}
+        assert wait_from_headers(headers, NOW) == pytest.approx(20.0)
+    assert wait_from_headers({"retry-after": "20", "date": formatdate(then, usegmt=True)}, NOW) == 20.0
+    assert wait_from_headers({"retry-after": formatdate(NOW + 20, usegmt=True), "date": "30"}, NOW) == 20.0
+
+
 @pytest.mark.parametrize(
     ("action", "statuses"),
     [

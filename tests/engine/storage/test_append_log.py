@@ -11,8 +11,9 @@ import pytest
 
 from engine.errors import InputError, LockHeldError
 from engine.storage import append_log
-from engine.storage.append_log import AppendLog, FileChangedError, replace_file, writer_of
+from engine.storage.append_log import AppendLog, FileChangedError, replace_file, replacement, writer_of
 from engine.storage.lines import LineReader, is_json_object
+from tests.support.full_disk import largest_file
 from tests.support.table import table
 
 FORK = multiprocessing.get_context("fork")
@@ -304,3 +305,43 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left on device") as caught, log.hold():
         log.append(b"{}")
     assert caught.value.filename == str(log.path)
+
+
+def test_processes_that_replace_the_same_file_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "a.json"
+    with replacement(path) as first:
+        first.write(b"first")
+        with replacement(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_what_a_killed_process_left_of_a_new_file_is_used_again(tmp_path):
+    path = tmp_path / "a.json"
+    (tmp_path / "a.json.tmp").write_bytes(b"a longer content that is not complete")
+    replace_file(path, b"new")
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"new")]
+
+
+def test_a_file_that_cannot_be_replaced_stays_and_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    replace_file(path, b"old")
+    with largest_file(1000), pytest.raises(OSError, match=r"a\.json") as caught:
+        replace_file(path, bytes(5000))
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as caught:
+        replace_file(tmp_path / "no" / "b.json", b"new")
+    assert caught.value.filename == str(tmp_path / "no" / "b.json")
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"old")]
+
+
+def test_a_lock_that_cannot_name_its_holder_names_the_file(tmp_path, monkeypatch):
+    def full(fd, content, offset):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="No space left on device") as caught, AppendLog(tmp_path / "a.jsonl").hold():
+        pass
+    assert caught.value.filename == str(tmp_path / "a.jsonl")

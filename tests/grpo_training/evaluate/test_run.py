@@ -198,6 +198,12 @@ def test_a_folder_is_refused_as_output(tmp_path):
     assert tmp_path.is_dir()
 
 
+def test_the_file_of_replies_is_refused_as_output(tmp_path):
+    with pytest.raises(InputError, match="is the name of the file of replies"):
+        main(["--output", str(tmp_path / "results.sqlite")])
+    assert list(tmp_path.iterdir()) == []
+
+
 class Servers:
     """Two model folders, a stand-in for their servers, and the list of the servers that were started."""
 

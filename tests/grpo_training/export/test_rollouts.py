@@ -5,6 +5,7 @@ import pytest
 from engine.errors import InputError, MissingInputError
 from grpo_training.export import __main__ as export
 from grpo_training.serve.settings import EXAMPLE
+from tests.support.full_disk import largest_file
 
 datasets = pytest.importorskip("datasets")
 
@@ -124,3 +125,12 @@ def test_what_cannot_be_written_is_one_error_and_leaves_no_file(tmp_path):
     with pytest.raises(MissingInputError, match="No results in"):
         export.main([str(tmp_path), "--to", "hf-dataset", "--output", str(tmp_path / "out")])
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("form", ["trl-sft", "trl-grpo", "hf-dataset", "inspect"])
+def test_a_full_disk_names_the_output_and_leaves_nothing(tmp_path, form):
+    name = {"trl-sft": "a.jsonl", "trl-grpo": "a.parquet", "inspect": "a.json"}.get(form, "a")
+    with largest_file(5000), pytest.raises(OSError, match="File too large") as caught:
+        exported(form, tmp_path / name, "--role", "generator_1")
+    assert caught.value.filename == str(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []

@@ -126,9 +126,9 @@ def test_the_same_problems_in_another_order_or_asked_in_another_way_share_the_er
         world.test("--samples", "1", *flags)  # a later flag replaces an earlier one
     assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in range(1, 6)]
     said = capsys.readouterr().out
-    assert said.count("Some of these problems were asked by") == 4
+    assert said.count("Earlier gates that asked some of these problems: ") == 4
     assert (
-        "asked by 1 earlier gate, so this one may be wrong with a probability of 0.0076 only (the first: 0.03)" in said
+        "some of these problems: 1. This one may be wrong with a probability of 0.0076 only (the first: 0.03)" in said
     )
     capsys.readouterr()
     assert world.test("--samples", "1", "--temperature", "0.9") == []

@@ -198,6 +198,19 @@ def test_a_checkpoint_restores_the_weights_and_refuses_others(tmp_path):
     torch.save(content | {"config": content["config"] | {"num_layers": 3}}, tmp_path / "b.ckpt")
     with pytest.raises(InputError, match="not those of its architecture"):
         load_model(tmp_path / "b.ckpt")
+    torch.save(content | {"config": content["config"] | {"hidden_dim": "8"}}, tmp_path / "b.ckpt")
+    with pytest.raises(InputError, match="not those of its architecture"):
+        load_model(tmp_path / "b.ckpt")
+    for name, value in {
+        "state_dict": None,
+        "config": [],
+        "embeddings": [1],
+        "shots": "2",
+        "learning_rate": "x",
+    }.items():
+        torch.save(content | {name: value}, tmp_path / "b.ckpt")
+        with pytest.raises(InputError, match=rf"b\.ckpt: {name} is a "):
+            load_model(tmp_path / "b.ckpt")
     torch.save({"state_dict": {}}, tmp_path / "b.ckpt")
     with pytest.raises(InputError, match="no checkpoint of a selector"):
         load_model(tmp_path / "b.ckpt")

@@ -278,6 +278,13 @@ def test_traces_are_executed_before_they_are_accepted(tmp_path, capsys):
         assert line in shown
 
 
+def test_a_difficulty_may_be_a_number(tmp_path):
+    world = World(tmp_path, rows=[ROWS[0] | {"difficulty": 3}])
+    with world.served():
+        assert world.generate("--num-samples", 1) == 0
+    assert [row["difficulty"] for row in world.rows()] == ["3"]
+
+
 def test_the_same_command_asks_for_nothing_twice(tmp_path, capsys, undisturbed):
     world = World(tmp_path)
     with world.served():

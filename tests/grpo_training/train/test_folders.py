@@ -29,6 +29,12 @@ def test_a_writer_that_fails_leaves_the_old_folder_and_nothing_else(tmp_path):
     with pytest.raises(ScaffoldError, match=r"Cannot write .*merged") as raised:
         write_folder(target, broken)
     assert "No space left" in raised.value.why
+
+    def without_a_type(folder):
+        raise Exception("No space left on device (os error 28)")  # as tokenizers does
+
+    with pytest.raises(ScaffoldError, match=r"Cannot write .*merged\nNo space left"):
+        write_folder(target, without_a_type)
     with pytest.raises(KeyboardInterrupt):
         write_folder(target, interrupted)
     assert (target / "a").read_text() == "old"

@@ -488,6 +488,44 @@ def test_two_trainings_never_share_a_folder(tmp_path, data, trainers):
     assert trainers == []
 
 
+def test_a_start_at_the_same_moment_is_refused_and_leaves_the_folder_to_the_first(
+    tmp_path, data, trainers, monkeypatch
+):
+    def second(config, *given):
+        there = {path.name for path in config.output_dir.iterdir()}
+        exists = Path.exists
+        # as if it had looked before the first one made the folder
+        monkeypatch.setattr(Path, "exists", lambda path, **k: path != config.output_dir and exists(path, **k))
+        with pytest.raises(LockHeldError, match="is locked by another process"):
+            main(flags(tmp_path, data))
+        monkeypatch.undo()
+        assert {path.name for path in config.output_dir.iterdir()} == there
+        raise ConfigurationError("the LoRA does not fit")
+
+    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", second)
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        main(flags(tmp_path, data))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_start_while_the_configuration_is_written_or_set_aside_says_that_the_folder_is_in_use(
+    tmp_path, data, trainers
+):
+    with AppendLog(tmp_path / "out/run").hold():
+        (tmp_path / "out/config.json.1.tmp").write_text("{")
+        with pytest.raises(LockHeldError, match="is locked by another process"):
+            main(flags(tmp_path, data))
+    assert main(flags(tmp_path, data)) == 0  # also if the other one was killed
+
+
+def test_more_steps_are_not_noted_in_the_folder_of_another_process(tmp_path, data, trainers):
+    main(flags(tmp_path, data, "--max-steps", "1"))
+    before = (tmp_path / "out/config.json").read_text()
+    with RunDirectory(tmp_path / "out").hold(), pytest.raises(LockHeldError):
+        main(flags(tmp_path, data, "--max-steps", "2"))
+    assert (tmp_path / "out/config.json").read_text() == before
+
+
 def test_only_the_first_process_of_a_distributed_run_writes_the_directory(tmp_path, data, trainers, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr(train, "join_processes", lambda: None)

@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("accelerate")
 
 from grpo_training.training.metrics_log import MetricsLog
+from tests.support.full_disk import largest_file
 
 
 class Tracker:
@@ -58,3 +59,13 @@ def test_a_tracker_that_fails_is_reported_once_and_stops_nothing(tmp_path):
     assert len(warnings) == 1
     assert "ConnectionError: gone" in warnings[0]
     assert len(read(tmp_path / "metrics.jsonl")) == 3
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with largest_file(60), pytest.raises(OSError, match="File too large") as caught, MetricsLog(path) as log:
+        log.write(0, {"loss": "x" * 99})
+    assert caught.value.filename == str(path)
+    with MetricsLog(path, resume_step=1) as log:
+        log.write(2, {"loss": 0.5})
+    assert [line["step"] for line in read(path)] == [2]

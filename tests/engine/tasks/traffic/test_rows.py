@@ -5,9 +5,10 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from engine.tasks.traffic.rows import TrafficRow, crossing_id
+from engine.errors import InputError
+from engine.tasks.traffic.rows import TrafficRow, crossing_id, read_array
 from tests.conftest import ROOT
-from tests.engine.tasks.traffic.support import row
+from tests.engine.tasks.traffic.support import outcome, row
 
 
 def test_the_prompt_shows_queues_elapsed_green_and_limits():
@@ -51,13 +52,29 @@ def test_ids_are_the_same_in_every_process():
     [
         {"current_phase_id": 1},
         {"current_phase_order_idx": 1},
+        {"current_phase_order_idx": 3},
+        {"current_phase_order_idx": -3},
         {"phase_metrics": {"0": 1.0}},
         {"phase_order": [0]},
         {"horizon": 0},
         {"branches": None},
+        {"branches": {"extend": outcome(1, queue_seconds=10**400), "switch": outcome(1)}},
     ],
 )
 def test_a_row_that_contradicts_itself_is_refused(change):
     values = row().model_dump(mode="json") | change
     with pytest.raises(ValidationError):
         TrafficRow.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [("[" * 100_000, "recursion"), ("{}", "expected a JSON array"), ("[NaN", "Expecting"), ("", "Expecting value")],
+)
+def test_a_file_that_is_no_array_is_one_error(tmp_path, content, what):
+    path = tmp_path / "grpo_dataset.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=what):
+        read_array(path)
+    path.write_text("\ufeff[1]", encoding="utf-8")
+    assert read_array(path) == [1]

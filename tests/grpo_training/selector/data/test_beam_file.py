@@ -94,6 +94,8 @@ def test_candidates_whose_scoring_failed_are_left_out(change, kept, kept_with_fa
         ({"6": {"id_list": [[3, 6]], "score_list": []}}, "query 6: 1 entries in id_list, 0 in score_list"),
         ({"6": {"id_list": [[3, "4", 6]], "score_list": [1.0]}}, "query 6, beam 1: expected a list of ids"),
         ({"6": {"id_list": [[3, 6]], "score_list": [float("nan")]}}, "query 6, score 1: expected a finite number"),
+        ({"6": {"id_list": [[3, 6]], "score_list": [10**400]}}, "query 6, score 1: expected a finite number"),
+        ({"6": BEAMS["6"], "06": BEAMS["6"]}, "query 6 is there twice"),
         ({"6": {"id_list": [[3, 3, 6]], "score_list": [1.0]}}, "Query 6: the sequence [3, 3] is empty or repeats"),
         ({"6": {"score_list": [1.0]}}, "query 6: id_list must be a list"),
         ({"6": [1]}, "query 6: expected an object"),
@@ -105,6 +107,7 @@ def test_candidates_whose_scoring_failed_are_left_out(change, kept, kept_with_fa
         ({"6": {"id_list": [[3, 6]], "score_list": [1.0], "candidate_pool_ids": [3, 6]}}, "it is in its own pool"),
         (rewards_with(pointer=[1, 0]), "candidate 1: pointer and pointer_global name different shots"),
         (rewards_with(pointer=[7, 0]), "candidate 1: pointer and pointer_global name different shots"),
+        (rewards_with(vqa_acc_score=10**400), "vqa_acc_score: expected a finite number"),
         (rewards_with(vqa_acc_score="0.6"), "vqa_acc_score: expected a finite number"),
         (rewards_with(pointer=None), "candidate 1: expected a list of ids"),
     ],
@@ -133,7 +136,13 @@ def test_beams_of_shots_alone_are_read_where_the_file_shows_that_they_are(tmp_pa
 def test_files_that_are_no_objects_are_refused(tmp_path):
     with pytest.raises(MissingInputError, match="Beam data not found"):
         load_groups(tmp_path / "none.json")
-    for content, message in (("{", "is not JSON"), ("[]", "expected an object")):
+    twice = '{"6": {"id_list": [[3, 6]], "score_list": [1]}, "6": {"id_list": [[4, 6]], "score_list": [1]}}'
+    for content, message in (
+        ("{", "is not JSON"),
+        ("[]", "expected an object"),
+        (twice, "the key '6' is there twice"),
+        ('{"--6": {}}', "has no query"),
+    ):
         (tmp_path / "bad.json").write_text(content)
         with pytest.raises(InputError, match=message):
             load_groups(tmp_path / "bad.json")

@@ -64,6 +64,9 @@ def test_embeddings_of_earlier_versions_are_texts_unless_their_model_embeds_imag
         (tmp_path / "a.json").write_text(json.dumps({"model": model, "name": "x", "items": 2}))
         assert part_of_file(tmp_path / "a.npy") == EmbeddingPart(modality, model, "x")
     assert parts_of({"files": ["x.npy"], "model": "hashing:64"}) == [EmbeddingPart("text", "hashing:64")]
+    for foreign in ("[]", "5", "{"):  # of another program
+        (tmp_path / "a.json").write_text(foreign)
+        assert part_of_file(tmp_path / "a.npy") == EmbeddingPart()
     with pytest.raises(InputError, match="does not tell whether clip:x embedded texts or images"):
         ItemEncoder({"model": "clip:x"}, "a.ckpt", has_images=True)
 

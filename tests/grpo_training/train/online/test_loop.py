@@ -19,7 +19,7 @@ from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from agents.generator import generator_messages, prompt_hash  # noqa: E402
-from engine.errors import ConfigurationError, InputError  # noqa: E402
+from engine.errors import ConfigurationError, InputError, ScaffoldError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks import registry  # noqa: E402
@@ -34,9 +34,11 @@ from grpo_training.train.online.trainer import GRPOWithImitationTrainer  # noqa:
 from grpo_training.train.online.trl_arguments import grpo_arguments  # noqa: E402
 from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
+from tests.support.full_disk import largest_file  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402
 
 POCKET = ROOT / "data/models/pocket"
+WEIGHTS = "model.safetensors"
 PROBLEMS = [Problem(id=f"p{number}", text=f"w{number} w{number + 1}", answer="even") for number in range(8)]
 
 
@@ -360,6 +362,16 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path):
             (folder / "trainer_state.json").write_text(state)
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert last_checkpoint(tmp_path / "nowhere") is None
+
+
+def test_a_full_disk_leaves_no_part_of_a_checkpoint_and_the_training_goes_on(model, task, tmp_path):
+    config, run = config_of(model, max_steps=3, save_steps=1), tmp_path / "run"
+    expected = train(config, tmp_path / "other")
+    with largest_file(10_000), pytest.raises(ScaffoldError, match=r"Cannot write .*checkpoint-1\n"):
+        train(config, run)
+    assert not list(run.glob("checkpoint-*"))
+    result = train(config, run)
+    assert (result.merged / WEIGHTS).read_bytes() == (expected.merged / WEIGHTS).read_bytes()
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_weights_change(model, task, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from engine.errors import InputError, MissingInputError
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
+from tests.support.full_disk import largest_file
 from tests.support.viewer_runs import group, write
 
 
@@ -80,3 +81,13 @@ def test_an_export_of_nothing_is_an_error(tmp_path):
     with pytest.raises(MissingInputError, match="Nothing to export"):
         export(Store([tmp_path / "empty"]), tmp_path / "out", 5, "en")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["report", "report.html"])
+def test_an_export_that_cannot_be_written_leaves_nothing_and_can_be_repeated(pocket, tmp_path, name):
+    store, target = Store([pocket]), tmp_path / name
+    with largest_file(9000), pytest.raises(OSError, match="File too large") as caught:
+        export(store, target, 500, "en")
+    assert caught.value.filename == str(target)
+    assert list(tmp_path.iterdir()) == []
+    assert export(store, target, 500, "en").pages > 10

@@ -23,7 +23,7 @@ from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
-from grpo_training.learning.groups.records import attempt_from_fusion, group_trial, names_of, total_of
+from grpo_training.learning.groups.records import group_trial, scored_group, total_of
 from grpo_training.learning.groups.work import Maker
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
@@ -222,18 +222,9 @@ def scored_fusions(
         tau: the standard deviation above which experiences are extracted.
         inputs: what each was fused from, if experiences are measured by them.
     """
-    return ScoredGroup(
-        record=new,
-        attempts=[attempt_from_fusion(fusion) for fusion in fusions],
-        rewards=[fusion.rewards for fusion in fusions],
-        stats=group_stats([total_of(fusion.rewards) for fusion in fusions], tau),
-        experience_ids=names_of(fusions),
-        trial=group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None,
-        is_kept=not new,
-        re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
-        executed=[bool(fusion.is_correct) for fusion in fusions if fusion.answer_source == "executed"],
-        repaired=sum(bool(fusion.repairs) for fusion in fusions),
-    )
+    stats = group_stats([total_of(fusion.rewards) for fusion in fusions], tau)
+    trial = group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None
+    return scored_group(new, fusions, stats, trial=trial, is_kept=not new)
 
 
 def _gain(fusion: Fusion, inputs: RolloutGroup) -> float | None:

@@ -18,7 +18,7 @@ from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
-from engine.records import GroupStats, Problem, Rewards
+from engine.records import GroupStats, Problem
 from engine.tasks.registry import task_named
 
 RecordT = TypeVar("RecordT")
@@ -39,51 +39,18 @@ class Step:
 
 
 @dataclass(frozen=True)
-class ScoredGroup(Generic[RecordT]):
-    """A complete group of rollouts or fusions.
-
-    Args:
-        record: what the cache stores.
-        attempts: the members as the analyst sees them.
-        rewards: the members' rewards.
-        stats: mean, standard deviation and advantages of ``r_total``.
-        experience_ids: the experiences in its prompts.
-        is_kept: whether the record is in the cache already.
-        re_asked: members whose endpoint was asked a second time for a readable reply.
-        repaired: members whose reply was repaired while parsing.
-        with_logprobs: members stored with sampled token ids and their log-probs.
-        executed: whether it is right, for each member whose answer a program gave.
-        trial: what the group measures of the experiences in its two prompts; None: it has one prompt.
-    """
-
-    record: RecordT
-    attempts: list[Attempt]
-    rewards: list[Rewards]
-    stats: GroupStats
-    experience_ids: list[str]
-    is_kept: bool
-    re_asked: int = 0
-    repaired: int = 0
-    with_logprobs: int = 0
-    executed: Sequence[bool] = ()
-    trial: GroupTrial | None = None
-
-    @property
-    def correct(self) -> int:
-        """The number of correct members."""
-        return sum(attempt.is_correct for attempt in self.attempts)
-
-
-@dataclass(frozen=True)
-class StoredFigures:
-    """What is shown and counted of a stored group that nothing is left to do for.
+class GroupFigures:
+    """What is shown and counted of a complete group.
 
     Args:
         mean, std, triggered: of ``r_total``.
         size, correct: number of members, and of correct ones.
-        rewards: name -> values of a component, with the same lowest and highest one.
+        rewards: name -> values of a component; those of a group that was not read have the same lowest and highest one.
         has_experiences: whether its prompts had experiences.
-        re_asked, repaired, with_logprobs, executed: as in :class:`ScoredGroup`.
+        re_asked: members whose endpoint was asked a second time for a readable reply.
+        repaired: members whose reply was repaired while parsing.
+        with_logprobs: members stored with sampled token ids and their log-probs.
+        executed: whether it is right, for each member whose answer a program gave.
     """
 
     mean: float
@@ -91,12 +58,35 @@ class StoredFigures:
     triggered: bool
     size: int
     correct: int
-    rewards: Mapping[str, Sequence[float]]
+    rewards: Mapping[str, Sequence[float | None]]
     has_experiences: bool
     re_asked: int
     repaired: int
     with_logprobs: int
     executed: Sequence[bool]
+
+
+@dataclass(frozen=True)
+class ScoredGroup(Generic[RecordT]):
+    """A complete group of rollouts or fusions.
+
+    Args:
+        record: what the cache stores.
+        attempts: the members as the analyst sees them.
+        figures: what is shown and counted.
+        stats: mean, standard deviation and advantages of ``r_total``.
+        experience_ids: the experiences in its prompts.
+        is_kept: whether the record is in the cache already.
+        trial: what the group measures of the experiences in its two prompts; None: it has one prompt.
+    """
+
+    record: RecordT
+    attempts: list[Attempt]
+    figures: GroupFigures
+    stats: GroupStats
+    experience_ids: list[str]
+    is_kept: bool
+    trial: GroupTrial | None = None
 
 
 class ExperienceExtractor:
@@ -230,8 +220,8 @@ class ExperienceExtractor:
             problem=step.problem,
             epoch=step.epoch,
             used=group.experience_ids,
-            rollouts=len(group.attempts),
-            correct=group.correct,
+            rollouts=group.figures.size,
+            correct=group.figures.correct,
             stats=group.stats,
             leaks_answer=task_named(step.problem.task).leaks_answer,
             trial=self._trial(step, group) if self._on_trial else None,

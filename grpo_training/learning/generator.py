@@ -30,13 +30,12 @@ from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import experience_choice, problem_kinds
-from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
+from grpo_training.learning.extractor import GroupFigures, ScoredGroup, Step
 from grpo_training.learning.groups.records import (
-    attempt_from_rollout,
     check_same_problem,
     group_trial,
-    names_of,
     rollout_scores,
+    scored_group,
     total_of,
 )
 from grpo_training.learning.groups.work import GroupOrder, LocalGroups, Maker
@@ -196,7 +195,7 @@ class RolloutProducer:
         self._has_warned = False
         self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
 
-    def stored(self, step: Step) -> StoredFigures | None:
+    def stored(self, step: Step) -> GroupFigures | None:
         """The figures of the stored group, if it is of the problem and has rewards."""
         summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
         if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
@@ -247,11 +246,11 @@ class RolloutProducer:
                 )
 
 
-def stored_figures(group: GroupSummary, tau: float) -> StoredFigures | None:
+def stored_figures(group: GroupSummary, tau: float) -> GroupFigures | None:
     """The figures of a stored group; None if it has no rewards."""
     if group.mean is None or group.sigma is None:
         return None
-    return StoredFigures(
+    return GroupFigures(
         mean=group.mean,
         std=group.sigma,
         triggered=group.with_tau(tau).triggered,
@@ -267,24 +266,8 @@ def stored_figures(group: GroupSummary, tau: float) -> StoredFigures | None:
 
 
 def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
-    """A complete group as the loop takes it. Uses only the record, so that a resumed run sees the same."""
+    """A complete group as the loop takes it."""
     rollouts = group.rollouts
-    return ScoredGroup(
-        record=group,
-        attempts=[attempt_from_rollout(rollout) for rollout in rollouts],
-        rewards=[item.rewards for item in rollouts],
-        stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
-        experience_ids=names_of(rollouts),
-        trial=group_trial(rollouts, rollout_scores(rollouts)),
-        is_kept=is_kept,
-        re_asked=sum("re_asked" in item.repairs for item in rollouts),
-        repaired=sum(bool(item.repairs) for item in rollouts),
-        with_logprobs=sum(_has_logprobs(item) for item in rollouts),
-        executed=[bool(item.is_correct) for item in rollouts if item.answer_source == "executed"],
-    )
-
-
-def _has_logprobs(rollout: Rollout) -> bool:
-    """Whether log-probs and the token ids that they belong to are both stored."""
-    completion = rollout.completion
-    return completion is not None and bool(completion.token_ids and completion.logprobs)
+    stats = group.stats or group_stats([total_of(item) for item in rollouts], tau)
+    trial = group_trial(rollouts, rollout_scores(rollouts))
+    return scored_group(group, rollouts, stats, trial=trial, is_kept=is_kept)

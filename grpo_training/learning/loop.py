@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Operation, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
-from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step, StoredFigures
+from grpo_training.learning.extractor import ExperienceExtractor, GroupFigures, ScoredGroup, Step
 from grpo_training.learning.tracking import GroupTracking
 from grpo_training.runs.window import as_they_come, run_in_window
 
@@ -35,7 +35,7 @@ class GroupProducer(Protocol[RecordT]):
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RecordT] | Fault:
         """The group of a step, asked for with the given experiences; or the fault that leaves the step open."""
 
-    def stored(self, step: Step) -> StoredFigures | None:
+    def stored(self, step: Step) -> GroupFigures | None:
         """The figures of a group that is stored and complete; None: it has to be produced, or read."""
 
     def keep(self, record: RecordT) -> None:
@@ -147,20 +147,10 @@ class LearningLoop(Generic[RecordT]):
     def _restore(self, step: Step) -> bool:
         """Count a step from the figures of its group; False if something is left to do for it."""
         recorded = self.extractor.recorded(step)
-        group = None if recorded is None else self.producer.stored(step)
-        if recorded is None or group is None:
+        figures = None if recorded is None else self.producer.stored(step)
+        if recorded is None or figures is None:
             return False
-        self._count_members(group, group.size, group.rewards, has_experiences=group.has_experiences)
-        line = GroupLine(
-            problem_id=step.problem.id,
-            mean=group.mean,
-            std=group.std,
-            triggered=group.triggered if self.extractor.learns else None,
-            correct=group.correct,
-            size=group.size,
-            executed=group.executed,
-        )
-        self.progress.restored_one(step.number, line)
+        self._count(step, figures, is_kept=True)
         self._committed.append(recorded.state)
         saved = LibraryLine(step.problem.id, [_saved(operation) for operation in recorded.applied], [], "")
         self.progress.ended(step.number, saved, is_new=False)
@@ -177,8 +167,7 @@ class LearningLoop(Generic[RecordT]):
         if not group.is_kept:
             async with self._storing:
                 await _to_the_end(self.producer.keep, group.record)
-        self._count(group)
-        self._show(step, group)
+        self._count(step, group.figures, is_kept=group.is_kept)
         reason = self.extractor.why_not_asked(step, group, state)
         if reason and reason not in self._told:
             self._told.add(reason)
@@ -208,43 +197,27 @@ class LearningLoop(Generic[RecordT]):
             self.tracking.group(step.number + 1, group, len(line.saved), len(recorded.state.experiences))
         return True
 
-    def _count(self, group: ScoredGroup[RecordT]) -> None:
-        members = [rewards.by_name() for rewards in group.rewards]
-        names = dict.fromkeys(name for member in members for name in member)
-        rewards = {name: [member.get(name) for member in members] for name in names}
-        self._count_members(group, len(group.attempts), rewards, has_experiences=bool(group.experience_ids))
-
-    def _count_members(
-        self,
-        group: ScoredGroup[RecordT] | StoredFigures,
-        size: int,
-        rewards: Mapping[str, Sequence[float | None]],
-        *,
-        has_experiences: bool,
-    ) -> None:
+    def _count(self, step: Step, figures: GroupFigures, *, is_kept: bool) -> None:
+        """Count and show a group; ``is_kept``: an earlier start has stored it."""
         self._groups += 1
-        self._with_experiences += has_experiences
-        self.members += size
-        self.re_asked += group.re_asked
-        self.repaired += group.repaired
-        self.with_logprobs += group.with_logprobs
-        for alarm in self._watch.feed(rewards):
+        self._with_experiences += figures.has_experiences
+        self.members += figures.size
+        self.re_asked += figures.re_asked
+        self.repaired += figures.repaired
+        self.with_logprobs += figures.with_logprobs
+        for alarm in self._watch.feed(figures.rewards):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
-
-    def _show(self, step: Step, group: ScoredGroup[RecordT]) -> None:
         line = GroupLine(
             problem_id=step.problem.id,
-            mean=group.stats.mean,
-            std=group.stats.std,
-            triggered=group.stats.triggered if self.extractor.learns else None,
-            correct=group.correct,
-            size=len(group.attempts),
-            executed=group.executed,
+            mean=figures.mean,
+            std=figures.std,
+            triggered=figures.triggered if self.extractor.learns else None,
+            correct=figures.correct,
+            size=figures.size,
+            executed=figures.executed,
         )
-        if group.is_kept:
-            self.progress.restored_one(step.number, line)
-        else:
-            self.progress.scored(step.number, line)
+        report = self.progress.restored_one if is_kept else self.progress.scored
+        report(step.number, line)
 
 
 def _saved(operation: Operation) -> str:

@@ -26,12 +26,12 @@ class GroupTracking:
 
     def group(self, step: int, group: ScoredGroup[Any], saved: int, library_size: int) -> None:
         """Send the figures of the group of a step, from 1."""
-        counters = self._counters()
+        counters, figures = self._counters(), group.figures
         values: dict[str, float] = {
-            "accuracy": group.correct / len(group.attempts),
-            "reward": group.stats.mean,
-            "reward_std": group.stats.std,
-            "triggered": float(group.stats.triggered),
+            "accuracy": figures.correct / figures.size,
+            "reward": figures.mean,
+            "reward_std": figures.std,
+            "triggered": float(figures.triggered),
             "experiences/saved": saved,
             "experiences/library": library_size,
             "tokens/prompt": counters.prompt_tokens,
@@ -39,9 +39,8 @@ class GroupTracking:
         }
         if counters.cost_usd is not None:
             values["cost_usd"] = counters.cost_usd
-        members = [rewards.by_name() for rewards in group.rewards]
-        for name in dict.fromkeys(name for member in members for name in member):
-            measured = [value for member in members if (value := member.get(name)) is not None]
+        for name, members in figures.rewards.items():
+            measured = [value for value in members if value is not None]
             if measured:
                 values[f"rewards/{name}"] = fmean(measured)
         self._tracker.log(values, step)

@@ -11,10 +11,10 @@ import pytest
 from engine.errors import IncompleteRunError
 from engine.experience.log import StepResult
 from engine.experience.state import EMPTY
-from engine.records import Experience, Fault, Problem, Rewards
+from engine.records import Experience, Fault, Problem
 from engine.statistics.groups import group_stats
 from grpo_training.cli.progress import Progress
-from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
+from grpo_training.learning.extractor import GroupFigures, ScoredGroup, Step
 from grpo_training.learning.loop import LearningLoop
 
 STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
@@ -65,8 +65,7 @@ class SlowProducer:
         await asyncio.sleep(self._rng.random() * 0.01)
         if step.number in self._fails:
             return Fault(kind="http_503")
-        rewards = [Rewards(r_total=0.5)]
-        return ScoredGroup(step.number, [], rewards, group_stats([0.5], 0.05), [], is_kept=False)
+        return ScoredGroup(step.number, [], MADE, group_stats([0.5], 0.05), [], is_kept=False)
 
     def keep(self, record):
         self.kept.append(record)
@@ -134,7 +133,7 @@ async def test_steps_with_nothing_left_to_do_are_counted_without_reading_their_g
     assert loop.progress.totals["correct"] == 5 * FIGURES.correct
 
 
-FIGURES = StoredFigures(
+FIGURES = GroupFigures(
     mean=0.5,
     std=0.5,
     triggered=True,
@@ -147,3 +146,5 @@ FIGURES = StoredFigures(
     with_logprobs=0,
     executed=[True, False],
 )
+MADE = dataclasses.replace(FIGURES, size=0, correct=0, rewards={}, repaired=0, executed=[])
+"""Of groups that this start makes, so that only stored ones count."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agents.critic import critic_template
 from engine.errors import InputError
-from engine.experience.choice import ExperienceChoice
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves, half_of_rollout, in_half
 from engine.records import Fault, Fusion, Half, RolloutGroup
@@ -24,7 +22,7 @@ from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
 from grpo_training.learning.groups.records import group_trial, scored_group, total_of
-from grpo_training.learning.groups.work import Maker
+from grpo_training.learning.groups.remote import RemoteGroups
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
@@ -56,17 +54,17 @@ class CriticLearner(Learner[list[Fusion]]):
         InputError: the fusions of a single generator have to be learned from.
     """
 
-    kind = "critic"
+    _maker: LocalFusions | RemoteGroups
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
         self._store, self._settings = store, settings
         self.choice = experience_choice(settings, ROLE)
-        self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
+        self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
         self.prompt_hash = critic_template(load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
-        self._counts = FusionCounts()
+        self._fused = self._merged = 0  # in this start, and those of them that were merged without a model
         self.per_step = len(self._caches.names)
         if self.per_step == 1 and settings.learn == "trial":
             raise InputError(
@@ -87,7 +85,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     async def planned(self) -> tuple[int | None, int]:
         """What the generators have planned. With ``--follow`` it waits until each of them has begun."""
-        return await self._caches.planned(follow=self._settings.follow, tell=lambda text: print(text, flush=True))
+        return await self._caches.planned(lambda text: print(text, flush=True))
 
     def inputs(self) -> tuple[str, list[Path]] | None:
         """The generators' caches; with ``--follow`` once the generators are complete."""
@@ -99,12 +97,11 @@ class CriticLearner(Learner[list[Fusion]]):
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
         if self.per_step == 1 and self._settings.learn == "add":
             progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
-        return self._caches.steps(progress, follow=self._settings.follow)
+        return self._caches.steps(progress)
 
-    def producer(self, session: Session, progress: Progress) -> FusionProducer:
-        """Fuses and scores, here or on the cluster of the run."""
-        maker = session.remote or LocalFusions(self._settings, session)
-        return FusionProducer(maker, self._store, self._settings, self._caches, self._done, self._counts, self.choice)
+    def start(self, session: Session, progress: Progress) -> None:
+        """Groups are fused and scored here, or on the cluster of the run."""
+        self._maker = session.remote or LocalFusions(self._settings, session)
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
@@ -112,36 +109,11 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[Row]:
         """Where the fusions are, and how many needed no model."""
-        merged = f"{self._counts.structural} of {self._counts.made} fusions"
+        merged = f"{self._merged} of {self._fused} fusions"
         return [
             Row("merged without a model", merged, is_detail=True),
             Row("fusions kept in", shown_path(self._store.path)),
         ]
-
-
-@dataclass
-class FusionCounts:
-    """Fusions made in this start, and how many of them were merged without a model."""
-
-    made: int = 0
-    structural: int = 0
-
-
-class FusionProducer:
-    """Makes the group of a problem: one fusion per generator, the stored one if there is one."""
-
-    def __init__(
-        self,
-        maker: Maker[FusionOrder, Fusion],
-        store: RolloutStore,
-        settings: CriticSettings,
-        caches: GeneratorCaches,
-        done: Mapping[tuple[str, int, str], Fusion],
-        counts: FusionCounts,
-        choice: ExperienceChoice,
-    ) -> None:
-        self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
-        self._caches, self._done, self._counts = caches, done, counts
 
     def keep(self, record: list[Fusion]) -> None:
         """Append the fusions of a problem to the cache."""
@@ -168,15 +140,15 @@ class FusionProducer:
             if isinstance(fusion, Fault):
                 return fusion
             new[fusion.generator_id] = fusion.model_copy(update={"step": step.number})
-        self._counts.made += len(new)
-        self._counts.structural += sum(fusion.merged == "structural" for fusion in new.values())
+        self._fused += len(new)
+        self._merged += sum(fusion.merged == "structural" for fusion in new.values())
         fusions = [stored[name] or new[name] for name in groups]
         return scored_fusions(fusions, list(new.values()), self._settings.tau, list(groups.values()))
 
     async def _fuse(
         self, step: Step, group: RolloutGroup, generator: str, state: LibraryState, half: Half
     ) -> Fusion | Fault:
-        chosen = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
+        chosen = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
         halves: dict[str, Half] = {}
         if self._settings.learn == "trial" and self._caches.names[1:]:
             halves = drawn_halves(self._settings.seed, ROLE, step.epoch, step.problem.id, chosen)

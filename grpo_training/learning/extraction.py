@@ -63,7 +63,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
         library_path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:
-            analyst = make_analyst(settings, manager, client, role, "critic" if role == "critic" else "generator")
+            analyst = make_analyst(settings, manager, client, role)
             extractor = ExperienceExtractor(manifest.run, analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)

@@ -13,7 +13,6 @@ from pathlib import Path
 from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
-from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
@@ -38,7 +37,8 @@ from grpo_training.learning.groups.records import (
     scored_group,
     total_of,
 )
-from grpo_training.learning.groups.work import GroupOrder, LocalGroups, Maker
+from grpo_training.learning.groups.remote import RemoteGroups
+from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
@@ -74,7 +74,9 @@ class GeneratorLearner(Learner[RolloutGroup]):
         InputError: the dataset cannot be read or scored, or a single rollout has to be learned from.
     """
 
-    kind = "generator"
+    _maker: LocalGroups | RemoteGroups
+    _progress: Progress
+    _watch: ReplyWatch
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self._role, self._store, self._settings = role, store, settings
@@ -96,6 +98,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
         self.total, self.epochs = len(self._steps), settings.epochs
         self._done: StoredGroups | None = None
+        self._has_warned = False
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the groups of earlier starts; incomplete ones are asked for again."""
@@ -129,10 +132,11 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(remark)
         return self._steps
 
-    def producer(self, session: Session, progress: Progress) -> RolloutProducer:
-        """Asks and scores, here or on the cluster of the run."""
-        maker = session.remote or LocalGroups(self._role, self._settings, session)
-        return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice, self._role)
+    def start(self, session: Session, progress: Progress) -> None:
+        """Groups are asked for and scored here, or on the cluster of the run."""
+        self._maker = session.remote or LocalGroups(self._role, self._settings, session)
+        self._watch = ReplyWatch(self._settings.prompts, self._settings.max_tokens, progress.note)
+        self._progress = progress
 
     async def after(self, session: Session, library: ExperienceLibrary) -> Sequence[str]:
         """The gate, if it is asked for; its verdict."""
@@ -156,45 +160,6 @@ class GeneratorLearner(Learner[RolloutGroup]):
             rows.insert(0, Row("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows
 
-
-def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Step]:
-    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
-    ordered = [(0, problem) for problem in problems]
-    for epoch in range(1, settings.epochs):
-        shuffled = list(problems)
-        random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - not for cryptography
-        ordered += [(epoch, problem) for problem in shuffled]
-    return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
-
-
-class RolloutProducer:
-    """Makes the group of a problem: the stored one if it is complete, else by asking and scoring.
-
-    Args:
-        maker: asks and scores, here or on a cluster.
-        store: the cache.
-        settings: of the generator.
-        done: the complete groups of earlier starts.
-        progress: displays the run.
-        choice: which experiences go into a prompt.
-        role: of the generator.
-    """
-
-    def __init__(
-        self,
-        maker: Maker[GroupOrder, RolloutGroup],
-        store: RolloutStore,
-        settings: GeneratorSettings,
-        done: StoredGroups | None,
-        progress: Progress,
-        choice: ExperienceChoice,
-        role: str,
-    ) -> None:
-        self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
-        self._done, self._progress, self._role = done, progress, role
-        self._has_warned = False
-        self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
-
     def stored(self, step: Step) -> GroupFigures | None:
         """The figures of the stored group, if it is of the problem and has rewards."""
         summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
@@ -212,7 +177,7 @@ class RolloutProducer:
         if kept is not None:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
             return scored_rollouts(kept, self._settings.tau, is_kept=True)
-        experiences = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
+        experiences = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
         halves: dict[str, Half] = {}
         if self._settings.learn == "trial":
             halves = drawn_halves(self._settings.seed, self._role, step.epoch, step.problem.id, experiences)
@@ -244,6 +209,16 @@ class RolloutProducer:
                     f"⚠ --logprobs: the endpoint returned no {' and no '.join(missing)}. Such rollouts are kept "
                     "without log-probs, so the fine-tune does not know how probable they were. vLLM returns both."
                 )
+
+
+def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Step]:
+    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
+    ordered = [(0, problem) for problem in problems]
+    for epoch in range(1, settings.epochs):
+        shuffled = list(problems)
+        random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - not for cryptography
+        ordered += [(epoch, problem) for problem in shuffled]
+    return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
 
 
 def stored_figures(group: GroupSummary, tau: float) -> GroupFigures | None:

@@ -6,7 +6,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, TypeVar
 
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
@@ -35,11 +35,10 @@ RecordT = TypeVar("RecordT")
 SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
 
 
-class Learner(ABC, Generic[RecordT]):
+class Learner(GroupProducer[RecordT], ABC):
     """The part of a run that differs between a generator and the critic.
 
     Attributes:
-        kind: for which of the two the analyst writes experiences.
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
@@ -49,7 +48,6 @@ class Learner(ABC, Generic[RecordT]):
         per_step: groups or fusions of a step.
     """
 
-    kind: Literal["generator", "critic"]
     prompt_hash: str
     choice: ExperienceChoice
     kinds: ProblemKinds | None = None
@@ -79,8 +77,8 @@ class Learner(ABC, Generic[RecordT]):
         """The steps in order."""
 
     @abstractmethod
-    def producer(self, session: Session, progress: Progress) -> GroupProducer[RecordT]:
-        """What makes the groups of this run."""
+    def start(self, session: Session, progress: Progress) -> None:
+        """Called before the first group: groups are made through ``session``, here or on the cluster of the run."""
 
     def notes(self) -> list[str]:
         """What to report after the last step, such as problems that were left out."""
@@ -181,7 +179,7 @@ async def _run(
         broken = learner.read_stored()
         path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
-        async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
+        async with open_session(settings, manager, role, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
             make_extractor = ExperienceExtractor if learns else NoExtractor
@@ -197,9 +195,9 @@ async def _run(
             )
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
-            producer = learner.producer(session, progress)
+            learner.start(session, progress)
             with tracks as tracking:
-                loop = LearningLoop(window, extractor, producer, progress, tracking)
+                loop = LearningLoop(window, extractor, learner, progress, tracking)
                 skipped = [f"skipped {line}" for line in broken]
                 restored = (learner.stored_groups(), len(library.state.experiences))
                 await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped], restored)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -19,50 +19,13 @@ from grpo_training.cli.footer import Footer
 from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, harmless, shortened
 
+if TYPE_CHECKING:
+    from engine.llm.client import Counters
+
 _BAR, _SHORTEST_NAME = 10, 10
 """Columns of the bar, and the fewest of the name of a problem in a line."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 """Purpose of a request -> who asks, where that is another word."""
-
-
-class SpentTokens(Protocol):
-    """Tokens and cost of a part of the requests."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens sent."""
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens received."""
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Cost in USD; None if no price is configured."""
-
-
-class RequestCounters(SpentTokens, Protocol):
-    """The client's counters; read at each refresh."""
-
-    @property
-    def in_flight(self) -> int:
-        """Requests that are sent and not answered yet."""
-
-    @property
-    def retries(self) -> int:
-        """Attempts after the first."""
-
-    @property
-    def hedged(self) -> int:
-        """Requests that were sent a second time because the first took long."""
-
-    @property
-    def journal_hits(self) -> int:
-        """Replies that were read from the journal."""
-
-    @property
-    def by_purpose(self) -> Mapping[str, SpentTokens]:
-        """Purpose of the requests -> what they used."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +86,7 @@ class Progress:
         self,
         label: str,
         total: int | None,
-        counters: Callable[[], RequestCounters],
+        counters: Callable[[], Counters],
         *,
         stream: TextIO | None = None,
         live: bool | None = None,
@@ -345,11 +308,11 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
         _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
 
-def _tokens(counters: SpentTokens) -> str:
+def _tokens(counters: Counters) -> str:
     return f"{counters.prompt_tokens + counters.completion_tokens:,}"
 
 
-def _cost(counters: SpentTokens) -> str:
+def _cost(counters: Counters) -> str:
     return f"{_dollars(counters.cost_usd)} ({counters.prompt_tokens:,} tokens in, {counters.completion_tokens:,} out)"
 
 
@@ -357,7 +320,7 @@ def _share(part: int, of: int) -> str:
     return f"{part} of {of}" + (f" ({part / of:.1%})" if of else "")
 
 
-def _spending(counters: RequestCounters) -> list[str]:
+def _spending(counters: Counters) -> list[str]:
     """Who has used which tokens, one line each."""
     return [
         f"{_WHO.get(purpose, purpose)}: {one.prompt_tokens:,} tokens in, {one.completion_tokens:,} out"

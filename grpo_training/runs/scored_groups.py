@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,8 @@ def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
     first = rows[0]
     rollouts = [_rollout(number, row) for number, row in enumerate(rows, 1)]
     totals = [one.r_total for one in rollouts if one.r_total is not None]
-    meta = first.get("meta") if isinstance(first.get("meta"), Mapping) else {}
-    decode = meta.get("decode", meta) if isinstance(meta, Mapping) else {}
-    temperature = decode.get("temperature") if isinstance(decode, Mapping) else None
+    meta = _mapping(first.get("meta"))
+    temperature = _mapping(meta.get("decode", meta)).get("temperature")
     sampling = Sampling(temperature=temperature) if isinstance(temperature, int | float) else Sampling()
     step = first.get("step")
     return RolloutGroup(
@@ -72,7 +71,7 @@ def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
         problem_text=_text(first),
         ground_truth="",
         rollouts=rollouts,
-        timestamp=str(meta.get("created_at", "")) if isinstance(meta, Mapping) else "",
+        timestamp=str(meta.get("created_at", "")),
         format=FORMAT,
         generator_id=SCORED,
         task=str(first.get("task") or ""),
@@ -89,8 +88,7 @@ def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
         for name, value in (reward.get("components") or {}).items()
         if isinstance(value, int | float | None)
     }
-    derived = row.get("derived") if isinstance(row.get("derived"), Mapping) else {}
-    outcome = derived.get("outcome") if isinstance(derived, Mapping) else None
+    outcome = _mapping(row.get("derived")).get("outcome")
     return Rollout(
         rollout_id=number,
         scaffold=row.get("code") or _reply(row),
@@ -114,8 +112,7 @@ def _reply(row: Mapping[str, Any]) -> str:
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:
-    validation = row.get("validation")
-    answer = validation.get("answer") if isinstance(validation, Mapping) else None
+    answer = _mapping(row.get("validation")).get("answer")
     return None if answer is None else str(answer)
 
 
@@ -124,7 +121,10 @@ def _text(row: Mapping[str, Any]) -> str:
     messages = row.get("prompt") or row.get("messages")
     if isinstance(messages, str):
         return messages
-    last: Iterator[str] = (
-        str(one.get("content") or "") for one in reversed(messages or ()) if isinstance(one, Mapping)
-    )
+    last = (str(one.get("content") or "") for one in reversed(messages or ()) if isinstance(one, Mapping))
     return next(last, "") or str(row["prompt_id"])
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A value that should be an object; an empty one in place of anything else."""
+    return value if isinstance(value, Mapping) else {}

@@ -36,26 +36,12 @@ class GroupLine:
     right, for each answer that a program gave.
     """
 
-    problem_id: str
     mean: float
     std: float
     triggered: bool | None
     correct: int
     size: int
     executed: Sequence[bool] = ()
-
-
-@dataclass(frozen=True)
-class LibraryLine:
-    """What a group has changed in the library: saved and refused experiences, each with its id if it has one.
-
-    ``why_none`` says why a group that triggered has neither.
-    """
-
-    problem_id: str
-    saved: Sequence[str] = ()
-    refused: Sequence[str] = ()
-    why_none: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +149,7 @@ class Progress:
         """Report that a group is worked on."""
         self._straggler.begin(step, problem_id)
 
-    def scored(self, step: int, line: GroupLine) -> None:
+    def scored(self, step: int, problem_id: str, line: GroupLine) -> None:
         """Report a group that was scored and stored."""
         self._done += 1
         self._count(line)
@@ -172,21 +158,38 @@ class Progress:
         number = f"[{self._done + self._before}/{self._of()}]"
         begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
         end = f", {line.correct} of {line.size} right]"
-        self._say(f"{begin}{shortened(line.problem_id, self._left(begin, end))}{end}")
+        self._say(f"{begin}{shortened(problem_id, self._left(begin, end))}{end}")
 
-    def ended(self, step: int, line: LibraryLine, *, is_new: bool = True) -> None:
-        """Report what a group has changed in the library; ``is_new`` is False if an earlier start has reported it."""
+    def ended(
+        self,
+        step: int,
+        problem_id: str,
+        *,
+        saved: Sequence[str] = (),
+        refused: Sequence[str] = (),
+        why_none: str = "",
+        is_new: bool = True,
+    ) -> None:
+        """Report what a group has changed in the library.
+
+        Args:
+            step: of the group.
+            problem_id: of the group.
+            saved, refused: experiences, each with its id if it has one.
+            why_none: why a group that triggered has neither.
+            is_new: False if an earlier start has reported it.
+        """
         self._straggler.end(step)
-        self._saved += len(line.saved)
+        self._saved += len(saved)
         if not is_new:
             return
-        name = shortened(line.problem_id, NAME)
-        for text in line.saved:
+        name = shortened(problem_id, NAME)
+        for text in saved:
             self._say(f"  ✅ Saved: {text}")
-        for text in line.refused:
+        for text in refused:
             self._say(f"  ✗ Refused: {text} [{name}]")
-        if line.why_none:
-            self._say(f"  – No experience: {line.why_none} [{name}]")
+        if why_none:
+            self._say(f"  – No experience: {why_none} [{name}]")
 
     def set_total(self, total: int) -> None:
         """Set the number of groups once it is known."""

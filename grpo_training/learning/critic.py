@@ -27,7 +27,6 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.named import in_found_run, load_tasks_of
 
 ROLE = "critic"
@@ -42,8 +41,7 @@ def run_critic(settings: CriticSettings) -> int:
     """
     settings = in_found_run(settings)
     load_tasks_of(settings.cache_dir, given=settings.task)
-    store = RolloutStore(results_file(settings.cache_dir, ROLE))
-    return run_learner(ROLE, store, settings, lambda resumed: CriticLearner(store, resumed))
+    return run_learner(ROLE, settings, CriticLearner)
 
 
 class CriticLearner(Learner[list[Fusion]]):
@@ -54,10 +52,12 @@ class CriticLearner(Learner[list[Fusion]]):
         InputError: the fusions of a single generator have to be learned from.
     """
 
+    role = ROLE
+    settings: CriticSettings
     _maker: LocalFusions | RemoteGroups
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
-        self._store, self._settings = store, settings
+        self._store, self.settings = store, settings
         self.choice = experience_choice(settings, ROLE)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
@@ -89,19 +89,19 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def inputs(self) -> tuple[str, list[Path]] | None:
         """The generators' caches; with ``--follow`` once the generators are complete."""
-        if self._settings.follow and not self._caches.complete:
+        if self.settings.follow and not self._caches.complete:
             return None
         return "", [self._caches.path(name) for name in self._caches.names]
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
-        if self.per_step == 1 and self._settings.learn == "add":
+        if self.per_step == 1 and self.settings.learn == "add":
             progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
         return self._caches.steps(progress)
 
     def start(self, session: Session, progress: Progress) -> None:
         """Groups are fused and scored here, or on the cluster of the run."""
-        self._maker = session.remote or LocalFusions(self._settings, session)
+        self._maker = session.remote or LocalFusions(self.settings, session)
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
@@ -143,15 +143,15 @@ class CriticLearner(Learner[list[Fusion]]):
         self._fused += len(new)
         self._merged += sum(fusion.merged == "structural" for fusion in new.values())
         fusions = [stored[name] or new[name] for name in groups]
-        return scored_fusions(fusions, list(new.values()), self._settings.tau, list(groups.values()))
+        return scored_fusions(fusions, list(new.values()), self.settings.tau, list(groups.values()))
 
     async def _fuse(
         self, step: Step, group: RolloutGroup, generator: str, state: LibraryState, half: Half
     ) -> Fusion | Fault:
         chosen = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
         halves: dict[str, Half] = {}
-        if self._settings.learn == "trial" and self._caches.names[1:]:
-            halves = drawn_halves(self._settings.seed, ROLE, step.epoch, step.problem.id, chosen)
+        if self.settings.learn == "trial" and self._caches.names[1:]:
+            halves = drawn_halves(self.settings.seed, ROLE, step.epoch, step.problem.id, chosen)
         experiences = in_half(half, chosen, halves)
         order = FusionOrder(
             step.problem, step.epoch, generator, group, tuple(experiences), state.version, half if halves else None
@@ -173,7 +173,7 @@ class CriticLearner(Learner[list[Fusion]]):
                 why=f"{step.problem.id} was answered again since.",
                 fix="Pass --fresh to set the fusions aside.",
             )
-        prompt_hash = critic_template(task_named(step.problem.task), self._settings.prompts).hash
+        prompt_hash = critic_template(task_named(step.problem.task), self.settings.prompts).hash
         if fusion.policy is not None and fusion.policy.prompt_hash not in ("", prompt_hash):
             raise InputError(
                 f"{self._store.path} holds a fusion of {step.problem.id} that was made with another prompt",

@@ -20,6 +20,7 @@ from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem
 from engine.tasks.registry import task_named
+from grpo_training.cli.progress import GroupLine
 
 RecordT = TypeVar("RecordT")
 
@@ -38,32 +39,23 @@ class Step:
     epoch: int = 0
 
 
-@dataclass(frozen=True)
-class GroupFigures:
+@dataclass(frozen=True, kw_only=True)
+class GroupFigures(GroupLine):
     """What is shown and counted of a complete group.
 
     Args:
-        mean, std, triggered: of ``r_total``.
-        size, correct: number of members, and of correct ones.
         rewards: name -> values of a component; those of a group that was not read have the same lowest and highest one.
         has_experiences: whether its prompts had experiences.
         re_asked: members whose endpoint was asked a second time for a readable reply.
         repaired: members whose reply was repaired while parsing.
         with_logprobs: members stored with sampled token ids and their log-probs.
-        executed: whether it is right, for each member whose answer a program gave.
     """
 
-    mean: float
-    std: float
-    triggered: bool
-    size: int
-    correct: int
     rewards: Mapping[str, Sequence[float | None]]
     has_experiences: bool
     re_asked: int
     repaired: int
     with_logprobs: int
-    executed: Sequence[bool]
 
 
 @dataclass(frozen=True)
@@ -165,14 +157,6 @@ class ExperienceExtractor:
             )
         return ""
 
-    def is_recorded(self, step: Step) -> bool:
-        """Whether an earlier start has recorded the step.
-
-        Raises:
-            InputError: another problem is recorded under the step's number.
-        """
-        return self.recorded(step) is not None
-
     def recorded(self, step: Step) -> StepResult | None:
         """What an earlier start has recorded of the step; None if nothing.
 
@@ -194,7 +178,7 @@ class ExperienceExtractor:
         With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
         mend. A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
-        if not group.stats.triggered or self.is_recorded(step) or self.why_not_asked(step, group, state):
+        if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
         if not self._on_trial:
             return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
@@ -259,13 +243,9 @@ class NoExtractor(ExperienceExtractor):
         used = f"the {count} experiences of the library are used as they are" if count else "the library is empty"
         return [f"Only rollouts are collected, and {used} (--learn none)"]
 
-    def is_recorded(self, step: Step) -> bool:
-        """Nothing is recorded."""
-        return False
-
-    def recorded(self, step: Step) -> StepResult | None:
+    def recorded(self, step: Step) -> StepResult:
         """The same library, as there is nothing to record."""
-        return self._unchanged(step)
+        return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
 
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """No proposal."""
@@ -273,7 +253,4 @@ class NoExtractor(ExperienceExtractor):
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """The same library."""
-        return self._unchanged(step)
-
-    def _unchanged(self, step: Step) -> StepResult:
-        return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
+        return self.recorded(step)

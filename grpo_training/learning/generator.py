@@ -43,7 +43,6 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
@@ -62,9 +61,7 @@ def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool 
     """
     role = GENERATORS[number - 1]
     settings = in_own_run(settings, settings.dataset, role)
-    store = RolloutStore(results_file(settings.cache_dir, role))
-    make = partial(GeneratorLearner, role, store)
-    return run_learner(role, store, settings, make, names_next=names_next)
+    return run_learner(role, settings, partial(GeneratorLearner, role), names_next=names_next)
 
 
 class GeneratorLearner(Learner[RolloutGroup]):
@@ -74,12 +71,13 @@ class GeneratorLearner(Learner[RolloutGroup]):
         InputError: the dataset cannot be read or scored, or a single rollout has to be learned from.
     """
 
+    settings: GeneratorSettings
     _maker: LocalGroups | RemoteGroups
     _progress: Progress
     _watch: ReplyWatch
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
-        self._role, self._store, self._settings = role, store, settings
+        self.role, self._store, self.settings = role, store, settings
         if settings.rollouts == 1 and settings.learn == "trial":
             raise InputError(
                 "--rollouts 1 cannot learn: the standard deviation of one reward is 0",
@@ -122,11 +120,11 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
-        if self._settings.run:
-            progress.note(f"Run: {self._settings.run}, in {shown_path(run_folder(self._settings.run).folder)}")
+        if self.settings.run:
+            progress.note(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
         if self._note:
             progress.note(f"{self._note} (--task or --compare changes this)")
-        if self._settings.rollouts == 1 and self._settings.learn == "add":
+        if self.settings.rollouts == 1 and self.settings.learn == "add":
             progress.note("With one rollout σ is 0: no experience is extracted.")
         for remark in remarks_on(step.problem for step in self._steps):
             progress.note(remark)
@@ -134,21 +132,21 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def start(self, session: Session, progress: Progress) -> None:
         """Groups are asked for and scored here, or on the cluster of the run."""
-        self._maker = session.remote or LocalGroups(self._role, self._settings, session)
-        self._watch = ReplyWatch(self._settings.prompts, self._settings.max_tokens, progress.note)
+        self._maker = session.remote or LocalGroups(self.role, self.settings, session)
+        self._watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, progress.note)
         self._progress = progress
 
     async def after(self, session: Session, library: ExperienceLibrary) -> Sequence[str]:
         """The gate, if it is asked for; its verdict."""
-        if not self._settings.gate:
+        if not self.settings.gate:
             return ()
         if not library.state.tested:
             nothing = "gate: the library has no experience to test"
             print(nothing)
             return [nothing]
         settings = GateSettings.model_validate(
-            {name: getattr(self._settings, name) for name in GateSettings.model_fields if hasattr(self._settings, name)}
-            | {"role": self._role}
+            {name: getattr(self.settings, name) for name in GateSettings.model_fields if hasattr(self.settings, name)}
+            | {"role": self.role}
         )
         problems = shuffled(self._tested, settings.seed)
         return verdict_lines(await gate(settings, session.client, session.manager, library, problems, sys.stdout))
@@ -156,7 +154,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[Row]:
         """Where the rollouts are, and how many have log-probs."""
         rows = [Row("rollouts kept in", shown_path(self._store.path))]
-        if self._settings.logprobs:
+        if self.settings.logprobs:
             rows.insert(0, Row("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows
 
@@ -165,7 +163,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
         if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
             return None
-        return stored_figures(summary, self._settings.tau)
+        return stored_figures(summary, self.settings.tau)
 
     def keep(self, record: RolloutGroup) -> None:
         """Append the group to the cache."""
@@ -176,16 +174,16 @@ class GeneratorLearner(Learner[RolloutGroup]):
         kept = None if self._done is None else self._done.get((step.problem.id, step.epoch))
         if kept is not None:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
-            return scored_rollouts(kept, self._settings.tau, is_kept=True)
+            return scored_rollouts(kept, self.settings.tau, is_kept=True)
         experiences = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
         halves: dict[str, Half] = {}
-        if self._settings.learn == "trial":
-            halves = drawn_halves(self._settings.seed, self._role, step.epoch, step.problem.id, experiences)
+        if self.settings.learn == "trial":
+            halves = drawn_halves(self.settings.seed, self.role, step.epoch, step.problem.id, experiences)
         order = GroupOrder(step.problem, step.epoch, tuple(experiences), state.version, halves)
         group = await self._maker.make(order)
         if isinstance(group, Fault):
             return group
-        if self._settings.logprobs:
+        if self.settings.logprobs:
             self._warn_of_missing_logprobs(group.rollouts)
         for rollout in group.rollouts:
             if rollout.completion is not None:
@@ -194,7 +192,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
                     is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
                 )
         placed = group.model_copy(update={"step": step.number})
-        return scored_rollouts(placed, self._settings.tau, is_kept=False)
+        return scored_rollouts(placed, self.settings.tau, is_kept=False)
 
     def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:
         """Warn once per run if a reply came without what ``--logprobs`` asks for."""

@@ -39,6 +39,8 @@ class Learner(GroupProducer[RecordT], ABC):
     """The part of a run that differs between a generator and the critic.
 
     Attributes:
+        role: API role; the manifest and the library are named after it.
+        settings: those that hold.
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
@@ -48,6 +50,8 @@ class Learner(GroupProducer[RecordT], ABC):
         per_step: groups or fusions of a step.
     """
 
+    role: str
+    settings: GeneratorSettings | CriticSettings
     prompt_hash: str
     choice: ExperienceChoice
     kinds: ProblemKinds | None = None
@@ -99,75 +103,67 @@ class Learner(GroupProducer[RecordT], ABC):
 
 def run_learner(
     role: str,
-    store: RolloutStore,
     settings: SettingsT,
-    make_learner: Callable[[SettingsT], Learner[RecordT]],
+    make_learner: Callable[[RolloutStore, SettingsT], Learner[RecordT]],
     *,
     names_next: bool = True,
 ) -> int:
     """Run a learner until all its steps are done; the exit code.
 
     Args:
-        role: API role; the manifest and the library are named after it.
-        store: where the learner's records are kept.
+        role: of the learner.
         settings: as given; ``--resume`` replaces them by the stored ones.
-        make_learner: called with the settings that hold. Raises ``InputError`` for unusable input.
+        make_learner: called with where its records are kept, and the settings that hold. Raises ``InputError`` for
+            unusable input.
         names_next: print at the end which commands come next.
 
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     check_endpoint(settings, role)
+    store = RolloutStore(results_file(settings.cache_dir, role))
     manifest = manifest_file(settings.cache_dir, role)
     files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
     settings = files.resumed(settings)
-    learner = make_learner(settings)  # refuses bad input before a server is started and before --fresh moves anything
-    if settings.window is None:
-        files.check(settings.model_copy(update={"window": files.stored(settings, "window")}))
-    else:
-        files.check(settings)
-    report = _report_of_complete(role, files, settings, learner)
+    # Refuses bad input before a server is started, and before --fresh moves anything.
+    learner = make_learner(store, settings)
+    window = settings.window or files.stored(settings, "window")
+    files.check(settings.model_copy(update={"window": window}))
+    report = _report_of_complete(files, learner)
     if report is not None:
-        _show_again(role, settings, learner, report)
+        _show_again(learner, report)
         has_learned = bool(report["has_learned"])
     else:
         with (
             open_endpoints(settings) as manager,
             open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
         ):
-            has_learned = run_async(_run(role, files, settings, manager, learner, remote))
+            has_learned = run_async(_run(files, manager, learner, remote))
     if names_next:
         following = next_commands(role, settings, has_learned=has_learned)
         print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
     return 0
 
 
-def _report_of_complete(
-    role: str, files: RunFiles, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT]
-) -> dict[str, Any] | None:
+def _report_of_complete(files: RunFiles, learner: Learner[RecordT]) -> dict[str, Any] | None:
     """The report of a complete run; None if there may be something to ask. Starts no server."""
+    settings = learner.settings
     if files.stored(settings, "window") is None:  # nothing has begun
         return None
     manager = named_endpoints(settings)
-    settings, _ = with_window(settings, files, manager, role, learner.total, learner.epochs)
-    manifest = files.finished(settings, _facts(manager, role, learner))
-    stamp = _stamp(role, settings, learner, files)
+    settings, _ = with_window(settings, files, manager, learner.role, learner.total, learner.epochs)
+    manifest = files.finished(settings, _facts(manager, learner))
+    stamp = _stamp(learner, files)
     return None if manifest is None or stamp is None else manifest.report_of(stamp)
 
 
-def _facts(manager: ApiManager, role: str, learner: Learner[RecordT]) -> dict[str, Any]:
-    return {"prompt_hash": learner.prompt_hash, **model_facts(manager, role), **choice_facts(learner.choice)}
+def _facts(manager: ApiManager, learner: Learner[RecordT]) -> dict[str, Any]:
+    return {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role), **choice_facts(learner.choice)}
 
 
-async def _run(
-    role: str,
-    files: RunFiles,
-    settings: GeneratorSettings | CriticSettings,
-    manager: ApiManager,
-    learner: Learner[RecordT],
-    remote: RemoteGroups | None,
-) -> bool:
+async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], remote: RemoteGroups | None) -> bool:
     """Run until all steps are done; whether the library has experiences then."""
+    role, settings = learner.role, learner.settings
     manager.endpoint(role)
     steps, epochs = learner.total, learner.epochs
     learns = settings.learn != "none"
@@ -175,7 +171,7 @@ async def _run(
         with files.hold():  # it may take long, and a second start is refused meanwhile
             steps, epochs = await learner.planned()
     settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
-    with files.open(settings, _facts(manager, role, learner), learner.total) as manifest:
+    with files.open(settings, _facts(manager, learner), learner.total) as manifest:
         broken = learner.read_stored()
         path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
@@ -199,11 +195,10 @@ async def _run(
             with tracks as tracking:
                 loop = LearningLoop(window, extractor, learner, progress, tracking)
                 skipped = [f"skipped {line}" for line in broken]
-                restored = (learner.stored_groups(), len(library.state.experiences))
-                await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped], restored)
+                await _run_loop(loop, learner, [*extractor.notes(), *skipped])
             after = list(await learner.after(session, library))
         has_learned = learns and bool(library.state.experiences)
-        stamp = _stamp(role, settings, learner, files)
+        stamp = _stamp(learner, files)
         if stamp is None or library.notices:
             manifest.finish()
         else:
@@ -214,23 +209,19 @@ async def _run(
     return has_learned
 
 
-def _stamp(
-    role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], files: RunFiles
-) -> str | None:
+def _stamp(learner: Learner[RecordT], files: RunFiles) -> str | None:
     """What the report of a complete run is made of; None if such a run still has something to do."""
     inputs = learner.inputs()
     if inputs is None:
         return None
     digest, read = inputs
-    library = library_file(settings.experiences_dir, role)
+    library = library_file(learner.settings.experiences_dir, learner.role)
     return stamp_of(digest, [*files.results, library, library.with_suffix(".ops.jsonl"), *read])
 
 
-def _show_again(
-    role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], report: dict[str, Any]
-) -> None:
+def _show_again(learner: Learner[RecordT], report: dict[str, Any]) -> None:
     """Print the table of a run that an earlier start has completed."""
-    progress = Progress(role, learner.total, Counters, verbose=settings.verbose)
+    progress = Progress(learner.role, learner.total, Counters, verbose=learner.settings.verbose)
     with progress:
         for text in report["notes"]:
             progress.note(text)
@@ -289,20 +280,15 @@ def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[st
     ]
 
 
-async def _run_loop(
-    loop: LearningLoop[RecordT],
-    learner: Learner[RecordT],
-    progress: Progress,
-    notes: Iterable[str],
-    restored: tuple[int, int],
-) -> None:
+async def _run_loop(loop: LearningLoop[RecordT], learner: Learner[RecordT], notes: Iterable[str]) -> None:
     """Run the loop with its display, and print the final table, also after an error."""
+    progress = loop.progress
     try:
         with progress:
             for text in notes:
                 progress.note(text)
             steps = learner.steps(progress)
-            progress.restored(*restored)
+            progress.restored(learner.stored_groups(), len(loop.extractor.library.state.experiences))
             await loop.run(steps)
             for text in learner.notes():
                 progress.note(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from agents.analyst import Proposal
@@ -14,9 +14,9 @@ from engine.experience.log import StepResult
 from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Operation, Outcome
 from engine.statistics.groups import DeadRewardWatch
-from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
+from grpo_training.cli.progress import Progress, Row
 from grpo_training.learning.extractor import ExperienceExtractor, GroupFigures, ScoredGroup, Step
-from grpo_training.learning.tracking import GroupTracking
+from grpo_training.learning.tracking import TrackGroup
 from grpo_training.runs.window import as_they_come, run_in_window
 
 RecordT = TypeVar("RecordT")
@@ -68,7 +68,7 @@ class LearningLoop(Generic[RecordT]):
     extractor: ExperienceExtractor
     producer: GroupProducer[RecordT]
     progress: Progress
-    tracking: GroupTracking | None = None
+    tracking: TrackGroup | None = None
     open: list[str] = field(default_factory=list)
     members: int = 0
     re_asked: int = 0
@@ -152,14 +152,14 @@ class LearningLoop(Generic[RecordT]):
             return False
         self._count(step, figures, is_kept=True)
         self._committed.append(recorded.state)
-        saved = LibraryLine(step.problem.id, [_saved(operation) for operation in recorded.applied], [], "")
-        self.progress.ended(step.number, saved, is_new=False)
+        saved = [_saved(operation) for operation in recorded.applied]
+        self.progress.ended(step.number, step.problem.id, saved=saved, is_new=False)
         return True
 
     async def _work(self, number: int, step: Step) -> _StepResult[RecordT]:
         k = self._restored + number
         state = self._committed[k - self.window] if k >= self.window else self._start
-        self.extractor.is_recorded(step)  # refuses a changed problem before anything is paid for
+        self.extractor.recorded(step)  # refuses a changed problem before anything is paid for
         self.progress.begun(step.number, step.problem.id)
         group = await self.producer.produce(step, state)
         if isinstance(group, Fault):
@@ -183,18 +183,19 @@ class LearningLoop(Generic[RecordT]):
             fault = result.fault or Fault(kind="unknown")
             self.open.append(f"{step.problem.id}: {fault.message or fault.kind}")
             return False
-        is_new = not self.extractor.is_recorded(step)
+        is_new = self.extractor.recorded(step) is None
         recorded = await _to_the_end(self.extractor.record, step, group, result.proposal)
         self._committed.append(recorded.state)
-        line = LibraryLine(
-            problem_id=step.problem.id,
+        self.progress.ended(
+            step.number,
+            step.problem.id,
             saved=[_saved(operation) for operation in recorded.applied],
             refused=[_refusal(refusal) for refusal in recorded.refused],
             why_none=_why_none(result, recorded) if group.stats.triggered and self.extractor.learns else "",
+            is_new=is_new,
         )
-        self.progress.ended(step.number, line, is_new=is_new)
         if self.tracking is not None and not group.is_kept:
-            self.tracking.group(step.number + 1, group, len(line.saved), len(recorded.state.experiences))
+            self.tracking(step.number + 1, group.figures, len(recorded.applied), len(recorded.state.experiences))
         return True
 
     def _count(self, step: Step, figures: GroupFigures, *, is_kept: bool) -> None:
@@ -207,17 +208,11 @@ class LearningLoop(Generic[RecordT]):
         self.with_logprobs += figures.with_logprobs
         for alarm in self._watch.feed(figures.rewards):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
-        line = GroupLine(
-            problem_id=step.problem.id,
-            mean=figures.mean,
-            std=figures.std,
-            triggered=figures.triggered if self.extractor.learns else None,
-            correct=figures.correct,
-            size=figures.size,
-            executed=figures.executed,
-        )
-        report = self.progress.restored_one if is_kept else self.progress.scored
-        report(step.number, line)
+        shown = figures if self.extractor.learns else replace(figures, triggered=None)
+        if is_kept:
+            self.progress.restored_one(step.number, shown)
+        else:
+            self.progress.scored(step.number, step.problem.id, shown)
 
 
 def _saved(operation: Operation) -> str:

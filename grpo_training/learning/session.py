@@ -70,17 +70,14 @@ class Session:
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
     ) -> Scored | Fault:
         """Score a candidate; a fault (the judge or the checker is not available) leaves the group open."""
-        opinion = None
+        verdict = None
         if self.judge is not None and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
             verdict = await self.judge.opinion(task, problem, candidate)
-            if verdict.outcome is Outcome.INFRA_FAULT:
-                return verdict.fault or Fault(kind="judge_unreachable")
-            opinion = verdict.score
         elif self.rubric_judge is not None:
-            by_rubric = await judged_by_rubric(self.rubric_judge, task, problem, candidate)
-            if by_rubric is not None and by_rubric.outcome is Outcome.INFRA_FAULT:
-                return by_rubric.fault or Fault(kind="judge_unreachable")
-            opinion = by_rubric.score if by_rubric is not None else None
+            verdict = await judged_by_rubric(self.rubric_judge, task, problem, candidate)
+        if verdict is not None and verdict.outcome is Outcome.INFRA_FAULT:
+            return verdict.fault or Fault(kind="judge_unreachable")
+        opinion = None if verdict is None else verdict.score
         check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
         scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -190,9 +191,7 @@ class RunFiles:
     def set_aside(self) -> None:
         """Rename the manifest and the results to the first ``.oldN`` that is free for all of them."""
         paths = [self.manifest, *self.results]
-        number = 1
-        while any(_old(path, number).exists() for path in paths):
-            number += 1
+        number = next(n for n in itertools.count(1) if not any(_old(path, n).exists() for path in paths))
         for path in paths:
             if path.exists():
                 path.rename(_old(path, number))

@@ -17,14 +17,15 @@ from engine.task import completion_of_row
 
 SCORED = "scored"
 """The role of groups that another program sampled."""
+_TAU = 0.05
+"""Threshold of the statistics."""
 
 
-def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
+def scored_groups(path: Path) -> list[RolloutGroup]:
     """The groups of a scored file, one for each step and prompt, in the order of their first rows.
 
     Args:
         path: written by ``python -m grpo_training.score_rollouts``.
-        tau: threshold of the statistics.
 
     Raises:
         MissingInputError: there is no such file.
@@ -46,7 +47,7 @@ def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
             ) from None
         groups.setdefault(key, []).append(row)
     try:
-        return [_group(rows, tau) for rows in groups.values()]
+        return [_group(rows) for rows in groups.values()]
     except (ValidationError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as scored rows", why=first_line(error)) from None
 
@@ -58,7 +59,7 @@ def write_groups(path: Path, folder: Path) -> None:
     (folder / "generator_1_rollouts.jsonl").write_bytes(lines)
 
 
-def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
+def _group(rows: list[dict[str, Any]]) -> RolloutGroup:
     first = rows[0]
     rollouts = [_rollout(number, row) for number, row in enumerate(rows, 1)]
     totals = [one.r_total for one in rollouts if one.r_total is not None]
@@ -77,7 +78,7 @@ def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
         task=str(first.get("task") or ""),
         epoch=step if isinstance(step, int) and step >= 0 else 0,
         policy=SamplingPolicy(sampling=sampling),
-        stats=group_stats(totals, tau=tau) if len(totals) == len(rollouts) else None,
+        stats=group_stats(totals, tau=_TAU) if len(totals) == len(rollouts) else None,
     )
 
 

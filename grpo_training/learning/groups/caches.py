@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Problem, RolloutGroup
+from engine.records import RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
-from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.learner_files import manifest_file, results_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.stored_answers import problem_of
 
 if TYPE_CHECKING:
     from grpo_training.cli.progress import Progress
@@ -268,10 +268,7 @@ class GeneratorCaches:
                     f"{self.path(name)} and {self.path(self.names[0])} contain different problems with the id {key[0]}",
                     fix="Run the generators on the same dataset.",
                 )
-        problem = Problem(
-            id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
-        )
-        return Step(number, problem, key[1])
+        return Step(number, problem_of(first), key[1])
 
 
 def _numbers(generators: str) -> Sequence[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from agents.critic import critic_template
 from engine.errors import InputError
 from engine.experience.state import LibraryState
-from engine.experience.trial import drawn_halves, half_of_rollout, in_half
+from engine.experience.trial import half_of_rollout, in_half
 from engine.records import Fault, Fusion, Half, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
@@ -148,10 +148,7 @@ class CriticLearner(Learner[list[Fusion]]):
     async def _fuse(
         self, step: Step, group: RolloutGroup, generator: str, state: LibraryState, half: Half
     ) -> Fusion | Fault:
-        chosen = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
-        halves: dict[str, Half] = {}
-        if self.settings.learn == "trial" and self._caches.names[1:]:
-            halves = drawn_halves(self.settings.seed, ROLE, step.epoch, step.problem.id, chosen)
+        chosen, halves = await self.drawn(step, state)
         experiences = in_half(half, chosen, halves)
         order = FusionOrder(
             step.problem, step.epoch, generator, group, tuple(experiences), state.version, half if halves else None

@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupFigures(GroupLine):
+class ScoredFigures(GroupLine):
     """What is shown and counted of a complete group.
 
     Args:
@@ -74,7 +74,7 @@ class ScoredGroup(Generic[RecordT]):
 
     record: RecordT
     attempts: list[Attempt]
-    figures: GroupFigures
+    figures: ScoredFigures
     stats: GroupStats
     experience_ids: list[str]
     is_kept: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import random
 import sys
@@ -15,8 +14,7 @@ from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from engine.experience.trial import drawn_halves
-from engine.records import Fault, Half, Outcome, Problem, Rollout, RolloutGroup
+from engine.records import Fault, Outcome, Problem, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
@@ -29,7 +27,7 @@ from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import experience_choice, problem_kinds
-from grpo_training.learning.extractor import GroupFigures, ScoredGroup, Step
+from grpo_training.learning.extractor import ScoredFigures, ScoredGroup, Step
 from grpo_training.learning.groups.records import (
     check_same_problem,
     group_trial,
@@ -158,7 +156,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
             rows.insert(0, Row("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows
 
-    def stored(self, step: Step) -> GroupFigures | None:
+    def stored(self, step: Step) -> ScoredFigures | None:
         """The figures of the stored group, if it is of the problem and has rewards."""
         summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
         if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
@@ -175,10 +173,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if kept is not None:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
             return scored_rollouts(kept, self.settings.tau, is_kept=True)
-        experiences = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
-        halves: dict[str, Half] = {}
-        if self.settings.learn == "trial":
-            halves = drawn_halves(self.settings.seed, self.role, step.epoch, step.problem.id, experiences)
+        experiences, halves = await self.drawn(step, state)
         order = GroupOrder(step.problem, step.epoch, tuple(experiences), state.version, halves)
         group = await self._maker.make(order)
         if isinstance(group, Fault):
@@ -219,11 +214,11 @@ def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Ste
     return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
 
 
-def stored_figures(group: GroupSummary, tau: float) -> GroupFigures | None:
+def stored_figures(group: GroupSummary, tau: float) -> ScoredFigures | None:
     """The figures of a stored group; None if it has no rewards."""
     if group.mean is None or group.sigma is None:
         return None
-    return GroupFigures(
+    return ScoredFigures(
         mean=group.mean,
         std=group.sigma,
         triggered=group.with_tau(tau).triggered,

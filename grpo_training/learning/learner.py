@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -12,12 +13,15 @@ from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
+from engine.experience.state import LibraryState
+from engine.experience.trial import drawn_halves
 from engine.llm.client import Counters
+from engine.records import Experience, Half
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
-from grpo_training.cli.settings import shown_path
+from grpo_training.cli.settings import as_flag, shown_path
 from grpo_training.cli.terminal_text import say
 from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
@@ -67,6 +71,13 @@ class Learner(GroupProducer[RecordT], ABC):
     @abstractmethod
     def stored_groups(self) -> int:
         """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
+
+    async def drawn(self, step: Step, state: LibraryState) -> tuple[Sequence[Experience], dict[str, Half]]:
+        """The experiences of a step's prompts, and on trial the one of two prompts in which each stands."""
+        chosen = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
+        if self.settings.learn != "trial":
+            return chosen, {}
+        return chosen, drawn_halves(self.settings.seed, self.role, step.epoch, step.problem.id, chosen)
 
     async def planned(self) -> tuple[int | None, int]:
         """Number of steps in all epochs, None if it cannot be known, and of epochs: what the window depends on."""
@@ -270,14 +281,13 @@ def next_commands(
 
 def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[str]:
     """The flags of settings that do not have their default."""
-    values = {name: getattr(settings, name) for name in names}
-    shown = {name: shown_path(value) if isinstance(value, Path) else value for name, value in values.items()}
-    fields = type(settings).model_fields
-    return [
-        f"--{name.replace('_', '-')} {shlex.quote(str(shown[name]))}"
-        for name, value in values.items()
-        if value != fields[name].default
-    ]
+    flags = []
+    for name in names:
+        value = getattr(settings, name)
+        if value != type(settings).model_fields[name].default:
+            shown = shown_path(value) if isinstance(value, Path) else value
+            flags.append(f"{as_flag(name)} {shlex.quote(str(shown))}")
+    return flags
 
 
 async def _run_loop(loop: LearningLoop[RecordT], learner: Learner[RecordT], notes: Iterable[str]) -> None:

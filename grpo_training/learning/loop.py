@@ -15,7 +15,7 @@ from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Operation, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import Progress, Row
-from grpo_training.learning.extractor import ExperienceExtractor, GroupFigures, ScoredGroup, Step
+from grpo_training.learning.extractor import ExperienceExtractor, ScoredFigures, ScoredGroup, Step
 from grpo_training.learning.tracking import TrackGroup
 from grpo_training.runs.window import as_they_come, run_in_window
 
@@ -35,7 +35,7 @@ class GroupProducer(Protocol[RecordT]):
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RecordT] | Fault:
         """The group of a step, asked for with the given experiences; or the fault that leaves the step open."""
 
-    def stored(self, step: Step) -> GroupFigures | None:
+    def stored(self, step: Step) -> ScoredFigures | None:
         """The figures of a group that is stored and complete; None: it has to be produced, or read."""
 
     def keep(self, record: RecordT) -> None:
@@ -198,7 +198,7 @@ class LearningLoop(Generic[RecordT]):
             self.tracking(step.number + 1, group.figures, len(recorded.applied), len(recorded.state.experiences))
         return True
 
-    def _count(self, step: Step, figures: GroupFigures, *, is_kept: bool) -> None:
+    def _count(self, step: Step, figures: ScoredFigures, *, is_kept: bool) -> None:
         """Count and show a group; ``is_kept``: an earlier start has stored it."""
         self._groups += 1
         self._with_experiences += figures.has_experiences

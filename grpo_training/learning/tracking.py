@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from statistics import fmean
 
 from engine.llm.tally import Spent
-from grpo_training.learning.extractor import GroupFigures
+from grpo_training.learning.extractor import ScoredFigures
 from grpo_training.learning.settings import LearnerSettings
 from grpo_training.runs.trackers import SafeTracker, open_tracker
 
-TrackGroup = Callable[[int, GroupFigures, int, int], None]
+TrackGroup = Callable[[int, ScoredFigures, int, int], None]
 """Sends the figures of the group of a step, from 1, with the experiences saved and those in the library."""
 
 
@@ -41,7 +41,7 @@ def open_tracking(
     )
     safe = SafeTracker(tracker, warn)
 
-    def track(step: int, figures: GroupFigures, saved: int, library_size: int) -> None:
+    def track(step: int, figures: ScoredFigures, saved: int, library_size: int) -> None:
         spent = counters()
         values: dict[str, float] = {
             "accuracy": figures.correct / figures.size,

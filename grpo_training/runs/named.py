@@ -12,7 +12,7 @@ from typing import TypeVar
 from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
-from grpo_training.cli.settings import WORKING_DIR, shown_path
+from grpo_training.cli.settings import WORKING_DIR, as_flag, shown_path
 from grpo_training.runs.learner_files import manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.runs.settings import PLACES, RoleSettings
@@ -212,7 +212,7 @@ def _manifests(cache: Path) -> Iterator[RunManifest]:
 def _has_places(settings: RoleSettings) -> bool:
     given = [name for name in PLACES if name in settings.model_fields_set]
     if given and settings.run is not None:
-        raise InputError(f"--run and --{given[0].replace('_', '-')} exclude each other")
+        raise InputError(f"--run and {as_flag(given[0])} exclude each other")
     return bool(given)
 
 

@@ -13,7 +13,7 @@ from engine.experience.trial import HALVES, difference
 from engine.records import Candidate, Completion, Fusion, GroupStats, Half, Problem, Rewards, Rollout
 from engine.reward_evaluator import Scored
 from engine.task import Task
-from grpo_training.learning.extractor import GroupFigures, ScoredGroup
+from grpo_training.learning.extractor import ScoredFigures, ScoredGroup
 
 RecordT = TypeVar("RecordT")
 
@@ -121,7 +121,7 @@ def scored_group(
     rewards = [one.rewards.by_name() for one in members]
     names = dict.fromkeys(name for own in rewards for name in own)
     experience_ids = list(dict.fromkeys(name for one in members for name in one.experience_ids))
-    figures = GroupFigures(
+    figures = ScoredFigures(
         mean=stats.mean,
         std=stats.std,
         triggered=stats.triggered,

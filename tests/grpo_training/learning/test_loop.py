@@ -14,7 +14,7 @@ from engine.experience.state import EMPTY
 from engine.records import Experience, Fault, Problem
 from engine.statistics.groups import group_stats
 from grpo_training.cli.progress import Progress
-from grpo_training.learning.extractor import GroupFigures, ScoredGroup, Step
+from grpo_training.learning.extractor import ScoredFigures, ScoredGroup, Step
 from grpo_training.learning.loop import LearningLoop
 
 STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
@@ -130,7 +130,7 @@ async def test_steps_with_nothing_left_to_do_are_counted_without_reading_their_g
     assert loop.progress.totals["correct"] == 5 * FIGURES.correct
 
 
-FIGURES = GroupFigures(
+FIGURES = ScoredFigures(
     mean=0.5,
     std=0.5,
     triggered=True,

@@ -9,13 +9,11 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.storage.append_log import AppendLog
-from engine.storage.rollout_store import RolloutStore
 from grpo_training.runs.manifest import (
     OtherRunError,
     RunManifest,
@@ -28,13 +26,20 @@ from grpo_training.runs.settings import ResumableSettings
 SettingsT = TypeVar("SettingsT", bound=ResumableSettings)
 
 
+class Lock(Protocol):
+    """What makes this process the only writer, such as ``RolloutStore`` or ``AppendLog``."""
+
+    def hold(self) -> contextlib.AbstractContextManager[Any]:
+        """Hold the lock for the length of the block; ``LockHeldError`` if another process holds it."""
+
+
 class RunFiles:
     """The result files of one run. See the package's docstring for how a command uses them.
 
     Args:
         manifest: the manifest's path.
         results: the files that the manifest describes. ``--fresh`` renames them together with it.
-        lock: makes this process the only writer; held while the run is open.
+        lock: held while the run is open.
         temporary: those of ``results`` that a complete run deletes.
         experiences: folder of the libraries that the results belong to; the manifest names it.
     """
@@ -44,7 +49,7 @@ class RunFiles:
         manifest: Path,
         results: Sequence[Path],
         *,
-        lock: AppendLog | RolloutStore,
+        lock: Lock,
         temporary: Sequence[Path] = (),
         experiences: Path | None = None,
     ) -> None:

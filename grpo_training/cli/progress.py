@@ -283,7 +283,8 @@ class Progress:
         filled = 0 if not self._total else round(_BAR * min(done, self._total) / self._total)
         times = f"[{tqdm.format_interval(elapsed)}<{'?' if left is None else tqdm.format_interval(left)}]"
         right = f" {self._totals['correct'] / self._totals['answers']:.0%} right" if self._totals["answers"] else ""
-        spent = f"{_tokens(counters)} tokens" if counters.cost_usd is None else _dollars(counters.cost_usd)
+        tokens = f"{counters.prompt_tokens + counters.completion_tokens:,} tokens"
+        spent = tokens if counters.cost_usd is None else _dollars(counters.cost_usd)
         retries = f" · retries {counters.retries}" if counters.retries else ""
         return [
             Text.assemble(
@@ -309,10 +310,6 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
     """Print values that may be copied: only the terminal itself breaks their lines."""
     for name, value in rows:
         _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
-
-
-def _tokens(counters: Counters) -> str:
-    return f"{counters.prompt_tokens + counters.completion_tokens:,}"
 
 
 def _cost(counters: Counters) -> str:

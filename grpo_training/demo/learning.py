@@ -40,9 +40,8 @@ def run_demo(settings: DemoSettings, serve: ServerStarter = local_server) -> int
     """
     settings = settings.model_copy(update={"output": settings.output.resolve()})
     settings.output.mkdir(parents=True, exist_ok=True)
-    with AppendLog(
-        settings.output / "demo", owns_directory=True
-    ).hold():  # a second demo would overwrite the api config of the first
+    # A second demo would overwrite the api config of the first.
+    with AppendLog(settings.output / "demo", owns_directory=True).hold():
         if settings.fresh:
             set_aside(settings.output)
         logs = settings.output / "logs"

@@ -16,13 +16,12 @@ class CheckReport:
     """Prints results as they arrive.
 
     Args:
-        stream: where the lines are written.
-        colour: whether to use colours; by default if ``stream`` is a terminal and ``NO_COLOR`` is not set.
+        stream: where the lines are written, in colours if it is a terminal and ``NO_COLOR`` is not set.
     """
 
-    def __init__(self, stream: TextIO, colour: bool | None = None) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._colour = stream.isatty() and not os.environ.get("NO_COLOR") if colour is None else colour
+        self._colour = stream.isatty() and not os.environ.get("NO_COLOR")
         self._counts = dict.fromkeys(CheckLevel, 0)
 
     @property

@@ -24,7 +24,12 @@ def read_config(path: Path, model: type[Settings]) -> dict[str, Given]:
     """
     values: dict[str, Given] = {}
     parts: dict[str, Given] = {}
-    for key, value in _flat(path, model, _load_yaml(path)):
+    loaded = _load_yaml(path)
+    unread = [str(key) for key, value in loaded.items() if key in model.sections_of_others and isinstance(value, dict)]
+    if unread:
+        print(f"{path}: not read here, as they belong to other commands: {', '.join(unread)}.", file=sys.stderr)
+    read = {key: value for key, value in loaded.items() if str(key).replace("-", "_") not in unread}
+    for key, value in _flat(path, model, read):
         if key not in model.model_fields and key not in model.aliases:
             declared = model.declared_keys()
             if key in declared.without_effect:
@@ -65,39 +70,16 @@ def _translated(path: Path, model: type[Settings], key: str, value: Any) -> tupl
     return meanings[value]
 
 
-def _flat(path: Path, model: type[Settings], loaded: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """The pairs of a file; those of a section as ``section.key``."""
-    unread = [str(key) for key, value in loaded.items() if key in model.sections_of_others and isinstance(value, dict)]
-    if unread:
-        print(f"{path}: not read here, as they belong to other commands: {', '.join(unread)}.", file=sys.stderr)
-    for written, value in loaded.items():
-        key = str(written).replace("-", "_")
-        if key in unread:
-            continue
-        if key not in model.sections:
-            if isinstance(value, dict) and model.declared_keys().is_section(key):
-                yield from _declared_pairs(model, key, value)
-            else:
-                yield key, value
-        elif isinstance(value, dict):
-            for inner, one in value.items():
-                name = f"{key}.{str(inner).replace('-', '_')}"
-                if name in model.sections and isinstance(one, dict):
-                    yield from ((f"{name}.{str(last).replace('-', '_')}", each) for last, each in one.items())
-                else:
-                    yield name, one
+def _flat(path: Path, model: type[Settings], values: Mapping[Any, Any], section: str = "") -> Iterator[tuple[str, Any]]:
+    """The pairs of a file, or of a section of it; those of a section as ``section.key``."""
+    for written, value in values.items():
+        key = section + str(written).replace("-", "_")
+        if isinstance(value, dict) and (key in model.sections or model.declared_keys().is_section(key)):
+            yield from _flat(path, model, value, f"{key}.")
+        elif section or key not in model.sections:
+            yield key, value
         elif value is not None:
             raise InputError(f"{path}: {key} is a section", fix="Put `key: value` lines below it.")
-
-
-def _declared_pairs(model: type[Settings], section: str, values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """The pairs of a section of declared keys, which may have sections too."""
-    for written, value in values.items():
-        key = f"{section}.{str(written).replace('-', '_')}"
-        if isinstance(value, dict) and model.declared_keys().is_section(key):
-            yield from _declared_pairs(model, key, value)
-        else:
-            yield key, value
 
 
 def _field_name(path: Path, model: type[Settings], key: str) -> str:

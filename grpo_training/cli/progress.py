@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -19,50 +19,13 @@ from grpo_training.cli.footer import Footer
 from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, harmless, shortened
 
+if TYPE_CHECKING:
+    from engine.llm.client import Counters
+
 _BAR, _SHORTEST_NAME = 10, 10
 """Columns of the bar, and the fewest of the name of a problem in a line."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 """Purpose of a request -> who asks, where that is another word."""
-
-
-class SpentTokens(Protocol):
-    """Tokens and cost of a part of the requests."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens sent."""
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens received."""
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Cost in USD; None if no price is configured."""
-
-
-class RequestCounters(SpentTokens, Protocol):
-    """The client's counters; read at each refresh."""
-
-    @property
-    def in_flight(self) -> int:
-        """Requests that are sent and not answered yet."""
-
-    @property
-    def retries(self) -> int:
-        """Attempts after the first."""
-
-    @property
-    def hedged(self) -> int:
-        """Requests that were sent a second time because the first took long."""
-
-    @property
-    def journal_hits(self) -> int:
-        """Replies that were read from the journal."""
-
-    @property
-    def by_purpose(self) -> Mapping[str, SpentTokens]:
-        """Purpose of the requests -> what they used."""
 
 
 @dataclass(frozen=True)
@@ -73,26 +36,12 @@ class GroupLine:
     right, for each answer that a program gave.
     """
 
-    problem_id: str
     mean: float
     std: float
     triggered: bool | None
     correct: int
     size: int
     executed: Sequence[bool] = ()
-
-
-@dataclass(frozen=True)
-class LibraryLine:
-    """What a group has changed in the library: saved and refused experiences, each with its id if it has one.
-
-    ``why_none`` says why a group that triggered has neither.
-    """
-
-    problem_id: str
-    saved: Sequence[str] = ()
-    refused: Sequence[str] = ()
-    why_none: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +72,7 @@ class Progress:
         self,
         label: str,
         total: int | None,
-        counters: Callable[[], RequestCounters],
+        counters: Callable[[], Counters],
         *,
         stream: TextIO | None = None,
         live: bool | None = None,
@@ -200,7 +149,7 @@ class Progress:
         """Report that a group is worked on."""
         self._straggler.begin(step, problem_id)
 
-    def scored(self, step: int, line: GroupLine) -> None:
+    def scored(self, step: int, problem_id: str, line: GroupLine) -> None:
         """Report a group that was scored and stored."""
         self._done += 1
         self._count(line)
@@ -209,21 +158,38 @@ class Progress:
         number = f"[{self._done + self._before}/{self._of()}]"
         begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
         end = f", {line.correct} of {line.size} right]"
-        self._say(f"{begin}{shortened(line.problem_id, self._left(begin, end))}{end}")
+        self._say(f"{begin}{shortened(problem_id, self._left(begin, end))}{end}")
 
-    def ended(self, step: int, line: LibraryLine, *, is_new: bool = True) -> None:
-        """Report what a group has changed in the library; ``is_new`` is False if an earlier start has reported it."""
+    def ended(
+        self,
+        step: int,
+        problem_id: str,
+        *,
+        saved: Sequence[str] = (),
+        refused: Sequence[str] = (),
+        why_none: str = "",
+        is_new: bool = True,
+    ) -> None:
+        """Report what a group has changed in the library.
+
+        Args:
+            step: of the group.
+            problem_id: of the group.
+            saved, refused: experiences, each with its id if it has one.
+            why_none: why a group that triggered has neither.
+            is_new: False if an earlier start has reported it.
+        """
         self._straggler.end(step)
-        self._saved += len(line.saved)
+        self._saved += len(saved)
         if not is_new:
             return
-        name = shortened(line.problem_id, NAME)
-        for text in line.saved:
+        name = shortened(problem_id, NAME)
+        for text in saved:
             self._say(f"  ✅ Saved: {text}")
-        for text in line.refused:
+        for text in refused:
             self._say(f"  ✗ Refused: {text} [{name}]")
-        if line.why_none:
-            self._say(f"  – No experience: {line.why_none} [{name}]")
+        if why_none:
+            self._say(f"  – No experience: {why_none} [{name}]")
 
     def set_total(self, total: int) -> None:
         """Set the number of groups once it is known."""
@@ -317,7 +283,8 @@ class Progress:
         filled = 0 if not self._total else round(_BAR * min(done, self._total) / self._total)
         times = f"[{tqdm.format_interval(elapsed)}<{'?' if left is None else tqdm.format_interval(left)}]"
         right = f" {self._totals['correct'] / self._totals['answers']:.0%} right" if self._totals["answers"] else ""
-        spent = f"{_tokens(counters)} tokens" if counters.cost_usd is None else _dollars(counters.cost_usd)
+        tokens = f"{counters.prompt_tokens + counters.completion_tokens:,} tokens"
+        spent = tokens if counters.cost_usd is None else _dollars(counters.cost_usd)
         retries = f" · retries {counters.retries}" if counters.retries else ""
         return [
             Text.assemble(
@@ -345,11 +312,7 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
         _console(stream).print(Text(f"  {name}: {harmless(value)}"), soft_wrap=True)
 
 
-def _tokens(counters: SpentTokens) -> str:
-    return f"{counters.prompt_tokens + counters.completion_tokens:,}"
-
-
-def _cost(counters: SpentTokens) -> str:
+def _cost(counters: Counters) -> str:
     return f"{_dollars(counters.cost_usd)} ({counters.prompt_tokens:,} tokens in, {counters.completion_tokens:,} out)"
 
 
@@ -357,7 +320,7 @@ def _share(part: int, of: int) -> str:
     return f"{part} of {of}" + (f" ({part / of:.1%})" if of else "")
 
 
-def _spending(counters: RequestCounters) -> list[str]:
+def _spending(counters: Counters) -> list[str]:
     """Who has used which tokens, one line each."""
     return [
         f"{_WHO.get(purpose, purpose)}: {one.prompt_tokens:,} tokens in, {one.completion_tokens:,} out"

@@ -31,14 +31,16 @@ class Stragglers:
     def begin(self, step: int, name: str) -> None:
         """A step is worked on. Steps begin in their order."""
         with self._guard:
-            self._begin_wait(step, name)
+            self._open[step] = (name, self._clock())
+            if step == next(iter(self._open)):
+                self._told = 0.0
 
     def score(self, step: int) -> None:
         """The group of a step is scored and stored; its analyst may still be asked."""
         with self._guard:
             if step in self._open:
                 self._scored.add(step)
-                self._begin_wait(step, self._open[step][0])
+                self.begin(step, self._open[step][0])  # another wait: for its analyst
 
     def end(self, step: int) -> None:
         """A step is complete."""
@@ -64,11 +66,6 @@ class Stragglers:
             return ""
         self._told = seconds
         return self._text(step, seconds)
-
-    def _begin_wait(self, step: int, name: str) -> None:
-        self._open[step] = (name, self._clock())
-        if step == next(iter(self._open)):
-            self._told = 0.0
 
     def _first(self) -> tuple[int, float] | None:
         """The first open step and since when it is waited for; None if no later group is scored."""

@@ -25,12 +25,8 @@ class View:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._is_terminal = stream.isatty()
-
-    @property
-    def is_terminal(self) -> bool:
+        self.is_terminal = stream.isatty()
         """Whether people read the output as it is."""
-        return self._is_terminal
 
     def raw(self, text: str) -> None:
         """Write lines for another program."""
@@ -51,7 +47,7 @@ class View:
 
     def line(self, text: str, style: str = "") -> None:
         """Write a line; the style is used on a terminal only."""
-        if self._is_terminal:
+        if self.is_terminal:
             Console(file=self._stream).print(Text(harmless(text), style=style))
         else:
             self.raw(text)
@@ -61,7 +57,7 @@ class View:
 
         Long texts belong into the last column, as every cell before it is as wide as its column.
         """
-        if self._is_terminal:
+        if self.is_terminal:
             self._rich_table(title, head, rows)
             return
         self.raw(title)
@@ -74,7 +70,7 @@ class View:
 
     def lines(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Write rows whose last cell is a long text: on a terminal one line each, cut at its width, elsewhere whole."""
-        if not self._is_terminal:
+        if not self.is_terminal:
             self.table(title, head, rows)
             return
         console = Console(file=self._stream)
@@ -94,7 +90,7 @@ class View:
 
         A terminal shows of the cells between the first and the last only those with content, each with its name.
         """
-        if not self._is_terminal:
+        if not self.is_terminal:
             self.table(title, head, rows)
             return
         console = Console(file=self._stream)

@@ -13,11 +13,12 @@ from engine.datasets import load_problems
 from engine.records import Completion, Problem
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
+from grpo_training.demo.learners import train_command
 from grpo_training.demo.settings import DATASET, STYLE, TEST_SET, AblationSettings
 from grpo_training.demo.variants import SHARED, TRACES_FILE, VARIANTS, VariantResult, table
 from grpo_training.pocket.corpus import reference_traces
 from grpo_training.pocket.sampling import load_model, sample_replies
-from grpo_training.runs.supervisor import Command, supervise
+from grpo_training.runs.supervisor import supervise
 
 _TRAINING_PROBLEMS = 240
 
@@ -71,11 +72,8 @@ def _train(settings: AblationSettings, name: str, changes: Mapping[str, Any], fo
     }
     if values.get("teacher-traces"):
         values["teacher-traces"] = (settings.output / values["teacher-traces"]).resolve()
-    flags = [
-        part for key, value in values.items() for part in ([f"--{key}"] if value is True else [f"--{key}", str(value)])
-    ]
-    command = Command(name, ["train", *flags], settings.output / "logs" / f"{folder.name}.log", lambda: "")
-    supervise([command], ready=lambda _: True, check=lambda: None)
+    log = settings.output / "logs" / f"{folder.name}.log"
+    supervise([train_command(name, values, log, lambda: "")])
 
 
 def _evaluate(result: VariantResult, model: Path, problems: Sequence[Problem], seed: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.api_manager import LEARNERS
 from engine.experience.library import ExperienceLibrary
@@ -49,6 +50,14 @@ def learning_commands(settings: LearningSettings, config: Path, window: int) -> 
         status = LearnerStatus(cache, experiences, name, settings.problems)
         commands.append(Command(name, [*own, *shared, *seed], settings.output / "logs" / f"{name}.log", status))
     return commands
+
+
+def train_command(name: str, values: Mapping[str, Any], log: Path, progress: Callable[[], str]) -> Command:
+    """The command of a training with these flags, by their names; True sets a switch."""
+    words = ["train"]
+    for flag, value in values.items():
+        words += [f"--{flag}"] if value is True else [f"--{flag}", str(value)]
+    return Command(name, words, log, progress)
 
 
 def read_libraries(output: Path) -> dict[str, LibraryState]:

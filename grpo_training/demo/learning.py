@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -39,9 +40,8 @@ def run_demo(settings: DemoSettings, serve: ServerStarter = local_server) -> int
     """
     settings = settings.model_copy(update={"output": settings.output.resolve()})
     settings.output.mkdir(parents=True, exist_ok=True)
-    with AppendLog(
-        settings.output / "demo", owns_directory=True
-    ).hold():  # a second demo would overwrite the api config of the first
+    # A second demo would overwrite the api config of the first.
+    with AppendLog(settings.output / "demo", owns_directory=True).hold():
         if settings.fresh:
             set_aside(settings.output)
         logs = settings.output / "logs"
@@ -100,12 +100,11 @@ def set_aside(output: Path) -> None:
                 f"A demo is still running in {output}", why=writer, fix="Wait for it, or choose another --output."
             )
     existing = [path for pattern in _OUTPUT for path in output.glob(pattern)]
-    number = 1
-    while (output / f"old{number}").exists():
-        number += 1
+    numbered = (output / f"old{number}" for number in itertools.count(1))
+    old = next(folder for folder in numbered if not folder.exists())
     for path in existing:
-        (output / f"old{number}").mkdir(exist_ok=True)
-        path.rename(output / f"old{number}" / path.name)
+        old.mkdir(exist_ok=True)
+        path.rename(old / path.name)
 
 
 async def _evaluate(

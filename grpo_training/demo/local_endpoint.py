@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing
 from pathlib import Path
-from typing import Protocol
 
 from engine.api_manager import LEARNERS, ApiManager
 from engine.llm.client import LLMClient
@@ -22,11 +21,8 @@ _RETRY_S = 120.0
 """A local server that has not answered for this long has failed."""
 
 
-class ServerStarter(Protocol):
-    """Serves a model for the length of a block; see :func:`grpo_training.serve.local_server.local_server`."""
-
-    def __call__(self, model: Path, *, temperature: float, log: Path) -> AbstractContextManager[LocalServer]:
-        """Start the server; stop it when the block ends."""
+ServerStarter = Callable[..., AbstractContextManager[LocalServer]]
+"""Serves a model for the length of a block, as :func:`grpo_training.serve.local_server.local_server` does."""
 
 
 def write_api_config(output: Path, server: LocalServer) -> Path:

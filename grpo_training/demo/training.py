@@ -6,18 +6,18 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from engine.api_manager import GENERATORS
 from engine.datasets import load_problems
 from engine.experience.choice import LearnedExperiences
-from engine.records import Experience, Problem, Sampling
+from engine.records import Problem, Sampling
 from engine.storage.append_log import replace_file
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.tables import View
-from grpo_training.demo.learners import learning_commands, read_libraries
+from grpo_training.demo.learners import learning_commands, read_libraries, train_command
 from grpo_training.demo.local_endpoint import ROLE, ServerStarter, open_client, write_api_config
 from grpo_training.demo.result import arm_json, show_arms
 from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, TEST_SET, DemoSettings, TrainDemoSettings
@@ -26,7 +26,7 @@ from grpo_training.evaluate.figures import differences
 from grpo_training.evaluate.libraries import BASE, BASE_AGAIN, library_arm
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.tables import points, points_interval
-from grpo_training.runs.supervisor import Command, supervise
+from grpo_training.runs.supervisor import supervise
 from grpo_training.serve.local_server import LocalServer, local_server
 from grpo_training.train.config import load_config
 from grpo_training.train.run import check_packages
@@ -38,11 +38,11 @@ _SEED_STEP = 1_000_000
 """Difference between the seeds of two arms that send equal prompts to the same model."""
 
 
-class Train(Protocol):
-    """Fine-tunes a model and writes the result to the folder ``merged`` of its output folder."""
+Train = Callable[[TrainDemoSettings, str, Path, Path], None]
+"""Fine-tunes, with settings, mode (``offline`` or ``online``), configuration file and model.
 
-    def __call__(self, settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:
-        """Train ``model`` with the configuration file; ``mode`` is ``offline`` or ``online``."""
+The result is in the folder ``merged`` of its output folder.
+"""
 
 
 def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_server, train: Train | None = None) -> int:
@@ -64,7 +64,7 @@ def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_ser
     logs = settings.output / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
-    test = _Test(settings, load_problems(TEST_SET, max_problems=settings.test_problems))
+    test = partial(_arm, settings, load_problems(TEST_SET, max_problems=settings.test_problems))
     print(f"Starting a server for {settings.model} ...", flush=True)
     with serve(settings.model, temperature=TEMPERATURE, log=logs / "server_base.log") as server:
         began = time.monotonic()
@@ -72,9 +72,9 @@ def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_ser
         seconds["collecting"] = time.monotonic() - began
         library = read_libraries(settings.output)[GENERATORS[0]]
         arms = [
-            test.arm(server, BASE),
-            test.arm(server, BASE_AGAIN, seed_offset=_SEED_STEP),
-            test.arm(server, library_arm(GENERATORS[0]), LearnedExperiences(library)),
+            asyncio.run(test(server, BASE)),
+            asyncio.run(test(server, BASE_AGAIN, seed_offset=_SEED_STEP)),
+            asyncio.run(test(server, library_arm(GENERATORS[0]), LearnedExperiences(library))),
         ]
     model = settings.model
     for name, mode, config in (
@@ -86,49 +86,41 @@ def run_train_demo(settings: TrainDemoSettings, serve: ServerStarter = local_ser
         seconds[name] = time.monotonic() - began
         model = settings.output / mode / "merged"
         with serve(model, temperature=TEMPERATURE, log=logs / f"server_{mode}.log") as server:
-            arms.append(test.arm(server, name))
+            arms.append(asyncio.run(test(server, name)))
     _report(settings, arms, seconds)
     return 0
 
 
-class _Test:
-    """Evaluates models on the test problems."""
+async def _arm(
+    settings: TrainDemoSettings,
+    problems: Sequence[Problem],
+    server: LocalServer,
+    name: str,
+    lessons: LearnedExperiences | None = None,
+    *,
+    seed_offset: int = 0,
+) -> Arm:
+    """The judged samples of the served model, with experiences in the prompt."""
+    with problem_bar(len(problems), f"test, {name}") as advance:
 
-    def __init__(self, settings: TrainDemoSettings, problems: Sequence[Problem]) -> None:
-        self._settings, self._problems = settings, problems
+        def judged(*_: object) -> None:
+            advance()
+            server.check()
 
-    def arm(
-        self,
-        server: LocalServer,
-        name: str,
-        lessons: Sequence[Experience] | LearnedExperiences = (),
-        *,
-        seed_offset: int = 0,
-    ) -> Arm:
-        """The judged samples of the served model, with experiences in the prompt."""
-        return asyncio.run(self._arm(server, name, lessons, self._settings.seed + seed_offset))
-
-    async def _arm(
-        self, server: LocalServer, name: str, lessons: Sequence[Experience] | LearnedExperiences, seed: int
-    ) -> Arm:
-        with problem_bar(len(self._problems), f"test, {name}") as advance:
-
-            def judged(*_: object) -> None:
-                advance()
-                server.check()
-
-            async with open_client(self._settings.output, server) as client:
-                results = await evaluate_problems(
-                    client,
-                    ROLE,
-                    self._problems,
-                    samples=self._settings.samples,
-                    sampling=Sampling(temperature=TEMPERATURE, max_tokens=self._settings.max_tokens, seed=seed),
-                    style=STYLE,
-                    lessons=lessons,
-                    judged=judged,
-                )
-        return Arm(name, results)
+        async with open_client(settings.output, server) as client:
+            results = await evaluate_problems(
+                client,
+                ROLE,
+                problems,
+                samples=settings.samples,
+                sampling=Sampling(
+                    temperature=TEMPERATURE, max_tokens=settings.max_tokens, seed=settings.seed + seed_offset
+                ),
+                style=STYLE,
+                lessons=lessons or (),
+                judged=judged,
+            )
+    return Arm(name, results)
 
 
 def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
@@ -137,7 +129,7 @@ def _collect(settings: TrainDemoSettings, server: LocalServer) -> None:
     config = write_api_config(settings.output, server)
     commands = [command for command in learning_commands(settings, config, window) if command.name in GENERATORS]
     print(f"Collecting {settings.rollouts} rollouts of {settings.problems} problems by each generator.", flush=True)
-    supervise(commands, ready=lambda command: True, check=server.check)
+    supervise(commands, check=server.check)
 
 
 def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) -> None:
@@ -154,11 +146,10 @@ def _train(settings: TrainDemoSettings, mode: str, config: Path, model: Path) ->
         "prompts": STYLE,
         "seed": settings.seed,
     }
-    arguments = ["train", *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
     log = settings.output / "logs" / f"train_{mode}.log"
     print(f"Training {mode}: {config.name}", flush=True)
-    command = Command(f"train {mode}", arguments, log, lambda: latest_metrics(output / "metrics.jsonl"))
-    supervise([command], ready=lambda _: True, check=lambda: None)
+    command = train_command(f"train {mode}", flags, log, lambda: latest_metrics(output / "metrics.jsonl"))
+    supervise([command])
 
 
 def _report(settings: TrainDemoSettings, arms: Sequence[Arm], seconds: Mapping[str, float]) -> None:

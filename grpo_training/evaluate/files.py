@@ -16,32 +16,28 @@ FORMAT = 1
 """Version of the figures' and the samples' format."""
 
 
-class SampleFile:
-    """Writes judged samples, one JSON object per line."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-        """Write the samples of one problem."""
-        for sample in samples:
-            row = {
-                "format": FORMAT,
-                "model": model,
-                "draw": draw,
-                "task_id": result.problem_id,
-                "group": result.group,
-                "sample_idx": sample.index,
-                "is_correct": sample.is_right,
-                "outcome": sample.outcome,
-                "fault": sample.fault and sample.fault.model_dump(),
-                "answer": sample.answer,
-                "truncated": sample.is_truncated,
-                "readable": sample.is_readable,
-                "completion": sample.completion
-                and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
-            }
-            self._file.write(json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
+def write_samples(
+    file: BinaryIO, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]
+) -> None:
+    """Write the judged samples of one problem, one JSON object per line."""
+    for sample in samples:
+        row = {
+            "format": FORMAT,
+            "model": model,
+            "draw": draw,
+            "task_id": result.problem_id,
+            "group": result.group,
+            "sample_idx": sample.index,
+            "is_correct": sample.is_right,
+            "outcome": sample.outcome,
+            "fault": sample.fault and sample.fault.model_dump(),
+            "answer": sample.answer,
+            "truncated": sample.is_truncated,
+            "readable": sample.is_readable,
+            "completion": sample.completion
+            and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
+        }
+        file.write(json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
 
 
 class ResultFiles:
@@ -62,7 +58,7 @@ class ResultFiles:
         replace_file(self.figures, (json.dumps(report, indent=2, ensure_ascii=False) + "\n").encode())
 
     @contextlib.contextmanager
-    def new_samples(self) -> Iterator[SampleFile]:
+    def new_samples(self) -> Iterator[BinaryIO]:
         """A file of samples that replaces the earlier one when the block ends without an error."""
         with replacement(self.samples) as file:
-            yield SampleFile(file)
+            yield file

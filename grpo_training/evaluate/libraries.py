@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agents.chat import ChatClient
 from agents.critic import CriticAgent, FusionInput
@@ -35,12 +34,6 @@ def library_arm(role: str) -> str:
 
 
 ARM_NAMES = (BASE, BASE_AGAIN, *map(library_arm, GENERATORS), LIBRARIES, FUSION, MAJORITY)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    scored: Scored
-    is_right: bool
 
 
 class LibraryEvaluation:
@@ -140,15 +133,13 @@ class LibraryEvaluation:
 
     async def _answers(
         self, agent: GeneratorAgent, task: Task, problem: Problem, lessons: Sequence[Experience], count: int
-    ) -> list[_Sample | None]:
+    ) -> list[Scored | None]:
         answers = await agent.answer(task, problem, lessons, range(count))
         return list(await asyncio.gather(*(self._judge(task, problem, answer.read) for answer in answers)))
 
-    async def _fuse(self, task: Task, problem: Problem, row: Sequence[_Sample | None]) -> _Sample | None:
+    async def _fuse(self, task: Task, problem: Problem, row: Sequence[Scored | None]) -> Scored | None:
         inputs = [
-            FusionInput(sample.scored.candidate, sample.scored.answer, sample.scored.answer_source)
-            for sample in row
-            if sample is not None
+            FusionInput(sample.candidate, sample.answer, sample.answer_source) for sample in row if sample is not None
         ]
         if len(inputs) < len(row):
             return None
@@ -157,24 +148,22 @@ class LibraryEvaluation:
         )
         return await self._judge(task, problem, fused.candidate)
 
-    async def _judge(self, task: Task, problem: Problem, candidate: Candidate | None) -> _Sample | None:
+    async def _judge(self, task: Task, problem: Problem, candidate: Candidate | None) -> Scored | None:
         """The scored candidate; None without a candidate or if the checker could not be started."""
         if candidate is None:
             return None
         scored = await asyncio.to_thread(self._evaluator.score, task, problem, candidate)
-        if scored.outcome is Outcome.INFRA_FAULT or scored.is_correct is None:
-            return None
-        return _Sample(scored, scored.is_correct)
+        return None if scored.outcome is Outcome.INFRA_FAULT or scored.is_correct is None else scored
 
 
-def _verdicts(samples: Sequence[_Sample | None]) -> list[bool | None]:
-    return [None if sample is None else sample.is_right for sample in samples]
+def _verdicts(samples: Sequence[Scored | None]) -> list[bool | None]:
+    return [None if sample is None else sample.is_correct for sample in samples]
 
 
-def _vote(task: Task, row: Sequence[_Sample | None]) -> _Sample | None:
+def _vote(task: Task, row: Sequence[Scored | None]) -> Scored | None:
     """The sample with the most frequent answer of the row; without a majority, the first sample."""
     present = [sample for sample in row if sample is not None]
     if len(present) < len(row):
         return None
-    agreeing = majority([sample.scored.answer for sample in present], task.same_answer)
+    agreeing = majority([sample.answer for sample in present], task.same_answer)
     return present[agreeing[0] if agreeing else 0]

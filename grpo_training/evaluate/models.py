@@ -18,8 +18,8 @@ from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.serve.endpoints import ledger_path
-from grpo_training.serve.engines import Engine, choose_engine
-from grpo_training.serve.local_server import LocalServer, local_server
+from grpo_training.serve.engines import choose_engine
+from grpo_training.serve.local_server import local_server
 from grpo_training.serve.model_folder import base_of_adapter, content_digest, find_model
 
 MODEL, BASE = "model", "base"
@@ -81,36 +81,6 @@ class ServingSettings(Protocol):
         """The file of the figures; the server's log is next to it."""
 
 
-class ServerStarter(Protocol):
-    """Serves a model for the length of a block; see :func:`grpo_training.serve.local_server.local_server`."""
-
-    def __call__(
-        self, model: Path, *, engine: Engine, adapter: Path | None, temperature: float, top_p: float | None, log: Path
-    ) -> contextlib.AbstractContextManager[LocalServer]:
-        """Start the server; stop it when the block ends."""
-
-
-@dataclass(frozen=True)
-class LocalServing:
-    """How local models are served.
-
-    Args:
-        engine: None is the one that the settings name.
-        start: starts a server.
-    """
-
-    engine: Engine | None = None
-    start: ServerStarter = local_server
-
-    def engine_for(self, settings: ServingSettings) -> Engine:
-        """The engine that serves the local models.
-
-        Raises:
-            ConfigurationError: it is not installed.
-        """
-        return self.engine or choose_engine(settings.engine)
-
-
 def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
     """The models to evaluate, by name.
 
@@ -125,12 +95,10 @@ def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
         raise InputError(
             "--role and --base-url evaluate an endpoint and cannot be combined with --model-path or --adapter"
         )
-    if settings.base_url is not None:
+    if by_address:
         models[MODEL] = model_of_role(settings.load_endpoints(), settings.role or DEFAULT_ROLE)
-    elif settings.role is None:
-        models[MODEL] = local_model(settings.model_path or POCKET_MODEL, settings.adapter)
     else:
-        models[MODEL] = model_of_role(settings.load_endpoints(), settings.role)
+        models[MODEL] = local_model(settings.model_path or POCKET_MODEL, settings.adapter)
     if settings.base_model is not None:
         models[BASE] = local_model(settings.base_model, None)
     return models
@@ -171,9 +139,7 @@ def model_of_role(manager: ApiManager, role: str) -> EvaluatedModel:
     return RoleModel(manager, role)
 
 
-def samplings_by_server(
-    settings: EvaluateSettings, model: EvaluatedModel, serving: LocalServing
-) -> list[dict[str, Sampling]]:
+def samplings_by_server(settings: EvaluateSettings, model: EvaluatedModel) -> list[dict[str, Sampling]]:
     """The sampling parameters of each draw, grouped by the server that they need.
 
     An engine that samples all requests with the temperature of its start needs one server per draw.
@@ -182,7 +148,7 @@ def samplings_by_server(
     draws = {SAMPLED: common.model_copy(update={"temperature": settings.temperature, "top_p": settings.top_p})}
     if settings.greedy:
         draws[GREEDY] = common.model_copy(update={"temperature": 0.0})
-    if isinstance(model, LocalModel) and serving.engine_for(settings).has_one_sampling:
+    if isinstance(model, LocalModel) and choose_engine(settings.engine).has_one_sampling:
         return [{name: draw} for name, draw in draws.items()]
     return [draws]
 
@@ -200,9 +166,7 @@ class ServedModel:
 
 
 @contextlib.contextmanager
-def served(
-    settings: ServingSettings, model: EvaluatedModel, sampling: Sampling, serving: LocalServing
-) -> Iterator[ServedModel]:
+def served(settings: ServingSettings, model: EvaluatedModel, sampling: Sampling) -> Iterator[ServedModel]:
     """The model's endpoint for the length of the block; a local model is served on this machine."""
     if isinstance(model, RoleModel):
         with (
@@ -214,9 +178,9 @@ def served(
     log = settings.output.with_suffix(".server.log")
     temperature = 1.0 if sampling.temperature is None else sampling.temperature
     print(f"Starting a server for {model} (temperature {temperature:g}) ...", flush=True)
-    with serving.start(
+    with local_server(
         model.folder,
-        engine=serving.engine_for(settings),
+        engine=choose_engine(settings.engine),
         adapter=model.adapter,
         temperature=temperature,
         top_p=sampling.top_p,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
@@ -26,7 +26,7 @@ from grpo_training.cli.settings import POCKET_MODEL, shown_path
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
-from grpo_training.evaluate.files import FORMAT, ResultFiles, SampleFile
+from grpo_training.evaluate.files import FORMAT, ResultFiles, write_samples
 from grpo_training.evaluate.models import (
     BASE,
     GREEDY,
@@ -34,7 +34,6 @@ from grpo_training.evaluate.models import (
     SAMPLED,
     EvaluatedModel,
     LocalModel,
-    LocalServing,
     ServedModel,
     models_of,
     samplings_by_server,
@@ -49,6 +48,7 @@ from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
+from grpo_training.serve.engines import choose_engine
 
 
 @dataclass
@@ -68,13 +68,12 @@ class ModelResult:
     from_journal: int = 0
 
 
-def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing | None = None) -> int:
+def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     """Draw and judge samples, write the figures, print the tables.
 
     Args:
         settings: the command's settings.
         stream: where the tables are printed.
-        serving: how local models are served.
 
     Returns:
         the exit code.
@@ -85,7 +84,6 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
         IncompleteRunError: some problems are left out; the figures of the others are written.
         ScaffoldError: from the client or the local server.
     """
-    serving = serving or LocalServing()
     settings = _in_run(settings)
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
@@ -110,12 +108,12 @@ def evaluate(settings: EvaluateSettings, stream: TextIO, serving: LocalServing |
         )
     models = models_of(settings)
     if any(isinstance(model, LocalModel) for model in models.values()):
-        serving.engine_for(settings)  # fail before anything is written if it is not installed
+        choose_engine(settings.engine)  # fail before anything is written if it is not installed
     facts = _facts(settings, problems, lessons, models)
     try:
         with files.run.open(settings, facts) as manifest:
             with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
-                evaluation = _Evaluation(settings, serving, problems, lessons, journal, samples)
+                evaluation = _Evaluation(settings, problems, lessons, journal, samples)
                 results = {name: evaluation.of_model(name, model) for name, model in models.items()}
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
@@ -154,17 +152,16 @@ class _Evaluation:
     """Evaluates one model after another on the same problems."""
 
     settings: EvaluateSettings
-    serving: LocalServing
     problems: Sequence[Problem]
     lessons: LearnedExperiences | None
     journal: ResponseJournal
-    samples: SampleFile
+    samples: BinaryIO
 
     def of_model(self, name: str, model: EvaluatedModel) -> ModelResult:
         """All draws of one model."""
         result = ModelResult()
-        for samplings in samplings_by_server(self.settings, model, self.serving):
-            with served(self.settings, model, next(iter(samplings.values())), self.serving) as endpoint:
+        for samplings in samplings_by_server(self.settings, model):
+            with served(self.settings, model, next(iter(samplings.values()))) as endpoint:
                 began = time.monotonic()
                 run_async(self._draw(name, endpoint, samplings, result))
                 result.seconds += time.monotonic() - began
@@ -194,7 +191,7 @@ class _Evaluation:
         with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-                self.samples.write(name, draw, result, samples)
+                write_samples(self.samples, name, draw, result, samples)
                 for sample in samples:
                     if sample.completion is not None:
                         watch.add(is_cut_off=sample.is_truncated, is_unreadable=not sample.is_readable)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
 from engine.experience.effect import described
+from engine.experience.library import ExperienceLibrary
 from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState, diff
 from engine.records import Experience, Operation
@@ -28,9 +29,9 @@ from grpo_training.experiences.descriptions import (
     tags,
     uses,
 )
-from grpo_training.experiences.effects import effects
+from grpo_training.experiences.effects import effect
 from grpo_training.experiences.folder import LibraryFolder
-from grpo_training.experiences.selection import Selection
+from grpo_training.experiences.selection import selected
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import found_run, known_runs, unnamed_run
@@ -68,16 +69,23 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
 
 
 def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    selection = Selection(arguments.search, arguments.category, arguments.sort)
     states = {name: folder.open(name).state for name in folder.names()}
     if arguments.json:
-        view.json({name: _state_json(state, selection) for name, state in states.items()})
+        view.json(
+            {
+                name: {
+                    "version": state.version,
+                    "experiences": _json(selected(arguments, state.experiences, state.trials)),
+                }
+                for name, state in states.items()
+            }
+        )
         return
     for name, state in states.items():
         if state.trials.by_id or state.retired:
-            _list_trials(name, state, view, selection)
+            _list_trials(name, state, view, arguments)
             continue
-        found = selection.of(state.experiences, state.trials)
+        found = selected(arguments, state.experiences, state.trials)
         view.lines(
             f"{name}: {_count(len(found), len(state.experiences))}, version {state.version}",
             ("id", "category", "from", "used", "right when present", "", "content")
@@ -100,12 +108,12 @@ def _marked(one: Experience, mark: str) -> str:
     return f"({mark}) {one.content}" if mark else one.content
 
 
-def _list_trials(name: str, state: LibraryState, view: View, selection: Selection) -> None:
+def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse.Namespace) -> None:
     """The experiences by the probability that they help, then the retired and the forbidden ones."""
     ordered = sorted(state.experiences, key=lambda one: -state.trials.belief(one.id).p_helps)
-    found = [(one, mark_of(one, state) or "on trial") for one in selection.of(ordered, state.trials)]
+    found = [(one, mark_of(one, state) or "on trial") for one in selected(arguments, ordered, state.trials)]
     for status, out in (("retired", state.retired), ("forbidden", state.forbidden)):
-        found += [(one, status) for one in selection.of(map(state.with_uses, out), state.trials)]
+        found += [(one, status) for one in selected(arguments, map(state.with_uses, out), state.trials)]
     gate = state.gate
     is_current = gate is not None and gate.version == state.version
     verdict = f"; gate: {gate.verdict.replace('_', ' ')}" if gate is not None and is_current else ""
@@ -133,12 +141,12 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     history = library.history()
     versions = (entry.after.get(arguments.id) or entry.before.get(arguments.id) for entry in reversed(history))
     last = next(one for one in versions if one is not None)
-    effect = effects(arguments.cache_dir, name, [last.id])[last.id]
+    figures = effect(arguments.cache_dir, name, last.id)
     if arguments.json:
         shown = [_entry_json(entry) for entry in history if change_of(entry, arguments.id)]
         status = last.status if library.state.get(arguments.id) else "deleted"
         fields = {**last.model_dump(mode="json"), "status": status, "library": name}
-        view.json(fields | {"effect": dataclasses.asdict(effect), "history": shown})
+        view.json(fields | {"effect": dataclasses.asdict(figures), "history": shown})
         return
     view.line(f"{last.id} ({name}, {last.status if library.state.get(arguments.id) else 'deleted'})")
     view.line(last.content)
@@ -150,10 +158,10 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         mean, interval, p_helps, groups = measured(last.id, library.state.trials)
         view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {groups} groups")
         view.line(f"probability that it helps: {p_helps}")
-    if effect.when_present is None and last.uses.rollouts:
+    if figures.when_present is None and last.uses.rollouts:
         view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
     else:
-        view.line(described(effect))
+        view.line(described(figures))
     view.line("evidence:")
     rollouts = evidence_rollouts(arguments.cache_dir, name, last.evidence)
     for one, answers in zip(last.evidence, rollouts, strict=True):
@@ -219,29 +227,11 @@ def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) 
         view.line(f"No longer pinned, as that version did not pin them: {', '.join(dropped)}")
 
 
-def _pin(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+def _change(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    change, done = _CHANGES[arguments.command]
     name = folder.with_experience(arguments.id, deleted_too=False)
-    state = folder.open(name, read_only=False).pin(arguments.id)
-    view.line(f"{arguments.id} is pinned; {name} is version {state.version}")
-
-
-def _unpin(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=False)
-    state = folder.open(name, read_only=False).unpin(arguments.id)
-    view.line(f"{arguments.id} is not pinned; {name} is version {state.version}")
-
-
-def _edit(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=False)
-    operation = Operation(op="modify", id=arguments.id, content=arguments.text)
-    state = folder.open(name, read_only=False).edit([operation])
-    view.line(f"{arguments.id} has another text; {name} is version {state.version}")
-
-
-def _forbid(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=False)
-    state = folder.open(name, read_only=False).forbid(arguments.id)
-    view.line(f"{arguments.id} is forbidden: the analyst cannot add it again; {name} is version {state.version}")
+    state = change(folder.open(name, read_only=False), arguments)
+    view.line(f"{arguments.id} {done}; {name} is version {state.version}")
 
 
 def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
@@ -256,7 +246,7 @@ def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
         raise InputError("--library is required: there are several libraries", fix=f"Choose one of {', '.join(names)}.")
     state = folder.open(names[0]).state
     if arguments.json:
-        view.json(_state_json(state)["experiences"])
+        view.json(_json(state.experiences))
         return
     view.raw(experience_block(state.helpful))
 
@@ -287,14 +277,28 @@ def _transfer(folder: LibraryFolder, name: str, files: Sequence[Path], cache_dir
         view.line(f"  {done.unchecked} not checked for the answer of their problem, which is not in {cache_dir}")
 
 
-def _state_json(state: LibraryState, selection: Selection | None = None) -> dict[str, Any]:
-    shown = selection.of(state.experiences, state.trials) if selection else state.experiences
-    return {"version": state.version, "experiences": [one.model_dump(mode="json") for one in shown]}
+def _json(experiences: Iterable[Experience]) -> list[dict[str, Any]]:
+    return [one.model_dump(mode="json") for one in experiences]
 
 
 def _entry_json(entry: HistoryEntry) -> dict[str, Any]:
     return {"line": entry.number, "version": entry.after.version, **entry.event.model_dump(mode="json")}
 
+
+def _edited(library: ExperienceLibrary, arguments: argparse.Namespace) -> LibraryState:
+    return library.edit([Operation(op="modify", id=arguments.id, content=arguments.text)])
+
+
+_CHANGES: dict[str, tuple[Callable[[ExperienceLibrary, argparse.Namespace], LibraryState], str]] = {
+    "pin": (lambda library, arguments: library.pin(arguments.id), "is pinned"),
+    "unpin": (lambda library, arguments: library.unpin(arguments.id), "is not pinned"),
+    "edit": (_edited, "has another text"),
+    "forbid": (
+        lambda library, arguments: library.forbid(arguments.id),
+        "is forbidden: the analyst cannot add it again",
+    ),
+}
+"""Subcommand -> how it changes an experience, and what is said of it then."""
 
 _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None]] = {
     "list": _list,
@@ -302,10 +306,7 @@ _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None
     "diff": _diff,
     "history": _history,
     "rollback": _rollback,
-    "pin": _pin,
-    "unpin": _unpin,
-    "edit": _edit,
-    "forbid": _forbid,
+    **dict.fromkeys(_CHANGES, _change),
     "allow": _allow,
     "export": _export,
     "import": _import,

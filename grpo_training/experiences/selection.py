@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from engine.experience.review import category_slug
 from engine.experience.trial import Trials
 from engine.records import Experience
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which experiences are shown.
+def selected(arguments: argparse.Namespace, experiences: Iterable[Experience], trials: Trials) -> list[Experience]:
+    """The experiences that a list shows, in order.
 
     Args:
-        search: a text that id, content, category or source problem contain, in any case; None: all.
-        category: their category; None: all.
-        sort: ``effect``: largest measured effect first, unmeasured ones last; ``used``: most rollouts first; ``new``:
-            newest first; None: as given.
+        arguments: ``search``: a text that id, content, category or source problem contain, in any case; ``category``;
+            ``sort``: ``effect``: largest measured effect first, unmeasured ones last; ``used``: most rollouts first;
+            ``new``: newest first. None: all, or as given.
+        experiences: to select from.
+        trials: what was measured of them.
     """
+    found = [one for one in experiences if _is_wanted(one, arguments.search, arguments.category)]
+    if arguments.sort == "effect":
+        return sorted(found, key=lambda one: -_effect(one, trials))
+    if arguments.sort == "used":
+        return sorted(found, key=lambda one: -one.uses.rollouts)
+    if arguments.sort == "new":
+        return sorted(found, key=lambda one: -int(one.id.rpartition("-")[2]))
+    return found
 
-    search: str | None = None
-    category: str | None = None
-    sort: str | None = None
 
-    def of(self, experiences: Iterable[Experience], trials: Trials) -> list[Experience]:
-        """The selected ones, in order."""
-        found = [one for one in experiences if self._has(one)]
-        if self.sort == "effect":
-            return sorted(found, key=lambda one: -_effect(one, trials))
-        if self.sort == "used":
-            return sorted(found, key=lambda one: -one.uses.rollouts)
-        if self.sort == "new":
-            return sorted(found, key=lambda one: -int(one.id.rpartition("-")[2]))
-        return found
-
-    def _has(self, one: Experience) -> bool:
-        if self.category is not None and one.category != category_slug(self.category):
-            return False
-        texts = (one.id, one.content, one.category, one.source_problem)
-        return self.search is None or any(self.search.casefold() in text.casefold() for text in texts)
+def _is_wanted(one: Experience, search: str | None, category: str | None) -> bool:
+    if category is not None and one.category != category_slug(category):
+        return False
+    texts = (one.id, one.content, one.category, one.source_problem)
+    return search is None or any(search.casefold() in text.casefold() for text in texts)
 
 
 def _effect(one: Experience, trials: Trials) -> float:

@@ -12,7 +12,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.review import DuplicateIndex, check_text
 from engine.records import Experience, Problem
 from engine.tasks.registry import task_named
-from grpo_training.runs.stored_answers import stored_answers
+from grpo_training.runs.stored_answers import problem_of, stored_answers
 
 
 class Transfer(NamedTuple):
@@ -92,7 +92,4 @@ def known_problems(cache_dir: Path) -> dict[str, Problem]:
         records = [record for stored in stored_answers(cache_dir) for record in stored.records]
     except MissingInputError:
         return {}
-    return {
-        one.problem_id: Problem(id=one.problem_id, text=one.problem_text, answer=one.ground_truth, task=one.task)
-        for one in records
-    }
+    return {one.problem_id: problem_of(one) for one in records}

@@ -19,7 +19,7 @@ from engine.storage.append_log import named_if_full, replace_file
 from grpo_training.environments.package import export_environment
 from grpo_training.export.formats import ENVIRONMENTS
 from grpo_training.export.inspect_log import inspect_log
-from grpo_training.export.sent_prompts import SentPrompts
+from grpo_training.export.sent_prompts import sent_prompts
 from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import each_group
@@ -56,8 +56,8 @@ def export(arguments: argparse.Namespace) -> int:
         _check_suffix(output, ".jsonl")
         count = _write_rows((row for group in _groups(arguments) for row in _sampled_rows(group)), output)
     elif arguments.to == "hf-dataset":
-        prompts = SentPrompts(arguments)
-        rows = [row for group in _groups(arguments) for row in _rollout_rows(group, prompts.of(group))]
+        prompts_of = sent_prompts(arguments)
+        rows = [row for group in _groups(arguments) for row in _rollout_rows(group, prompts_of(group))]
         _save_folder(to_dataset(rows), output)
         count = len(rows)
     else:
@@ -163,8 +163,7 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
             fix=f"Choose one: --role {next(iter(by_role), 'generator_1')}.",
         )
     [(role, groups)] = by_role.items()
-    prompts = SentPrompts(arguments)
-    log = inspect_log(role, groups, prompts.of)
+    log = inspect_log(role, groups, sent_prompts(arguments))
     output: Path = arguments.output
     if not output.suffix:
         output.mkdir(parents=True, exist_ok=True)

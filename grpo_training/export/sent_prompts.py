@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from engine.records import RolloutGroup
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import UNKNOWN_PROMPT, PromptNotFoundError, StoredPrompts
 
+Messages = list[dict[str, Any]]
 
-class SentPrompts:
-    """Renders the prompts of the groups of a cache.
+
+def sent_prompts(arguments: argparse.Namespace) -> Callable[[RolloutGroup], dict[int, Messages | None]]:
+    """A function that renders the prompts of a group: ``rollout_id`` -> the messages; None: they cannot be told.
+
+    A reply to a second request (``re_asked`` in ``repairs``) has the prompt of the first one.
 
     Args:
         arguments: of ``export``: the cache, and what its prompts are rendered with.
     """
+    load_tasks_of(arguments.cache, given=arguments.task)
+    prompts = StoredPrompts(arguments.prompts, arguments.experiences_dir or libraries_of(arguments.cache))
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        load_tasks_of(arguments.cache, given=arguments.task)
-        libraries = arguments.experiences_dir or libraries_of(arguments.cache)
-        self._prompts = StoredPrompts(arguments.prompts, libraries)
-        self._style = arguments.prompts
-        self._with_experiences = not arguments.strip_experiences
+    def messages_of(part: RolloutGroup) -> Messages | None:
+        try:
+            prompt = prompts.render(part, with_experiences=not arguments.strip_experiences)
+        except PromptNotFoundError:
+            return None
+        is_known = prompt.difference != UNKNOWN_PROMPT or arguments.prompts is not None
+        return [one.model_dump() for one in prompt.messages] if is_known else None
 
-    def of(self, group: RolloutGroup) -> dict[int, list[dict[str, Any]] | None]:
-        """``rollout_id`` -> the messages of the prompt; None: it cannot be told.
-
-        A reply to a second request (``re_asked`` in ``repairs``) has the prompt of the first one.
-        """
-        found: dict[int, list[dict[str, Any]] | None] = {}
+    def prompts_of(group: RolloutGroup) -> dict[int, Messages | None]:
+        found: dict[int, Messages | None] = {}
         for part in group.by_prompt():
-            try:
-                prompt = self._prompts.render(part, with_experiences=self._with_experiences)
-            except PromptNotFoundError:
-                messages = None
-            else:
-                is_known = prompt.difference != UNKNOWN_PROMPT or self._style is not None
-                messages = [one.model_dump() for one in prompt.messages] if is_known else None
-            found |= dict.fromkeys((one.rollout_id for one in part.rollouts), messages)
+            found |= dict.fromkeys((one.rollout_id for one in part.rollouts), messages_of(part))
         return found
+
+    return prompts_of

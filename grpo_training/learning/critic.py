@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agents.templates import role_template
 from engine.errors import InputError
-from engine.experience.choice import ExperienceChoice
 from engine.experience.state import LibraryState
-from engine.experience.trial import drawn_halves, half_of_rollout, in_half
+from engine.experience.trial import half_of_rollout, in_half
 from engine.records import Fault, Fusion, Half, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
@@ -23,13 +21,12 @@ from grpo_training.learning.experience_choice import experience_choice
 from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
-from grpo_training.learning.groups.records import attempt_from_fusion, group_trial, names_of, total_of
-from grpo_training.learning.groups.work import Maker
+from grpo_training.learning.groups.records import group_trial, scored_group, total_of
+from grpo_training.learning.groups.remote import RemoteGroups
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.named import in_found_run, load_tasks_of
 
 ROLE = "critic"
@@ -44,8 +41,7 @@ def run_critic(settings: CriticSettings) -> int:
     """
     settings = in_found_run(settings.for_its_model())
     load_tasks_of(settings.cache_dir, given=settings.task)
-    store = RolloutStore(results_file(settings.cache_dir, ROLE))
-    return run_learner(ROLE, store, settings, lambda resumed: CriticLearner(store, resumed))
+    return run_learner(ROLE, settings, CriticLearner)
 
 
 class CriticLearner(Learner[list[Fusion]]):
@@ -56,17 +52,19 @@ class CriticLearner(Learner[list[Fusion]]):
         InputError: the fusions of a single generator have to be learned from.
     """
 
-    kind = "critic"
+    role = ROLE
+    settings: CriticSettings
+    _maker: LocalFusions | RemoteGroups
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
-        self._store, self._settings = store, settings
+        self._store, self.settings = store, settings
         self.choice = experience_choice(settings, ROLE)
-        self._caches = GeneratorCaches(settings.cache_dir, settings.generators, must_exist=not settings.follow)
+        self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
         self.prompt_hash = role_template("critic", load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
-        self._counts = FusionCounts()
+        self._fused = self._merged = 0  # in this start, and those of them that were merged without a model
         self.per_step = len(self._caches.names)
         if self.per_step == 1 and settings.learn == "trial":
             raise InputError(
@@ -87,24 +85,23 @@ class CriticLearner(Learner[list[Fusion]]):
 
     async def planned(self) -> tuple[int | None, int]:
         """What the generators have planned. With ``--follow`` it waits until each of them has begun."""
-        return await self._caches.planned(follow=self._settings.follow, tell=lambda text: print(text, flush=True))
+        return await self._caches.planned(lambda text: print(text, flush=True))
 
     def inputs(self) -> tuple[str, list[Path]] | None:
         """The generators' caches; with ``--follow`` once the generators are complete."""
-        if self._settings.follow and not self._caches.complete:
+        if self.settings.follow and not self._caches.complete:
             return None
         return "", [self._caches.path(name) for name in self._caches.names]
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
-        if self.per_step == 1 and self._settings.learn == "add":
+        if self.per_step == 1 and self.settings.learn == "add":
             progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
-        return self._caches.steps(progress, follow=self._settings.follow)
+        return self._caches.steps(progress)
 
-    def producer(self, session: Session, progress: Progress) -> FusionProducer:
-        """Fuses and scores, here or on the cluster of the run."""
-        maker = session.remote or LocalFusions(self._settings, session)
-        return FusionProducer(maker, self._store, self._settings, self._caches, self._done, self._counts, self.choice)
+    def start(self, session: Session, progress: Progress) -> None:
+        """Groups are fused and scored here, or on the cluster of the run."""
+        self._maker = session.remote or LocalFusions(self.settings, session)
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
@@ -112,36 +109,11 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[Row]:
         """Where the fusions are, and how many needed no model."""
-        merged = f"{self._counts.structural} of {self._counts.made} fusions"
+        merged = f"{self._merged} of {self._fused} fusions"
         return [
             Row("merged without a model", merged, is_detail=True),
             Row("fusions kept in", shown_path(self._store.path)),
         ]
-
-
-@dataclass
-class FusionCounts:
-    """Fusions made in this start, and how many of them were merged without a model."""
-
-    made: int = 0
-    structural: int = 0
-
-
-class FusionProducer:
-    """Makes the group of a problem: one fusion per generator, the stored one if there is one."""
-
-    def __init__(
-        self,
-        maker: Maker[FusionOrder, Fusion],
-        store: RolloutStore,
-        settings: CriticSettings,
-        caches: GeneratorCaches,
-        done: Mapping[tuple[str, int, str], Fusion],
-        counts: FusionCounts,
-        choice: ExperienceChoice,
-    ) -> None:
-        self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
-        self._caches, self._done, self._counts = caches, done, counts
 
     def keep(self, record: list[Fusion]) -> None:
         """Append the fusions of a problem to the cache."""
@@ -168,18 +140,15 @@ class FusionProducer:
             if isinstance(fusion, Fault):
                 return fusion
             new[fusion.generator_id] = fusion.model_copy(update={"step": step.number})
-        self._counts.made += len(new)
-        self._counts.structural += sum(fusion.merged == "structural" for fusion in new.values())
+        self._fused += len(new)
+        self._merged += sum(fusion.merged == "structural" for fusion in new.values())
         fusions = [stored[name] or new[name] for name in groups]
-        return scored_fusions(fusions, list(new.values()), self._settings.tau, list(groups.values()))
+        return scored_fusions(fusions, list(new.values()), self.settings.tau, list(groups.values()))
 
     async def _fuse(
         self, step: Step, group: RolloutGroup, generator: str, state: LibraryState, half: Half
     ) -> Fusion | Fault:
-        chosen = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
-        halves: dict[str, Half] = {}
-        if self._settings.learn == "trial" and self._caches.names[1:]:
-            halves = drawn_halves(self._settings.seed, ROLE, step.epoch, step.problem.id, chosen)
+        chosen, halves = await self.drawn(step, state)
         experiences = in_half(half, chosen, halves)
         order = FusionOrder(
             step.problem, step.epoch, generator, group, tuple(experiences), state.version, half if halves else None
@@ -201,7 +170,7 @@ class FusionProducer:
                 why=f"{step.problem.id} was answered again since.",
                 fix="Pass --fresh to set the fusions aside.",
             )
-        prompt_hash = role_template("critic", task_named(step.problem.task), self._settings.prompts).hash
+        prompt_hash = role_template("critic", task_named(step.problem.task), self.settings.prompts).hash
         if fusion.policy is not None and fusion.policy.prompt_hash not in ("", prompt_hash):
             raise InputError(
                 f"{self._store.path} holds a fusion of {step.problem.id} that was made with another prompt",
@@ -222,18 +191,9 @@ def scored_fusions(
         tau: the standard deviation above which experiences are extracted.
         inputs: what each was fused from, if experiences are measured by them.
     """
-    return ScoredGroup(
-        record=new,
-        attempts=[attempt_from_fusion(fusion) for fusion in fusions],
-        rewards=[fusion.rewards for fusion in fusions],
-        stats=group_stats([total_of(fusion.rewards) for fusion in fusions], tau),
-        experience_ids=names_of(fusions),
-        trial=group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None,
-        is_kept=not new,
-        re_asked=sum("re_asked" in fusion.repairs for fusion in fusions),
-        executed=[bool(fusion.is_correct) for fusion in fusions if fusion.answer_source == "executed"],
-        repaired=sum(bool(fusion.repairs) for fusion in fusions),
-    )
+    stats = group_stats([total_of(fusion.rewards) for fusion in fusions], tau)
+    trial = group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None
+    return scored_group(new, fusions, stats, trial=trial, is_kept=not new)
 
 
 def _gain(fusion: Fusion, inputs: RolloutGroup) -> float | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ from engine.api_manager import ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from engine.records import Fusion, Problem, RolloutGroup
+from engine.records import Fusion
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
-from engine.storage.rollout_store import BrokenLine
-from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups
-from engine.tasks.registry import DEFAULT_TASK
+from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups, StoredRecords
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
@@ -31,6 +28,7 @@ from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
+from grpo_training.runs.stored_answers import problem_of
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
 
 
@@ -63,7 +61,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
         library_path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:
-            analyst = make_analyst(settings, manager, client, role, "critic" if role == "critic" else "generator")
+            analyst = make_analyst(settings, manager, client, role)
             extractor = ExperienceExtractor(manifest.run, analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
@@ -86,87 +84,53 @@ def _window_of_run(settings: ExtractorSettings) -> int | None:
     return window if isinstance(window, int) else None
 
 
-Key = tuple[str, int]
-"""Problem and epoch."""
-
-
-class RecordedGroups(ABC):
+class RecordedGroups:
     """Yields stored groups instead of asking for new ones. A group has the number that it has in its run.
 
     Args:
-        steps: the complete groups in problem order: key and step.
-        broken: the lines of the file that could not be read.
+        path: the rollouts of a generator, or the fusions of the critic; a record is read when it is needed.
+        is_critic: whose they are.
+        tau: of the statistics.
     """
 
-    def __init__(self, steps: Iterable[tuple[Key, int | None]], broken: Sequence[BrokenLine]) -> None:
+    def __init__(self, path: Path, *, is_critic: bool, tau: float) -> None:
+        self._tau = tau
+        self._stored: StoredRecords[Any, Any, Any] = StoredFusions(path) if is_critic else StoredGroups(path)
+        self.broken = self._stored.broken
+        members: dict[tuple[str, int], list[Any]] = {}  # by problem and epoch
+        for key in self._stored:
+            members.setdefault(key[:2], []).append(key)
         numbers = StepNumbers()
-        self._keys = dict(sorted((numbers.number(step), key) for key, step in steps))
-        self.broken = broken
+        numbered = {numbers.number(self._stored.step(keys[0])): keys for keys in members.values()}
+        self._keys = dict(sorted(numbered.items()))
 
     def __len__(self) -> int:
         return len(self._keys)
 
     async def steps(self) -> AsyncIterator[Step]:
         """The problems of the groups, in order."""
-        for number, key in self._keys.items():
-            first = self._record(key)
-            problem = Problem(
-                id=first.problem_id, text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
-            )
-            yield Step(number, problem, first.epoch)
+        for number, keys in self._keys.items():
+            first = self._stored[keys[0]]
+            yield Step(number, problem_of(first), first.epoch)
 
-    def stored(self, step: Step) -> None:  # noqa: B027 - not abstract: it is the same for both
+    def stored(self, step: Step) -> None:
         """Nothing: all groups are shown to the analyst."""
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[Any]:
-        """The stored group of a step."""
+        """The stored group of a step, with statistics for the given tau."""
+        records = [self._stored[key] for key in self._keys[step.number]]
+        scored: ScoredGroup[Any]
+        if isinstance(records[0], Fusion):
+            scored = scored_fusions(records, [], self._tau)
+        else:
+            [group] = records
+            stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], self._tau)
+            scored = scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, is_kept=True)
         # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
-        return dataclasses.replace(self._scored(self._keys[step.number]), is_kept=False, experience_ids=[], trial=None)
+        return dataclasses.replace(scored, is_kept=False, experience_ids=[], trial=None)
 
-    def keep(self, record: object) -> None:  # noqa: B027 - not abstract: nothing is left to do
+    def keep(self, record: object) -> None:
         """The groups are stored already."""
-
-    @abstractmethod
-    def _record(self, key: Key) -> RolloutGroup | Fusion:
-        """A record that names the problem of a group."""
-
-    @abstractmethod
-    def _scored(self, key: Key) -> ScoredGroup[Any]:
-        """The group with statistics for the given tau."""
-
-
-class RecordedRollouts(RecordedGroups):
-    """The groups of a generator; a group is read when it is needed."""
-
-    def __init__(self, path: Path, tau: float) -> None:
-        self._groups, self._tau = StoredGroups(path), tau
-        super().__init__([(key, self._groups.step(key)) for key in self._groups], self._groups.broken)
-
-    def _record(self, key: Key) -> RolloutGroup:
-        return self._groups[key]
-
-    def _scored(self, key: Key) -> ScoredGroup[Any]:
-        group = self._groups[key]
-        stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], self._tau)
-        return scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, is_kept=True)
-
-
-class RecordedFusions(RecordedGroups):
-    """The critic's fusions of each problem; they are read when they are needed."""
-
-    def __init__(self, path: Path, tau: float) -> None:
-        self._fusions, self._tau = StoredFusions(path), tau
-        self._members: dict[Key, list[tuple[str, int, str]]] = {}
-        for member in self._fusions:
-            self._members.setdefault(member[:2], []).append(member)
-        steps = [(key, self._fusions.step(members[0])) for key, members in self._members.items()]
-        super().__init__(steps, self._fusions.broken)
-
-    def _record(self, key: Key) -> Fusion:
-        return self._fusions[self._members[key][0]]
-
-    def _scored(self, key: Key) -> ScoredGroup[Any]:
-        return scored_fusions([self._fusions[member] for member in self._members[key]], [], self._tau)
 
 
 def stored_groups(settings: ExtractorSettings) -> RecordedGroups:
@@ -182,7 +146,7 @@ def stored_groups(settings: ExtractorSettings) -> RecordedGroups:
             f"Rollouts file not found: {path}",
             fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass another --cache-dir.",
         )
-    groups = (RecordedFusions if settings.role == "critic" else RecordedRollouts)(path, settings.tau)
+    groups = RecordedGroups(path, is_critic=settings.role == "critic", tau=settings.tau)
     if not groups:
         raise InputError(f"No complete group in {path}", fix="Run the same generator or critic again to complete it.")
     return groups

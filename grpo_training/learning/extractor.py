@@ -18,8 +18,9 @@ from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
-from engine.records import GroupStats, Problem, Rewards
+from engine.records import GroupStats, Problem
 from engine.tasks.registry import task_named
+from grpo_training.cli.progress import GroupLine
 
 RecordT = TypeVar("RecordT")
 
@@ -38,6 +39,25 @@ class Step:
     epoch: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoredFigures(GroupLine):
+    """What is shown and counted of a complete group.
+
+    Args:
+        rewards: name -> values of a component; those of a group that was not read have the same lowest and highest one.
+        has_experiences: whether its prompts had experiences.
+        re_asked: members whose endpoint was asked a second time for a readable reply.
+        repaired: members whose reply was repaired while parsing.
+        with_logprobs: members stored with sampled token ids and their log-probs.
+    """
+
+    rewards: Mapping[str, Sequence[float | None]]
+    has_experiences: bool
+    re_asked: int
+    repaired: int
+    with_logprobs: int
+
+
 @dataclass(frozen=True)
 class ScoredGroup(Generic[RecordT]):
     """A complete group of rollouts or fusions.
@@ -45,58 +65,20 @@ class ScoredGroup(Generic[RecordT]):
     Args:
         record: what the cache stores.
         attempts: the members as the analyst sees them.
-        rewards: the members' rewards.
+        figures: what is shown and counted.
         stats: mean, standard deviation and advantages of ``r_total``.
         experience_ids: the experiences in its prompts.
         is_kept: whether the record is in the cache already.
-        re_asked: members whose endpoint was asked a second time for a readable reply.
-        repaired: members whose reply was repaired while parsing.
-        with_logprobs: members stored with sampled token ids and their log-probs.
-        executed: whether it is right, for each member whose answer a program gave.
         trial: what the group measures of the experiences in its two prompts; None: it has one prompt.
     """
 
     record: RecordT
     attempts: list[Attempt]
-    rewards: list[Rewards]
+    figures: ScoredFigures
     stats: GroupStats
     experience_ids: list[str]
     is_kept: bool
-    re_asked: int = 0
-    repaired: int = 0
-    with_logprobs: int = 0
-    executed: Sequence[bool] = ()
     trial: GroupTrial | None = None
-
-    @property
-    def correct(self) -> int:
-        """The number of correct members."""
-        return sum(attempt.is_correct for attempt in self.attempts)
-
-
-@dataclass(frozen=True)
-class StoredFigures:
-    """What is shown and counted of a stored group that nothing is left to do for.
-
-    Args:
-        mean, std, triggered: of ``r_total``.
-        size, correct: number of members, and of correct ones.
-        rewards: name -> values of a component, with the same lowest and highest one.
-        has_experiences: whether its prompts had experiences.
-        re_asked, repaired, with_logprobs, executed: as in :class:`ScoredGroup`.
-    """
-
-    mean: float
-    std: float
-    triggered: bool
-    size: int
-    correct: int
-    rewards: Mapping[str, Sequence[float]]
-    has_experiences: bool
-    re_asked: int
-    repaired: int
-    with_logprobs: int
-    executed: Sequence[bool]
 
 
 class ExperienceExtractor:
@@ -175,14 +157,6 @@ class ExperienceExtractor:
             )
         return ""
 
-    def is_recorded(self, step: Step) -> bool:
-        """Whether an earlier start has recorded the step.
-
-        Raises:
-            InputError: another problem is recorded under the step's number.
-        """
-        return self.recorded(step) is not None
-
     def recorded(self, step: Step) -> StepResult | None:
         """What an earlier start has recorded of the step; None if nothing.
 
@@ -204,7 +178,7 @@ class ExperienceExtractor:
         With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
         mend. A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
-        if not group.stats.triggered or self.is_recorded(step) or self.why_not_asked(step, group, state):
+        if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
         if not self._on_trial:
             return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
@@ -230,8 +204,8 @@ class ExperienceExtractor:
             problem=step.problem,
             epoch=step.epoch,
             used=group.experience_ids,
-            rollouts=len(group.attempts),
-            correct=group.correct,
+            rollouts=group.figures.size,
+            correct=group.figures.correct,
             stats=group.stats,
             leaks_answer=task_named(step.problem.task).leaks_answer,
             trial=self._trial(step, group) if self._on_trial else None,
@@ -269,13 +243,9 @@ class NoExtractor(ExperienceExtractor):
         used = f"the {count} experiences of the library are used as they are" if count else "the library is empty"
         return [f"Only rollouts are collected, and {used} (--learn none)"]
 
-    def is_recorded(self, step: Step) -> bool:
-        """Nothing is recorded."""
-        return False
-
-    def recorded(self, step: Step) -> StepResult | None:
+    def recorded(self, step: Step) -> StepResult:
         """The same library, as there is nothing to record."""
-        return self._unchanged(step)
+        return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
 
     async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
         """No proposal."""
@@ -283,7 +253,4 @@ class NoExtractor(ExperienceExtractor):
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """The same library."""
-        return self._unchanged(step)
-
-    def _unchanged(self, step: Step) -> StepResult:
-        return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
+        return self.recorded(step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import random
 import sys
@@ -13,11 +12,9 @@ from pathlib import Path
 from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
-from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from engine.experience.trial import drawn_halves
-from engine.records import Fault, Half, Outcome, Problem, Rollout, RolloutGroup
+from engine.records import Fault, Outcome, Problem, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
@@ -30,21 +27,20 @@ from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import experience_choice, problem_kinds
-from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
+from grpo_training.learning.extractor import ScoredFigures, ScoredGroup, Step
 from grpo_training.learning.groups.records import (
-    attempt_from_rollout,
     check_same_problem,
     group_trial,
-    names_of,
     rollout_scores,
+    scored_group,
     total_of,
 )
-from grpo_training.learning.groups.work import GroupOrder, LocalGroups, Maker
+from grpo_training.learning.groups.remote import RemoteGroups
+from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
@@ -63,9 +59,7 @@ def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool 
     """
     role = GENERATORS[number - 1]
     settings = in_own_run(settings.for_its_model(), settings.dataset, role)
-    store = RolloutStore(results_file(settings.cache_dir, role))
-    make = partial(GeneratorLearner, role, store)
-    return run_learner(role, store, settings, make, names_next=names_next)
+    return run_learner(role, settings, partial(GeneratorLearner, role), names_next=names_next)
 
 
 class GeneratorLearner(Learner[RolloutGroup]):
@@ -75,10 +69,13 @@ class GeneratorLearner(Learner[RolloutGroup]):
         InputError: the dataset cannot be read or scored, or a single rollout has to be learned from.
     """
 
-    kind = "generator"
+    settings: GeneratorSettings
+    _maker: LocalGroups | RemoteGroups
+    _progress: Progress
+    _watch: ReplyWatch
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
-        self._role, self._store, self._settings = role, store, settings
+        self.role, self._store, self.settings = role, store, settings
         if settings.rollouts == 1 and settings.learn == "trial":
             raise InputError(
                 "--rollouts 1 cannot learn: the standard deviation of one reward is 0",
@@ -97,6 +94,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
         self.total, self.epochs = len(self._steps), settings.epochs
         self._done: StoredGroups | None = None
+        self._has_warned = False
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the groups of earlier starts; incomplete ones are asked for again."""
@@ -120,32 +118,33 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
-        if self._settings.run:
-            progress.note(f"Run: {self._settings.run}, in {shown_path(run_folder(self._settings.run).folder)}")
+        if self.settings.run:
+            progress.note(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
         if self._note:
             progress.note(f"{self._note} (--task or --compare changes this)")
-        if self._settings.rollouts == 1 and self._settings.learn == "add":
+        if self.settings.rollouts == 1 and self.settings.learn == "add":
             progress.note("With one rollout σ is 0: no experience is extracted.")
         for remark in remarks_on(step.problem for step in self._steps):
             progress.note(remark)
         return self._steps
 
-    def producer(self, session: Session, progress: Progress) -> RolloutProducer:
-        """Asks and scores, here or on the cluster of the run."""
-        maker = session.remote or LocalGroups(self._role, self._settings, session)
-        return RolloutProducer(maker, self._store, self._settings, self._done, progress, self.choice, self._role)
+    def start(self, session: Session, progress: Progress) -> None:
+        """Groups are asked for and scored here, or on the cluster of the run."""
+        self._maker = session.remote or LocalGroups(self.role, self.settings, session)
+        self._watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, progress.note)
+        self._progress = progress
 
     async def after(self, session: Session, library: ExperienceLibrary) -> Sequence[str]:
         """The gate, if it is asked for; its verdict."""
-        if not self._settings.gate:
+        if not self.settings.gate:
             return ()
         if not library.state.tested:
             nothing = "gate: the library has no experience to test"
             print(nothing)
             return [nothing]
         settings = GateSettings.model_validate(
-            {name: getattr(self._settings, name) for name in GateSettings.model_fields if hasattr(self._settings, name)}
-            | {"role": self._role}
+            {name: getattr(self.settings, name) for name in GateSettings.model_fields if hasattr(self.settings, name)}
+            | {"role": self.role}
         )
         problems = shuffled(self._tested, settings.seed)
         return verdict_lines(await gate(settings, session.client, session.manager, library, problems, sys.stdout))
@@ -153,55 +152,16 @@ class GeneratorLearner(Learner[RolloutGroup]):
     def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[Row]:
         """Where the rollouts are, and how many have log-probs."""
         rows = [Row("rollouts kept in", shown_path(self._store.path))]
-        if self._settings.logprobs:
+        if self.settings.logprobs:
             rows.insert(0, Row("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
         return rows
 
-
-def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Step]:
-    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
-    ordered = [(0, problem) for problem in problems]
-    for epoch in range(1, settings.epochs):
-        shuffled = list(problems)
-        random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - not for cryptography
-        ordered += [(epoch, problem) for problem in shuffled]
-    return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
-
-
-class RolloutProducer:
-    """Makes the group of a problem: the stored one if it is complete, else by asking and scoring.
-
-    Args:
-        maker: asks and scores, here or on a cluster.
-        store: the cache.
-        settings: of the generator.
-        done: the complete groups of earlier starts.
-        progress: displays the run.
-        choice: which experiences go into a prompt.
-        role: of the generator.
-    """
-
-    def __init__(
-        self,
-        maker: Maker[GroupOrder, RolloutGroup],
-        store: RolloutStore,
-        settings: GeneratorSettings,
-        done: StoredGroups | None,
-        progress: Progress,
-        choice: ExperienceChoice,
-        role: str,
-    ) -> None:
-        self._maker, self._store, self._settings, self._choice = maker, store, settings, choice
-        self._done, self._progress, self._role = done, progress, role
-        self._has_warned = False
-        self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
-
-    def stored(self, step: Step) -> StoredFigures | None:
+    def stored(self, step: Step) -> ScoredFigures | None:
         """The figures of the stored group, if it is of the problem and has rewards."""
         summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
         if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
             return None
-        return stored_figures(summary, self._settings.tau)
+        return stored_figures(summary, self.settings.tau)
 
     def keep(self, record: RolloutGroup) -> None:
         """Append the group to the cache."""
@@ -212,16 +172,13 @@ class RolloutProducer:
         kept = None if self._done is None else self._done.get((step.problem.id, step.epoch))
         if kept is not None:
             check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
-            return scored_rollouts(kept, self._settings.tau, is_kept=True)
-        experiences = await asyncio.to_thread(self._choice.choose, step.problem, step.epoch, state.for_prompts)
-        halves: dict[str, Half] = {}
-        if self._settings.learn == "trial":
-            halves = drawn_halves(self._settings.seed, self._role, step.epoch, step.problem.id, experiences)
+            return scored_rollouts(kept, self.settings.tau, is_kept=True)
+        experiences, halves = await self.drawn(step, state)
         order = GroupOrder(step.problem, step.epoch, tuple(experiences), state.version, halves)
         group = await self._maker.make(order)
         if isinstance(group, Fault):
             return group
-        if self._settings.logprobs:
+        if self.settings.logprobs:
             self._warn_of_missing_logprobs(group.rollouts)
         for rollout in group.rollouts:
             if rollout.completion is not None:
@@ -230,7 +187,7 @@ class RolloutProducer:
                     is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
                 )
         placed = group.model_copy(update={"step": step.number})
-        return scored_rollouts(placed, self._settings.tau, is_kept=False)
+        return scored_rollouts(placed, self.settings.tau, is_kept=False)
 
     def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:
         """Warn once per run if a reply came without what ``--logprobs`` asks for."""
@@ -247,11 +204,21 @@ class RolloutProducer:
                 )
 
 
-def stored_figures(group: GroupSummary, tau: float) -> StoredFigures | None:
+def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Step]:
+    """Epoch 0 in the dataset's order, later epochs shuffled by the seed."""
+    ordered = [(0, problem) for problem in problems]
+    for epoch in range(1, settings.epochs):
+        shuffled = list(problems)
+        random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - not for cryptography
+        ordered += [(epoch, problem) for problem in shuffled]
+    return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
+
+
+def stored_figures(group: GroupSummary, tau: float) -> ScoredFigures | None:
     """The figures of a stored group; None if it has no rewards."""
     if group.mean is None or group.sigma is None:
         return None
-    return StoredFigures(
+    return ScoredFigures(
         mean=group.mean,
         std=group.sigma,
         triggered=group.with_tau(tau).triggered,
@@ -267,24 +234,8 @@ def stored_figures(group: GroupSummary, tau: float) -> StoredFigures | None:
 
 
 def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
-    """A complete group as the loop takes it. Uses only the record, so that a resumed run sees the same."""
+    """A complete group as the loop takes it."""
     rollouts = group.rollouts
-    return ScoredGroup(
-        record=group,
-        attempts=[attempt_from_rollout(rollout) for rollout in rollouts],
-        rewards=[item.rewards for item in rollouts],
-        stats=group.stats or group_stats([total_of(item) for item in rollouts], tau),
-        experience_ids=names_of(rollouts),
-        trial=group_trial(rollouts, rollout_scores(rollouts)),
-        is_kept=is_kept,
-        re_asked=sum("re_asked" in item.repairs for item in rollouts),
-        repaired=sum(bool(item.repairs) for item in rollouts),
-        with_logprobs=sum(_has_logprobs(item) for item in rollouts),
-        executed=[bool(item.is_correct) for item in rollouts if item.answer_source == "executed"],
-    )
-
-
-def _has_logprobs(rollout: Rollout) -> bool:
-    """Whether log-probs and the token ids that they belong to are both stored."""
-    completion = rollout.completion
-    return completion is not None and bool(completion.token_ids and completion.logprobs)
+    stats = group.stats or group_stats([total_of(item) for item in rollouts], tau)
+    trial = group_trial(rollouts, rollout_scores(rollouts))
+    return scored_group(group, rollouts, stats, trial=trial, is_kept=is_kept)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, TypeVar
 
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
+from engine.experience.state import LibraryState
+from engine.experience.trial import drawn_halves
 from engine.llm.client import Counters
+from engine.records import Experience, Half
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
-from grpo_training.cli.settings import shown_path
+from grpo_training.cli.settings import as_flag, shown_path
 from grpo_training.cli.terminal_text import say
 from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
@@ -36,11 +40,12 @@ RecordT = TypeVar("RecordT")
 SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
 
 
-class Learner(ABC, Generic[RecordT]):
+class Learner(GroupProducer[RecordT], ABC):
     """The part of a run that differs between a generator and the critic.
 
     Attributes:
-        kind: for which of the two the analyst writes experiences.
+        role: API role; the manifest and the library are named after it.
+        settings: those that hold.
         prompt_hash: of the prompts that the learner is asked with.
         choice: which experiences go into a prompt.
         kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
@@ -50,7 +55,8 @@ class Learner(ABC, Generic[RecordT]):
         per_step: groups or fusions of a step.
     """
 
-    kind: Literal["generator", "critic"]
+    role: str
+    settings: GeneratorSettings | CriticSettings
     prompt_hash: str
     choice: ExperienceChoice
     kinds: ProblemKinds | None = None
@@ -67,6 +73,13 @@ class Learner(ABC, Generic[RecordT]):
     def stored_groups(self) -> int:
         """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
 
+    async def drawn(self, step: Step, state: LibraryState) -> tuple[Sequence[Experience], dict[str, Half]]:
+        """The experiences of a step's prompts, and on trial the one of two prompts in which each stands."""
+        chosen = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
+        if self.settings.learn != "trial":
+            return chosen, {}
+        return chosen, drawn_halves(self.settings.seed, self.role, step.epoch, step.problem.id, chosen)
+
     async def planned(self) -> tuple[int | None, int]:
         """Number of steps in all epochs, None if it cannot be known, and of epochs: what the window depends on."""
         return self.total, self.epochs
@@ -80,8 +93,8 @@ class Learner(ABC, Generic[RecordT]):
         """The steps in order."""
 
     @abstractmethod
-    def producer(self, session: Session, progress: Progress) -> GroupProducer[RecordT]:
-        """What makes the groups of this run."""
+    def start(self, session: Session, progress: Progress) -> None:
+        """Called before the first group: groups are made through ``session``, here or on the cluster of the run."""
 
     def notes(self) -> list[str]:
         """What to report after the last step, such as problems that were left out."""
@@ -102,78 +115,68 @@ class Learner(ABC, Generic[RecordT]):
 
 def run_learner(
     role: str,
-    store: RolloutStore,
     settings: SettingsT,
-    make_learner: Callable[[SettingsT], Learner[RecordT]],
+    make_learner: Callable[[RolloutStore, SettingsT], Learner[RecordT]],
     *,
     names_next: bool = True,
 ) -> int:
     """Run a learner until all its steps are done; the exit code.
 
     Args:
-        role: API role; the manifest and the library are named after it.
-        store: where the learner's records are kept.
+        role: of the learner.
         settings: as given; ``--resume`` replaces them by the stored ones.
-        make_learner: called with the settings that hold. Raises ``InputError`` for unusable input.
+        make_learner: called with where its records are kept, and the settings that hold. Raises ``InputError`` for
+            unusable input.
         names_next: print at the end which commands come next.
 
     Raises:
         ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     check_endpoint(settings, role)
+    store = RolloutStore(results_file(settings.cache_dir, role))
     manifest = manifest_file(settings.cache_dir, role)
     files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
     settings = files.resumed(settings)
-    learner = make_learner(settings)  # refuses bad input before a server is started and before --fresh moves anything
-    if settings.window is None:
-        files.check(settings.model_copy(update={"window": files.stored(settings, "window")}))
-    else:
-        files.check(settings)
-    report = _report_of_complete(role, files, settings, learner)
+    # Refuses bad input before a server is started, and before --fresh moves anything.
+    learner = make_learner(store, settings)
+    window = settings.window or files.stored(settings, "window")
+    files.check(settings.model_copy(update={"window": window}))
+    report = _report_of_complete(files, learner)
     if report is not None:
-        _show_again(role, settings, learner, report)
+        _show_again(learner, report)
         has_learned = bool(report["has_learned"])
     else:
         with (
             open_endpoints(settings) as manager,
             open_remote_groups(role, settings, manager, per_step=learner.per_step) as remote,
         ):
-            has_learned = run_async(_run(role, files, settings, manager, learner, remote))
+            has_learned = run_async(_run(files, manager, learner, remote))
     if names_next:
         following = next_commands(role, settings, has_learned=has_learned)
         print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
     return 0
 
 
-def _report_of_complete(
-    role: str, files: RunFiles, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT]
-) -> dict[str, Any] | None:
+def _report_of_complete(files: RunFiles, learner: Learner[RecordT]) -> dict[str, Any] | None:
     """The report of a complete run; None if there may be something to ask. Starts no server."""
+    settings = learner.settings
     if files.stored(settings, "window") is None:  # nothing has begun
         return None
     manager = named_endpoints(settings)
-    settings, _ = with_window(settings, files, manager, role, learner.total, learner.epochs)
-    manifest = files.finished(settings, _facts(manager, role, learner, settings))
-    stamp = _stamp(role, settings, learner, files)
+    settings, _ = with_window(settings, files, manager, learner.role, learner.total, learner.epochs)
+    manifest = files.finished(settings, _facts(manager, learner))
+    stamp = _stamp(learner, files)
     return None if manifest is None or stamp is None else manifest.report_of(stamp)
 
 
-def _facts(
-    manager: ApiManager, role: str, learner: Learner[RecordT], settings: GeneratorSettings | CriticSettings
-) -> dict[str, Any]:
-    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, role), **choice_facts(learner.choice)}
-    return known | task_facts(settings.task)
+def _facts(manager: ApiManager, learner: Learner[RecordT]) -> dict[str, Any]:
+    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role), **choice_facts(learner.choice)}
+    return known | task_facts(learner.settings.task)
 
 
-async def _run(
-    role: str,
-    files: RunFiles,
-    settings: GeneratorSettings | CriticSettings,
-    manager: ApiManager,
-    learner: Learner[RecordT],
-    remote: RemoteGroups | None,
-) -> bool:
+async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], remote: RemoteGroups | None) -> bool:
     """Run until all steps are done; whether the library has experiences then."""
+    role, settings = learner.role, learner.settings
     manager.endpoint(role)
     steps, epochs = learner.total, learner.epochs
     learns = settings.learn != "none"
@@ -181,11 +184,11 @@ async def _run(
         with files.hold():  # it may take long, and a second start is refused meanwhile
             steps, epochs = await learner.planned()
     settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
-    with files.open(settings, _facts(manager, role, learner, settings), learner.total) as manifest:
+    with files.open(settings, _facts(manager, learner), learner.total) as manifest:
         broken = learner.read_stored()
         path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
-        async with open_session(settings, manager, role, learner.kind, tasks=learner.tasks, remote=remote) as session:
+        async with open_session(settings, manager, role, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
             make_extractor = ExperienceExtractor if learns else NoExtractor
@@ -201,15 +204,14 @@ async def _run(
             )
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
-            producer = learner.producer(session, progress)
+            learner.start(session, progress)
             with tracks as tracking:
-                loop = LearningLoop(window, extractor, producer, progress, tracking)
+                loop = LearningLoop(window, extractor, learner, progress, tracking)
                 skipped = [f"skipped {line}" for line in broken]
-                restored = (learner.stored_groups(), len(library.state.experiences))
-                await _run_loop(loop, learner, progress, [*extractor.notes(), *skipped], restored)
+                await _run_loop(loop, learner, [*extractor.notes(), *skipped])
             after = list(await learner.after(session, library))
         has_learned = learns and bool(library.state.experiences)
-        stamp = _stamp(role, settings, learner, files)
+        stamp = _stamp(learner, files)
         if stamp is None or library.notices:
             manifest.finish()
         else:
@@ -220,23 +222,19 @@ async def _run(
     return has_learned
 
 
-def _stamp(
-    role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], files: RunFiles
-) -> str | None:
+def _stamp(learner: Learner[RecordT], files: RunFiles) -> str | None:
     """What the report of a complete run is made of; None if such a run still has something to do."""
     inputs = learner.inputs()
     if inputs is None:
         return None
     digest, read = inputs
-    library = library_file(settings.experiences_dir, role)
+    library = library_file(learner.settings.experiences_dir, learner.role)
     return stamp_of(digest, [*files.results, library, library.with_suffix(".ops.jsonl"), *read])
 
 
-def _show_again(
-    role: str, settings: GeneratorSettings | CriticSettings, learner: Learner[RecordT], report: dict[str, Any]
-) -> None:
+def _show_again(learner: Learner[RecordT], report: dict[str, Any]) -> None:
     """Print the table of a run that an earlier start has completed."""
-    progress = Progress(role, learner.total, Counters, verbose=settings.verbose)
+    progress = Progress(learner.role, learner.total, Counters, verbose=learner.settings.verbose)
     with progress:
         for text in report["notes"]:
             progress.note(text)
@@ -285,30 +283,24 @@ def next_commands(
 
 def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[str]:
     """The flags of settings that do not have their default."""
-    values = {name: getattr(settings, name) for name in names}
-    shown = {name: shown_path(value) if isinstance(value, Path) else value for name, value in values.items()}
-    fields = type(settings).model_fields
-    return [
-        f"--{name.replace('_', '-')} {shlex.quote(str(shown[name]))}"
-        for name, value in values.items()
-        if value != fields[name].default
-    ]
+    flags = []
+    for name in names:
+        value = getattr(settings, name)
+        if value != type(settings).model_fields[name].default:
+            shown = shown_path(value) if isinstance(value, Path) else value
+            flags.append(f"{as_flag(name)} {shlex.quote(str(shown))}")
+    return flags
 
 
-async def _run_loop(
-    loop: LearningLoop[RecordT],
-    learner: Learner[RecordT],
-    progress: Progress,
-    notes: Iterable[str],
-    restored: tuple[int, int],
-) -> None:
+async def _run_loop(loop: LearningLoop[RecordT], learner: Learner[RecordT], notes: Iterable[str]) -> None:
     """Run the loop with its display, and print the final table, also after an error."""
+    progress = loop.progress
     try:
         with progress:
             for text in notes:
                 progress.note(text)
             steps = learner.steps(progress)
-            progress.restored(*restored)
+            progress.restored(learner.stored_groups(), len(loop.extractor.library.state.experiences))
             await loop.run(steps)
             for text in learner.notes():
                 progress.note(text)

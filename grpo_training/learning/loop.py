@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from agents.analyst import Proposal
@@ -14,9 +14,9 @@ from engine.experience.log import StepResult
 from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Operation, Outcome
 from engine.statistics.groups import DeadRewardWatch
-from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row
-from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step, StoredFigures
-from grpo_training.learning.tracking import GroupTracking
+from grpo_training.cli.progress import Progress, Row
+from grpo_training.learning.extractor import ExperienceExtractor, ScoredFigures, ScoredGroup, Step
+from grpo_training.learning.tracking import TrackGroup
 from grpo_training.runs.window import as_they_come, run_in_window
 
 RecordT = TypeVar("RecordT")
@@ -35,7 +35,7 @@ class GroupProducer(Protocol[RecordT]):
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RecordT] | Fault:
         """The group of a step, asked for with the given experiences; or the fault that leaves the step open."""
 
-    def stored(self, step: Step) -> StoredFigures | None:
+    def stored(self, step: Step) -> ScoredFigures | None:
         """The figures of a group that is stored and complete; None: it has to be produced, or read."""
 
     def keep(self, record: RecordT) -> None:
@@ -68,7 +68,7 @@ class LearningLoop(Generic[RecordT]):
     extractor: ExperienceExtractor
     producer: GroupProducer[RecordT]
     progress: Progress
-    tracking: GroupTracking | None = None
+    tracking: TrackGroup | None = None
     open: list[str] = field(default_factory=list)
     members: int = 0
     re_asked: int = 0
@@ -147,29 +147,19 @@ class LearningLoop(Generic[RecordT]):
     def _restore(self, step: Step) -> bool:
         """Count a step from the figures of its group; False if something is left to do for it."""
         recorded = self.extractor.recorded(step)
-        group = None if recorded is None else self.producer.stored(step)
-        if recorded is None or group is None:
+        figures = None if recorded is None else self.producer.stored(step)
+        if recorded is None or figures is None:
             return False
-        self._count_members(group, group.size, group.rewards, has_experiences=group.has_experiences)
-        line = GroupLine(
-            problem_id=step.problem.id,
-            mean=group.mean,
-            std=group.std,
-            triggered=group.triggered if self.extractor.learns else None,
-            correct=group.correct,
-            size=group.size,
-            executed=group.executed,
-        )
-        self.progress.restored_one(step.number, line)
+        self._count(step, figures, is_kept=True)
         self._committed.append(recorded.state)
-        saved = LibraryLine(step.problem.id, [_saved(operation) for operation in recorded.applied], [], "")
-        self.progress.ended(step.number, saved, is_new=False)
+        saved = [_saved(operation) for operation in recorded.applied]
+        self.progress.ended(step.number, step.problem.id, saved=saved, is_new=False)
         return True
 
     async def _work(self, number: int, step: Step) -> _StepResult[RecordT]:
         k = self._restored + number
         state = self._committed[k - self.window] if k >= self.window else self._start
-        self.extractor.is_recorded(step)  # refuses a changed problem before anything is paid for
+        self.extractor.recorded(step)  # refuses a changed problem before anything is paid for
         self.progress.begun(step.number, step.problem.id)
         group = await self.producer.produce(step, state)
         if isinstance(group, Fault):
@@ -177,8 +167,7 @@ class LearningLoop(Generic[RecordT]):
         if not group.is_kept:
             async with self._storing:
                 await _to_the_end(self.producer.keep, group.record)
-        self._count(group)
-        self._show(step, group)
+        self._count(step, group.figures, is_kept=group.is_kept)
         reason = self.extractor.why_not_asked(step, group, state)
         if reason and reason not in self._told:
             self._told.add(reason)
@@ -194,57 +183,36 @@ class LearningLoop(Generic[RecordT]):
             fault = result.fault or Fault(kind="unknown")
             self.open.append(f"{step.problem.id}: {fault.message or fault.kind}")
             return False
-        is_new = not self.extractor.is_recorded(step)
+        is_new = self.extractor.recorded(step) is None
         recorded = await _to_the_end(self.extractor.record, step, group, result.proposal)
         self._committed.append(recorded.state)
-        line = LibraryLine(
-            problem_id=step.problem.id,
+        self.progress.ended(
+            step.number,
+            step.problem.id,
             saved=[_saved(operation) for operation in recorded.applied],
             refused=[_refusal(refusal) for refusal in recorded.refused],
             why_none=_why_none(result, recorded) if group.stats.triggered and self.extractor.learns else "",
+            is_new=is_new,
         )
-        self.progress.ended(step.number, line, is_new=is_new)
         if self.tracking is not None and not group.is_kept:
-            self.tracking.group(step.number + 1, group, len(line.saved), len(recorded.state.experiences))
+            self.tracking(step.number + 1, group.figures, len(recorded.applied), len(recorded.state.experiences))
         return True
 
-    def _count(self, group: ScoredGroup[RecordT]) -> None:
-        members = [rewards.by_name() for rewards in group.rewards]
-        names = dict.fromkeys(name for member in members for name in member)
-        rewards = {name: [member.get(name) for member in members] for name in names}
-        self._count_members(group, len(group.attempts), rewards, has_experiences=bool(group.experience_ids))
-
-    def _count_members(
-        self,
-        group: ScoredGroup[RecordT] | StoredFigures,
-        size: int,
-        rewards: Mapping[str, Sequence[float | None]],
-        *,
-        has_experiences: bool,
-    ) -> None:
+    def _count(self, step: Step, figures: ScoredFigures, *, is_kept: bool) -> None:
+        """Count and show a group; ``is_kept``: an earlier start has stored it."""
         self._groups += 1
-        self._with_experiences += has_experiences
-        self.members += size
-        self.re_asked += group.re_asked
-        self.repaired += group.repaired
-        self.with_logprobs += group.with_logprobs
-        for alarm in self._watch.feed(rewards):
+        self._with_experiences += figures.has_experiences
+        self.members += figures.size
+        self.re_asked += figures.re_asked
+        self.repaired += figures.repaired
+        self.with_logprobs += figures.with_logprobs
+        for alarm in self._watch.feed(figures.rewards):
             self.progress.note(f"⚠ dead reward: {alarm.reason}")
-
-    def _show(self, step: Step, group: ScoredGroup[RecordT]) -> None:
-        line = GroupLine(
-            problem_id=step.problem.id,
-            mean=group.stats.mean,
-            std=group.stats.std,
-            triggered=group.stats.triggered if self.extractor.learns else None,
-            correct=group.correct,
-            size=len(group.attempts),
-            executed=group.executed,
-        )
-        if group.is_kept:
-            self.progress.restored_one(step.number, line)
+        shown = figures if self.extractor.learns else replace(figures, triggered=None)
+        if is_kept:
+            self.progress.restored_one(step.number, shown)
         else:
-            self.progress.scored(step.number, line)
+            self.progress.scored(step.number, step.problem.id, shown)
 
 
 def _saved(operation: Operation) -> str:

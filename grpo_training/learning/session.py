@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import ApiManager
 from engine.llm.client import Counters, LLMClient, sum_of
-from engine.llm.interfaces import Purse
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task
@@ -24,25 +23,10 @@ from grpo_training.runs.files import RunFiles
 from grpo_training.runs.window import USUAL, default_window
 from grpo_training.serve.endpoints import check_budget, open_client
 
+if TYPE_CHECKING:
+    from grpo_training.learning.groups.remote import RemoteGroups
+
 SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
-
-
-class Cluster(Protocol):
-    """Workers on a cluster that make groups or fusions."""
-
-    budget: Purse | None
-
-    def opened(self, window: int) -> AbstractAsyncContextManager[None]:
-        """Start the workers for ``window`` problems in flight; they end with the block."""
-
-    async def make(self, order: Any) -> Any:
-        """The group or the fusion of an order, or the fault that leaves it open."""
-
-    def counters(self) -> Sequence[Counters]:
-        """The totals of each worker."""
-
-    def report_trouble_to(self, tell: Callable[[str], object]) -> None:
-        """Call ``tell`` with lines of the workers."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +46,7 @@ class Session:
     judge: Judge | None
     evaluator: RewardEvaluator
     tasks: Sequence[Task] | None = None
-    remote: Cluster | None = None
+    remote: RemoteGroups | None = None
     rubric_judge: Judge | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
@@ -86,17 +70,14 @@ class Session:
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
     ) -> Scored | Fault:
         """Score a candidate; a fault (the judge or the checker is not available) leaves the group open."""
-        opinion = None
+        verdict = None
         if self.judge is not None and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
             verdict = await self.judge.opinion(task, problem, candidate)
-            if verdict.outcome is Outcome.INFRA_FAULT:
-                return verdict.fault or Fault(kind="judge_unreachable")
-            opinion = verdict.score
         elif self.rubric_judge is not None:
-            by_rubric = await judged_by_rubric(self.rubric_judge, task, problem, candidate)
-            if by_rubric is not None and by_rubric.outcome is Outcome.INFRA_FAULT:
-                return by_rubric.fault or Fault(kind="judge_unreachable")
-            opinion = by_rubric.score if by_rubric is not None else None
+            verdict = await judged_by_rubric(self.rubric_judge, task, problem, candidate)
+        if verdict is not None and verdict.outcome is Outcome.INFRA_FAULT:
+            return verdict.fault or Fault(kind="judge_unreachable")
+        opinion = None if verdict is None else verdict.score
         check = partial(self.evaluator.score, task, problem, candidate, opinion=opinion, baseline=baseline)
         scored = await asyncio.get_running_loop().run_in_executor(self.checkers, check)
         if scored.outcome is Outcome.INFRA_FAULT:
@@ -109,10 +90,9 @@ async def open_session(
     settings: LearnerSettings,
     manager: ApiManager,
     role: str,
-    kind: str,
     *,
     tasks: Sequence[Task] | None = None,
-    remote: Cluster | None = None,
+    remote: RemoteGroups | None = None,
 ) -> AsyncIterator[Session]:
     """Open the client and what asks through it.
 
@@ -120,7 +100,6 @@ async def open_session(
         settings: the run's settings.
         manager: the endpoints.
         role: the learner's API role; also the analyst's if no role ``analyst`` is configured.
-        kind: ``generator`` or ``critic``: for which of them the analyst writes experiences.
         tasks: those of the run's problems, whose prompts are checked; None: not known yet, all are checked.
         remote: makes the groups on a cluster; its workers live as long as the session.
 
@@ -134,7 +113,7 @@ async def open_session(
         client = await stack.enter_async_context(
             open_client(settings, manager, budget=None if remote is None else remote.budget)
         )
-        session = replace(make_session(settings, manager, client, role, kind, tasks), remote=remote)
+        session = replace(make_session(settings, manager, client, role, tasks), remote=remote)
         try:
             yield session
         finally:
@@ -146,7 +125,6 @@ def make_session(
     manager: ApiManager,
     client: LLMClient,
     role: str,
-    kind: str,
     tasks: Sequence[Task] | None = None,
 ) -> Session:
     """A session of a client that is open. It has to be closed before the client."""
@@ -156,7 +134,7 @@ def make_session(
     return Session(
         manager,
         client,
-        make_analyst(settings, manager, client, role, kind, tasks),
+        make_analyst(settings, manager, client, role, tasks),
         judge if has_judge else None,
         RewardEvaluator(settings.reward_weights, settings.weight_judge),
         tasks,
@@ -169,14 +147,13 @@ def make_analyst(
     manager: ApiManager,
     client: LLMClient,
     role: str,
-    kind: str,
     tasks: Sequence[Task] | None = None,
 ) -> ExperienceAnalyst:
     """The analyst of a learner; it asks through the role ``analyst`` if that is configured, else through ``role``."""
     return ExperienceAnalyst(
         client,
         "analyst" if manager.has("analyst") else role,
-        kind,
+        "critic" if role == "critic" else "generator",
         max_tokens=settings.max_tokens,
         seed=settings.seed,
         style=settings.prompts,

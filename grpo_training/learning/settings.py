@@ -24,14 +24,14 @@ from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettin
 
 MAX_EPOCHS = 1000
 
-GENERATOR_FINGERPRINT_FIELDS = (
-    *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs", "seed", "window", "tau"),
-    *("capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
-)
-CRITIC_FINGERPRINT_FIELDS = (
-    *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts", "weight_judge"),
-    *("weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
-)
+_LEARNER_GROUPS = {
+    "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
+    "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
+    "machines": ("executor", "workers"),
+    "tracker": ("report_to", "project", "run_name"),
+    "endpoints and budget": ENDPOINTS,
+}
+"""Groups of ``--help`` that generators and critic share."""
 
 
 class ExtractionSettings(RoleSettings, ResumableSettings):
@@ -146,11 +146,7 @@ class GeneratorSettings(LearnerSettings):
             *("seed", "epochs", "prompts", "logprobs", "gate", "hold_out"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
-        "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
-        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
-        "machines": ("executor", "workers"),
-        "tracker": ("report_to", "project", "run_name"),
-        "endpoints and budget": ENDPOINTS,
+        **_LEARNER_GROUPS,
     }
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
@@ -189,7 +185,10 @@ class GeneratorSettings(LearnerSettings):
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the rollouts or the library."""
-        return GENERATOR_FINGERPRINT_FIELDS
+        return (
+            *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs", "seed", "window"),
+            *("tau", "capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
@@ -209,11 +208,7 @@ class CriticSettings(LearnerSettings):
             *("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
             "weight_judge",
         ),
-        "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
-        "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
-        "machines": ("executor", "workers"),
-        "tracker": ("report_to", "project", "run_name"),
-        "endpoints and budget": ENDPOINTS,
+        **_LEARNER_GROUPS,
     }
 
     temperature: float = Field(0.0, ge=0, le=2, description="LLM temperature (0.0 = deterministic)")
@@ -225,7 +220,10 @@ class CriticSettings(LearnerSettings):
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the fusions or the library."""
-        return CRITIC_FINGERPRINT_FIELDS
+        return (
+            *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts"),
+            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
+        )
 
     @property
     def reward_weights(self) -> dict[str, float]:

@@ -5,52 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
-from typing import Any
 
 from engine.llm.tally import Spent
-from grpo_training.learning.extractor import ScoredGroup
+from grpo_training.learning.extractor import ScoredFigures
 from grpo_training.learning.settings import LearnerSettings
 from grpo_training.runs.trackers import SafeTracker, open_tracker
 
-
-class GroupTracking:
-    """Sends the figures of groups.
-
-    Args:
-        tracker: receives them.
-        counters: returns the client's counters.
-    """
-
-    def __init__(self, tracker: SafeTracker, counters: Callable[[], Spent]) -> None:
-        self._tracker, self._counters = tracker, counters
-
-    def group(self, step: int, group: ScoredGroup[Any], saved: int, library_size: int) -> None:
-        """Send the figures of the group of a step, from 1."""
-        counters = self._counters()
-        values: dict[str, float] = {
-            "accuracy": group.correct / len(group.attempts),
-            "reward": group.stats.mean,
-            "reward_std": group.stats.std,
-            "triggered": float(group.stats.triggered),
-            "experiences/saved": saved,
-            "experiences/library": library_size,
-            "tokens/prompt": counters.prompt_tokens,
-            "tokens/completion": counters.completion_tokens,
-        }
-        if counters.cost_usd is not None:
-            values["cost_usd"] = counters.cost_usd
-        members = [rewards.by_name() for rewards in group.rewards]
-        for name in dict.fromkeys(name for member in members for name in member):
-            measured = [value for member in members if (value := member.get(name)) is not None]
-            if measured:
-                values[f"rewards/{name}"] = fmean(measured)
-        self._tracker.log(values, step)
+TrackGroup = Callable[[int, ScoredFigures, int, int], None]
+"""Sends the figures of the group of a step, from 1, with the experiences saved and those in the library."""
 
 
 @contextmanager
 def open_tracking(
     role: str, settings: LearnerSettings, counters: Callable[[], Spent], warn: Callable[[str], None], *, resumes: bool
-) -> Iterator[GroupTracking]:
+) -> Iterator[TrackGroup]:
     """The tracking of a learner for the length of the block.
 
     Args:
@@ -72,7 +40,28 @@ def open_tracking(
         resumes=resumes,
     )
     safe = SafeTracker(tracker, warn)
+
+    def track(step: int, figures: ScoredFigures, saved: int, library_size: int) -> None:
+        spent = counters()
+        values: dict[str, float] = {
+            "accuracy": figures.correct / figures.size,
+            "reward": figures.mean,
+            "reward_std": figures.std,
+            "triggered": float(bool(figures.triggered)),
+            "experiences/saved": saved,
+            "experiences/library": library_size,
+            "tokens/prompt": spent.prompt_tokens,
+            "tokens/completion": spent.completion_tokens,
+        }
+        if spent.cost_usd is not None:
+            values["cost_usd"] = spent.cost_usd
+        for name, members in figures.rewards.items():
+            measured = [value for value in members if value is not None]
+            if measured:
+                values[f"rewards/{name}"] = fmean(measured)
+        safe.log(values, step)
+
     try:
-        yield GroupTracking(safe, counters)
+        yield track
     finally:
         safe.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -70,10 +71,8 @@ class RunDirectory(RunFiles):
         entries = self._entries()
         if not entries:
             return
-        number = 1
-        while (self.folder / f"run{number}.old").exists():
-            number += 1
-        old = self.folder / f"run{number}.old"
+        numbered = (self.folder / f"run{number}.old" for number in itertools.count(1))
+        old = next(folder for folder in numbered if not folder.exists())
         old.mkdir()
         for path in sorted(entries, key=lambda path: path.name == CONFIG_JSON):
             path.rename(old / path.name)

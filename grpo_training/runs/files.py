@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
+import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -11,11 +15,11 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from grpo_training.runs.manifest import (
+    OtherRunError,
     RunManifest,
     check_same_configuration,
     is_same_configuration,
     load_manifest,
-    open_or_resume_manifest,
 )
 from grpo_training.runs.settings import ResumableSettings
 
@@ -116,8 +120,7 @@ class RunFiles:
         """
         manifest = None if settings.fresh else load_manifest(self.manifest)
         if manifest is not None and self.has_results():
-            wanted = {"settings": settings.fingerprint()}
-            check_same_configuration(manifest, wanted, settings.compared, resume=settings.resume)
+            check_same_configuration(manifest, {"settings": settings.fingerprint()}, settings)
 
     def hold(self) -> contextlib.AbstractContextManager[Any]:
         """Hold the lock for the block, before :meth:`open` holds it anew.
@@ -146,16 +149,7 @@ class RunFiles:
             with self._lock.hold():
                 self.set_aside()
         with self._lock.hold():  # taken again, as a lock may keep open the file that was renamed
-            manifest = open_or_resume_manifest(
-                self.manifest,
-                settings.fingerprint(),
-                facts,
-                settings.compared,
-                has_results=self.has_results(),
-                resume=settings.resume,
-                experiences="" if self._experiences is None else str(self._experiences),
-                groups=groups,
-            )
+            manifest = self._begun(settings, facts, groups)
             known = [path for path in self._kept if path.exists()]
             yield manifest
             for path in known:
@@ -165,6 +159,36 @@ class RunFiles:
                         fix="Put it back if it was moved, and run the same command again.",
                     )
 
+    def _begun(self, settings: ResumableSettings, facts: Mapping[str, Any], groups: int | None) -> RunManifest:
+        """The manifest of the run that is continued, or of a new one.
+
+        It is unfinished on disk; ``is_finished`` says whether an earlier start had completed it.
+
+        Raises:
+            OtherRunError: the results are of another configuration, or of an unknown one without ``--resume``.
+        """
+        wanted = json.loads(json.dumps({"settings": settings.fingerprint(), "facts": dict(facts)}))
+        experiences = "" if self._experiences is None else str(self._experiences)
+        existing, has_results = load_manifest(self.manifest), self.has_results()
+        if existing is not None and (has_results or existing.configuration == wanted):
+            check_same_configuration(existing, wanted, settings)
+            existing = dataclasses.replace(
+                existing,
+                configuration={**existing.configuration, "settings": {**existing.settings, **wanted["settings"]}},
+                experiences=experiences or existing.experiences,
+                groups=groups,
+            )
+            dataclasses.replace(existing, is_finished=False, stamp="", report=None).save()
+            return existing
+        if has_results and not settings.resume:
+            raise OtherRunError(
+                f"{self.manifest.parent} holds results of an unknown configuration ({self.manifest.name} is missing)",
+                fix="Pass --resume to add to them, or --fresh to set them aside.",
+            )
+        manifest = RunManifest(self.manifest, uuid.uuid4().hex[:12], wanted, experiences=experiences, groups=groups)
+        manifest.save()
+        return manifest
+
     def has_results(self) -> bool:
         """Whether any result file has content."""
         return any(path.exists() and path.stat().st_size for path in self.results)
@@ -172,9 +196,7 @@ class RunFiles:
     def set_aside(self) -> None:
         """Rename the manifest and the results to the first ``.oldN`` that is free for all of them."""
         paths = [self.manifest, *self.results]
-        number = 1
-        while any(_old(path, number).exists() for path in paths):
-            number += 1
+        number = next(n for n in itertools.count(1) if not any(_old(path, n).exists() for path in paths))
         for path in paths:
             if path.exists():
                 path.rename(_old(path, number))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from engine.errors import InputError
 from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
 from engine.storage.file_stamp import file_stamp
+from grpo_training.runs.settings import ResumableSettings
 
 
 class OtherRunError(InputError):
@@ -122,57 +122,6 @@ def load_manifest(path: Path) -> RunManifest | None:
         ) from None
 
 
-def open_or_resume_manifest(
-    path: Path,
-    settings: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-    *,
-    has_results: bool,
-    resume: bool,
-    experiences: str = "",
-    groups: int | None = None,
-) -> RunManifest:
-    """Continue the run of a manifest, or begin a new one.
-
-    Args:
-        path: the manifest.
-        settings: the settings that change the results.
-        facts: what else changes them and cannot be restored from a manifest: models, prompts, data.
-        compared: the stored settings -> those that have to equal ``settings``.
-        has_results: whether there are results that the manifest would describe.
-        resume: ``--resume`` was given.
-        experiences: folder of the libraries, which is recorded.
-        groups: how many groups this start makes, which is recorded; None: not known.
-
-    Returns:
-        the manifest, unfinished on disk; ``is_finished`` says whether an earlier start had completed it.
-
-    Raises:
-        OtherRunError: the results are of another configuration, or of an unknown one without ``resume``.
-    """
-    wanted = json.loads(json.dumps({"settings": dict(settings), "facts": dict(facts)}))
-    existing = load_manifest(path)
-    if existing is not None and (has_results or existing.configuration == wanted):
-        check_same_configuration(existing, wanted, compared, resume=resume)
-        existing = dataclasses.replace(
-            existing,
-            configuration={**existing.configuration, "settings": {**existing.settings, **wanted["settings"]}},
-            experiences=experiences or existing.experiences,
-            groups=groups,
-        )
-        dataclasses.replace(existing, is_finished=False, stamp="", report=None).save()
-        return existing
-    if has_results and not resume:
-        raise OtherRunError(
-            f"{path.parent} holds results of an unknown configuration ({path.name} is missing)",
-            fix="Pass --resume to add to them, or --fresh to set them aside.",
-        )
-    manifest = RunManifest(path, uuid.uuid4().hex[:12], wanted, experiences=experiences, groups=groups)
-    manifest.save()
-    return manifest
-
-
 def is_same_configuration(
     stored: RunManifest, wanted: Mapping[str, Any], compared: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> bool:
@@ -180,27 +129,21 @@ def is_same_configuration(
     return not _differences(stored, json.loads(json.dumps(wanted)), compared(stored.settings))
 
 
-def check_same_configuration(
-    stored: RunManifest,
-    wanted: Mapping[str, Any],
-    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-    *,
-    resume: bool,
-) -> None:
+def check_same_configuration(stored: RunManifest, wanted: Mapping[str, Any], settings: ResumableSettings) -> None:
     """Raise ``OtherRunError`` if the results of a manifest are of another configuration.
 
     Args:
         stored: the manifest.
         wanted: ``settings``, and ``facts`` unless they are not known yet.
-        compared, resume: as in :func:`open_or_resume_manifest`.
+        settings: of this start.
     """
-    differences = _differences(stored, wanted, compared(stored.settings))
+    differences = _differences(stored, wanted, settings.compared(stored.settings))
     if differences:
+        resume = "" if settings.resume else "--resume to continue with the stored settings, "
         raise OtherRunError(
             f"{stored.path.parent} holds results of another configuration",
             why="; ".join(differences),
-            fix=f"Pass {'' if resume else '--resume to continue with the stored settings, '}--fresh to set the "
-            "stored results aside, or another --run or folder to keep both.",
+            fix=f"Pass {resume}--fresh to set the stored results aside, or another --run or folder to keep both.",
         )
 
 

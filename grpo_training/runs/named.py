@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -11,9 +12,9 @@ from typing import TypeVar
 from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import load_task
-from grpo_training.cli.settings import WORKING_DIR, shown_path
+from grpo_training.cli.settings import WORKING_DIR, as_flag, shown_path
 from grpo_training.runs.learner_files import manifest_file
-from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.runs.settings import PLACES, RoleSettings
 
 _RUNS = "runs"
@@ -186,9 +187,8 @@ def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
     if given is not None:
         load_task(given)
         return
-    for path in sorted(cache.glob("*_run.json")):
-        manifest = load_manifest(path)
-        task = None if manifest is None else manifest.settings.get("task")
+    for manifest in _manifests(cache):
+        task = manifest.settings.get("task")
         if isinstance(task, str) and ":" in task:
             load_task(task)
 
@@ -198,17 +198,21 @@ def libraries_of(cache: Path) -> Path:
     beside = cache.parent / "experiences"
     if beside.is_dir():
         return beside
-    for path in sorted(cache.glob("*_run.json")):
-        manifest = load_manifest(path)
-        if manifest is not None and manifest.experiences and Path(manifest.experiences).is_dir():
+    for manifest in _manifests(cache):
+        if manifest.experiences and Path(manifest.experiences).is_dir():
             return Path(manifest.experiences)
     return unnamed_run().experiences
+
+
+def _manifests(cache: Path) -> Iterator[RunManifest]:
+    """The manifests in a cache, read one at a time."""
+    yield from filter(None, map(load_manifest, sorted(cache.glob("*_run.json"))))
 
 
 def _has_places(settings: RoleSettings) -> bool:
     given = [name for name in PLACES if name in settings.model_fields_set]
     if given and settings.run is not None:
-        raise InputError(f"--run and --{given[0].replace('_', '-')} exclude each other")
+        raise InputError(f"--run and {as_flag(given[0])} exclude each other")
     return bool(given)
 
 

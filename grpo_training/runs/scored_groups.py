@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,15 @@ from engine.task import completion_of_row
 
 SCORED = "scored"
 """The role of groups that another program sampled."""
+_TAU = 0.05
+"""Threshold of the statistics."""
 
 
-def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
+def scored_groups(path: Path) -> list[RolloutGroup]:
     """The groups of a scored file, one for each step and prompt, in the order of their first rows.
 
     Args:
         path: written by ``python -m grpo_training.score_rollouts``.
-        tau: threshold of the statistics.
 
     Raises:
         MissingInputError: there is no such file.
@@ -46,7 +47,7 @@ def scored_groups(path: Path, tau: float = 0.05) -> list[RolloutGroup]:
             ) from None
         groups.setdefault(key, []).append(row)
     try:
-        return [_group(rows, tau) for rows in groups.values()]
+        return [_group(rows) for rows in groups.values()]
     except (ValidationError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read as scored rows", why=first_line(error)) from None
 
@@ -58,13 +59,12 @@ def write_groups(path: Path, folder: Path) -> None:
     (folder / "generator_1_rollouts.jsonl").write_bytes(lines)
 
 
-def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
+def _group(rows: list[dict[str, Any]]) -> RolloutGroup:
     first = rows[0]
     rollouts = [_rollout(number, row) for number, row in enumerate(rows, 1)]
     totals = [one.r_total for one in rollouts if one.r_total is not None]
-    meta = first.get("meta") if isinstance(first.get("meta"), Mapping) else {}
-    decode = meta.get("decode", meta) if isinstance(meta, Mapping) else {}
-    temperature = decode.get("temperature") if isinstance(decode, Mapping) else None
+    meta = _mapping(first.get("meta"))
+    temperature = _mapping(meta.get("decode", meta)).get("temperature")
     sampling = Sampling(temperature=temperature) if isinstance(temperature, int | float) else Sampling()
     step = first.get("step")
     return RolloutGroup(
@@ -72,13 +72,13 @@ def _group(rows: list[dict[str, Any]], tau: float) -> RolloutGroup:
         problem_text=_text(first),
         ground_truth="",
         rollouts=rollouts,
-        timestamp=str(meta.get("created_at", "")) if isinstance(meta, Mapping) else "",
+        timestamp=str(meta.get("created_at", "")),
         format=FORMAT,
         generator_id=SCORED,
         task=str(first.get("task") or ""),
         epoch=step if isinstance(step, int) and step >= 0 else 0,
         policy=SamplingPolicy(sampling=sampling),
-        stats=group_stats(totals, tau=tau) if len(totals) == len(rollouts) else None,
+        stats=group_stats(totals, tau=_TAU) if len(totals) == len(rollouts) else None,
     )
 
 
@@ -89,8 +89,7 @@ def _rollout(number: int, row: Mapping[str, Any]) -> Rollout:
         for name, value in (reward.get("components") or {}).items()
         if isinstance(value, int | float | None)
     }
-    derived = row.get("derived") if isinstance(row.get("derived"), Mapping) else {}
-    outcome = derived.get("outcome") if isinstance(derived, Mapping) else None
+    outcome = _mapping(row.get("derived")).get("outcome")
     return Rollout(
         rollout_id=number,
         scaffold=row.get("code") or _reply(row),
@@ -114,8 +113,7 @@ def _reply(row: Mapping[str, Any]) -> str:
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:
-    validation = row.get("validation")
-    answer = validation.get("answer") if isinstance(validation, Mapping) else None
+    answer = _mapping(row.get("validation")).get("answer")
     return None if answer is None else str(answer)
 
 
@@ -124,7 +122,10 @@ def _text(row: Mapping[str, Any]) -> str:
     messages = row.get("prompt") or row.get("messages")
     if isinstance(messages, str):
         return messages
-    last: Iterator[str] = (
-        str(one.get("content") or "") for one in reversed(messages or ()) if isinstance(one, Mapping)
-    )
+    last = (str(one.get("content") or "") for one in reversed(messages or ()) if isinstance(one, Mapping))
     return next(last, "") or str(row["prompt_id"])
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A value that should be an object; an empty one in place of anything else."""
+    return value if isinstance(value, Mapping) else {}

@@ -163,22 +163,9 @@ class ResumableSettings(Settings):
 
 
 ENDPOINTS = (
-    "base_url",
-    "model",
-    "api_key_env",
-    "api_config",
-    "price_in",
-    "price_out",
-    "endpoint",
-    "attempts",
-    "retry_minutes",
-    "connect_minutes",
-    "hedge",
-    "budget_usd",
-    "budget_tokens",
-    "budget_file",
+    *(*ENDPOINT_FIELDS, "endpoint", "attempts", "retry_minutes", "connect_minutes", "hedge"),
+    *BudgetSettings.model_fields,
 )
-
 
 PLACES = ("cache_dir", "experiences_dir")
 """The settings that the name of a run stands for."""

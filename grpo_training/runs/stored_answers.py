@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from engine.api_manager import GENERATORS
 from engine.errors import MissingInputError
-from engine.records import Fusion, RolloutGroup
+from engine.records import Fusion, Problem, RolloutGroup
 from engine.storage.stored_records import StoredFusions, StoredGroups
+from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.scored_groups import SCORED, scored_groups
 
@@ -58,3 +59,10 @@ def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredA
         else:
             for group in StoredGroups(path, with_incomplete=True).in_order():
                 yield StoredAnswers(name, group.problem_id, group.epoch, (group,))
+
+
+def problem_of(record: RolloutGroup | Fusion) -> Problem:
+    """The problem that a record answers."""
+    return Problem(
+        id=record.problem_id, text=record.problem_text, answer=record.ground_truth, task=record.task or DEFAULT_TASK
+    )

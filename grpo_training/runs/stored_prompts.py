@@ -13,10 +13,11 @@ from pathlib import Path
 from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.records import Experience, Message, Problem, RolloutGroup
+from engine.records import Experience, Message, RolloutGroup
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.runs.learner_files import library_file
+from grpo_training.runs.stored_answers import problem_of
 from prompts import prompt_styles
 
 STRIPPED = "groups: trained without the experiences of their prompt, so off-policy: stored log-probs are not used"
@@ -73,8 +74,7 @@ class StoredPrompts:
         task = task_named(group.task)
         style = self._style or self._sent_style(group, task)
         experiences = self.experiences(group) if with_experiences else ()
-        problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
-        messages = generator_messages(task, problem, experiences, style)
+        messages = generator_messages(task, problem_of(group), experiences, style)
         return StoredPrompt(messages, self._difference(group, task, style, with_experiences))
 
     def advice(self) -> list[str]:

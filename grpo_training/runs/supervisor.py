@@ -116,11 +116,9 @@ class Command:
 def supervise(
     commands: Sequence[Command],
     *,
-    ready: Callable[[Command], bool],
-    check: Callable[[], None],
+    ready: Callable[[Command], bool] = lambda command: True,
+    check: Callable[[], None] = lambda: None,
     stream: TextIO | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Run commands until all have exited. On any error, all of them are stopped.
 
@@ -129,8 +127,6 @@ def supervise(
         ready: whether the last command may be started as far as this one is concerned.
         check: raises if continuing is pointless, for example because a server has exited.
         stream: where progress is shown; stdout by default.
-        sleep: waits for a number of seconds.
-        clock: monotonic time in seconds.
 
     Raises:
         CommandFailedError: a command failed; the others were stopped.
@@ -139,11 +135,11 @@ def supervise(
     waiting = {command.name: command for command in first}
     is_last_started = False
     try:
-        with _view(commands, stream or sys.stdout, clock) as refresh:
+        with _view(commands, stream or sys.stdout) as refresh:
             for command in first:
                 command.start()
             while not is_last_started or any(command.runs for command in commands):
-                sleep(_POLL_S)
+                time.sleep(_POLL_S)
                 check()  # before check_all: it names the cause for which the commands fail as well
                 check_all(commands)
                 waiting = {name: command for name, command in waiting.items() if command.runs and not ready(command)}
@@ -180,7 +176,7 @@ def stop_all(commands: Sequence[Command]) -> None:
 
 
 @contextlib.contextmanager
-def _view(commands: Sequence[Command], stream: TextIO, clock: Callable[[], float]) -> Iterator[Callable[[bool], None]]:
+def _view(commands: Sequence[Command], stream: TextIO) -> Iterator[Callable[[bool], None]]:
     """A live table on a terminal; elsewhere, every few seconds, a line for each command with new progress."""
     if stream.isatty():
         console = Console(file=stream)
@@ -189,11 +185,11 @@ def _view(commands: Sequence[Command], stream: TextIO, clock: Callable[[], float
         console.print(_table(commands))
         return
     shown: dict[str, str] = {}
-    began = before = clock()
+    began = before = time.monotonic()
 
     def refresh(is_last: bool) -> None:
         nonlocal before
-        now = clock()
+        now = time.monotonic()
         if now - before < _LINE_INTERVAL_S and not is_last:
             return
         before = now

@@ -22,12 +22,12 @@ _LONGEST_PARAMETER, _PARAMETERS_AT_ONCE = 6000, 100
 
 
 class Tracker(Protocol):
-    """A run in an experiment tracker."""
+    """A run in an experiment tracker, such as a run of wandb or the module trackio."""
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: dict[str, float], /, *, step: int) -> object:
         """Send the figures of a step."""
 
-    def finish(self) -> None:
+    def finish(self) -> object:
         """Send what is left, and end the run."""
 
 
@@ -44,13 +44,13 @@ class SafeTracker:
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Send the figures of a step."""
-        self._call(lambda tracker: tracker.log(values, step=step))
+        self._call(lambda tracker: tracker.log(dict(values), step=step))
 
     def finish(self) -> None:
         """Send what is left, and end the run."""
         self._call(lambda tracker: tracker.finish())
 
-    def _call(self, call: Callable[[Tracker], None]) -> None:
+    def _call(self, call: Callable[[Tracker], object]) -> None:
         if self._tracker is None:
             return
         try:
@@ -60,19 +60,16 @@ class SafeTracker:
             self._tracker = None
 
 
-_MODULES = {"trackio": "trackio", "wandb": "wandb", "mlflow": "mlflow", "tensorboard": "tensorboard"}
-
-
 def check_tracker(name: str) -> None:
     """Check that a tracker can be imported; ``none`` always can.
 
     Raises:
         ConfigurationError: it is not installed, or its import fails.
     """
-    if name not in _MODULES:
+    if name == "none":
         return
     try:
-        importlib.import_module(_MODULES[name])
+        importlib.import_module(name)
     except Exception as error:  # of any type: a broken installation too
         raise ConfigurationError(
             f"--report-to {name}: {name} cannot be imported",
@@ -118,13 +115,19 @@ def _start(
     name: str, run_dir: Path, project: str, run_name: str, config: dict[str, Any], stored_id: str | None
 ) -> Tracker:
     """Start a tracker and store the id of its run; ``stored_id`` is that of the run to continue."""
+    tracker: Tracker
     if name == "trackio":  # it knows a run by its name
-        tracker: Tracker = _Trackio(project, stored_id or run_name, config)
+        import trackio  # the trackers are optional
+
+        trackio.init(project=project, name=stored_id or run_name, config=config, resume="allow")
         _store_id(name, run_dir, stored_id or run_name)
+        tracker = trackio
         return tracker
     if name == "wandb":
+        import wandb
+
         run_id = stored_id or uuid.uuid4().hex[:8]
-        tracker = _WandB(project, run_name, config, run_id)
+        tracker = wandb.init(project=project, name=run_name, config=config, id=run_id, resume="allow")
         _store_id(name, run_dir, run_id)
         return tracker
     if name == "tensorboard":
@@ -132,33 +135,6 @@ def _start(
     if name == "mlflow":
         return _MLflow(project, run_name, config, stored_id, lambda run_id: _store_id(name, run_dir, run_id))
     raise ValueError(f"unknown tracker {name!r}")
-
-
-class _Trackio:
-    def __init__(self, project: str, name: str, config: dict[str, Any]) -> None:
-        import trackio  # the trackers are optional
-
-        self._module = trackio
-        trackio.init(project=project, name=name, config=config, resume="allow")
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._module.log(dict(values), step=step)
-
-    def finish(self) -> None:
-        self._module.finish()
-
-
-class _WandB:
-    def __init__(self, project: str, name: str, config: dict[str, Any], run_id: str) -> None:
-        import wandb
-
-        self._run = wandb.init(project=project, name=name, config=config, id=run_id, resume="allow")
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def finish(self) -> None:
-        self._run.finish()
 
 
 class _TensorBoard:
@@ -177,7 +153,7 @@ class _TensorBoard:
             scalars = {key: _scalar(value) for key, value in config.items()}
             replace_file(folder / "hparams.yml", yaml.safe_dump(scalars).encode())
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: dict[str, float], /, *, step: int) -> None:
         scalars = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         self._writer.add_event(self._event(step=step, wall_time=time.time(), summary=self._summary(value=scalars)))
         self._writer.flush()
@@ -208,8 +184,8 @@ class _MLflow:
             for start in range(0, len(values), _PARAMETERS_AT_ONCE):
                 mlflow.log_params(dict(values[start : start + _PARAMETERS_AT_ONCE]))
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._module.log_metrics(dict(values), step=step)
+    def log(self, values: dict[str, float], /, *, step: int) -> None:
+        self._module.log_metrics(values, step=step)
 
     def finish(self) -> None:
         self._module.end_run()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+from collections.abc import Iterator
 
 from engine.errors import InputError
-from engine.records import Completion, Fault, Fusion, Problem, Rewards, RolloutGroup
-from engine.tasks.registry import DEFAULT_TASK, task_named
+from engine.records import Completion, Fault, Fusion, Rollout, RolloutGroup
+from engine.tasks.registry import task_named
 from grpo_training.cli.tables import View
-from grpo_training.runs.stored_answers import StoredAnswers, stored_answers
+from grpo_training.runs.stored_answers import StoredAnswers, problem_of, stored_answers
 
 _VERDICT = {True: "right", False: "wrong", None: "not judged"}
 _STYLE = {True: "green", False: "red", None: "yellow"}
@@ -50,9 +51,7 @@ def _truth(record: RolloutGroup | Fusion) -> str:
     """The right answer as the task shows it; as it is stored, if the task is not known."""
     if not record.ground_truth:
         return "(not stored)"
-    problem = Problem(
-        id=record.problem_id, text=record.problem_text, answer=record.ground_truth, task=record.task or DEFAULT_TASK
-    )
+    problem = problem_of(record)
     try:
         return task_named(problem.task).truth(problem)
     except InputError:
@@ -62,11 +61,7 @@ def _truth(record: RolloutGroup | Fusion) -> str:
 def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
     rows = []
     for one in stored:
-        verdicts = [
-            member.is_correct
-            for record in one.records
-            for member in (record.rollouts if isinstance(record, RolloutGroup) else [record])
-        ]
+        verdicts = [member.is_correct for _, member, _, _ in _members(one)]
         rows.append((one.problem_id, one.role, one.epoch, sum(map(bool, verdicts)), len(verdicts)))
     if as_json:
         names = ("problem_id", "role", "epoch", "right", "answers")
@@ -97,42 +92,39 @@ def _problem(stored: list[StoredAnswers], given: str) -> str:
     )
 
 
+def _members(one: StoredAnswers) -> Iterator[tuple[str, Rollout | Fusion, str | None, object]]:
+    """Of each rollout or fusion its label, the record, its answer and its scaffold."""
+    for record in one.records:
+        if isinstance(record, RolloutGroup):
+            for rollout in record.rollouts:
+                yield f"rollout {rollout.rollout_id}", rollout, rollout.answer, rollout.scaffold
+        else:
+            merged = ", merged without a model" if record.merged == "structural" else ""
+            yield f"fusion of {record.generator_id}{merged}", record, record.final_answer, record.fused_scaffold
+
+
 def _group(one: StoredAnswers, view: View, chars: int) -> None:
     view.line("")
     epoch = f", epoch {one.epoch}" if one.epoch else ""
     first = one.records[0]
-    if isinstance(first, RolloutGroup):
-        stats = first.stats
-        figures = (
-            ""
-            if stats is None
-            else f": μ={stats.mean:.3f}, σ={stats.std:.3f}, "
-            + ("an experience was asked for (σ>τ)" if stats.triggered else "no experience was asked for (σ≤τ)")
-        )
-        view.line(f"{one.role}{epoch}{figures}", style="bold")
-        for rollout in first.rollouts:
-            label = f"rollout {rollout.rollout_id}"
-            _answer(view, label, rollout.answer, rollout.is_correct, rollout.rewards, rollout.experience_ids)
-            _reply(view, rollout.completion, rollout.fault, rollout.scaffold, chars)
-        return
-    view.line(f"{one.role}{epoch}", style="bold")
-    for record in one.records:
-        fusion: Fusion = record  # type: ignore[assignment]
-        label = f"fusion of {fusion.generator_id}" + (
-            ", merged without a model" if fusion.merged == "structural" else ""
-        )
-        _answer(view, label, fusion.final_answer, fusion.is_correct, fusion.rewards, fusion.experience_ids)
-        _reply(view, fusion.completion, fusion.fault, fusion.fused_scaffold, chars)
+    stats = first.stats if isinstance(first, RolloutGroup) else None
+    figures = ""
+    if stats is not None:
+        asked = "an experience was asked for (σ>τ)" if stats.triggered else "no experience was asked for (σ≤τ)"
+        figures = f": μ={stats.mean:.3f}, σ={stats.std:.3f}, {asked}"
+    view.line(f"{one.role}{epoch}{figures}", style="bold")
+    for label, member, answer, scaffold in _members(one):
+        _answer(view, label, answer, member)
+        _reply(view, member.completion, member.fault, scaffold, chars)
 
 
-def _answer(
-    view: View, label: str, answer: str | None, verdict: bool | None, rewards: Rewards, experiences: list[str]
-) -> None:
+def _answer(view: View, label: str, answer: str | None, member: Rollout | Fusion) -> None:
+    verdict, rewards = member.is_correct, member.rewards
     parts = {"r_total": rewards.r_total, **rewards.by_name()}
     figures = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
     shown = "no answer" if answer is None else answer.replace("\n", " ")[:200]
     view.line(f"{label}: {_VERDICT[verdict]}: {shown}", style=_STYLE[verdict])
-    view.line(f"  {figures or 'no reward'}; experiences: {', '.join(experiences) or 'none'}")
+    view.line(f"  {figures or 'no reward'}; experiences: {', '.join(member.experience_ids) or 'none'}")
 
 
 def _reply(view: View, completion: Completion | None, fault: Fault | None, scaffold: object, chars: int) -> None:

@@ -108,5 +108,5 @@ class _Stages:
     def _run(self, name: str, arguments: Sequence[str], progress: Callable[[], str]) -> None:
         began = time.monotonic()
         log = self._output / "logs" / f"{len(self.seconds) + 1:02d}_{name.replace(' ', '_')}.log"
-        supervise([Command(name, arguments, log, progress)], ready=lambda _: True, check=lambda: None)
+        supervise([Command(name, arguments, log, progress)])
         self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 1)

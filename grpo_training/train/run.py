@@ -259,7 +259,7 @@ def _allow_more_steps(config: GRPOTrainingConfig, facts: dict[str, Any]) -> None
     configuration = {**manifest.configuration, "settings": {**manifest.settings, "max_steps": config.max_steps}}
     longer = dataclasses.replace(manifest, configuration=configuration, is_finished=False)
     wanted = json.loads(json.dumps({"settings": config.fingerprint(), "facts": facts}))
-    check_same_configuration(longer, wanted, config.compared, resume=config.resume)
+    check_same_configuration(longer, wanted, config)
     with RunDirectory(config.output_dir).hold():
         longer.save()
     print(f"This training had finished after {done} steps. It goes on to {config.max_steps}.")

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import InputError, MissingInputError
-from engine.records import Problem, RolloutGroup
+from engine.records import RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
-from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.learner_files import manifest_file, results_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.stored_answers import problem_of
 
 if TYPE_CHECKING:
     from grpo_training.cli.progress import Progress
@@ -35,16 +35,16 @@ class GeneratorCaches:
     Args:
         directory: the cache directory.
         generators: such as ``1,2,3``.
-        must_exist: raise if a cache is missing, instead of waiting for it.
+        follow: the caches may still grow, and one that is missing is waited for.
 
     Raises:
         InputError: ``generators`` is not a list of some of 1, 2, 3.
         MissingInputError: a cache is missing.
     """
 
-    def __init__(self, directory: Path, generators: str, *, must_exist: bool) -> None:
+    def __init__(self, directory: Path, generators: str, *, follow: bool) -> None:
         self.names = [f"generator_{number}" for number in _numbers(generators)]
-        self._directory = directory
+        self._directory, self._follows = directory, follow
         self._groups: dict[str, StoredGroups] = {}  # a group is read when it is fused
         self._opened: dict[Key, dict[str, RolloutGroup]] = {}  # of steps that are not fused yet
         self._numbers = StepNumbers()
@@ -53,7 +53,7 @@ class GeneratorCaches:
         self._used: set[Key] = set()
         self._runs: dict[str, str] = {}
         missing = [name for name in self.names if not self.path(name).exists()]
-        if missing and must_exist:
+        if missing and not follow:
             commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
             have = [name[-1] for name in self.names if name not in missing]
             alone = " --learn none" if len(have) == 1 else ""  # one fusion a problem cannot be learned from
@@ -91,21 +91,20 @@ class GeneratorCaches:
     def _read(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
         return {name: self._groups[name][problem_id, epoch] for name in self.names}
 
-    async def planned(self, *, follow: bool, tell: Callable[[str], object]) -> tuple[int | None, int]:
+    async def planned(self, tell: Callable[[str], object]) -> tuple[int | None, int]:
         """How many problems all generators will have answered, in all epochs, and their epochs.
 
-        Known from the generators' manifests, else from what is in the caches. With ``follow`` this waits for the
+        Known from the generators' manifests, else from what is in the caches. If these may grow, this waits for the
         manifests, so that the number is the same whichever process was started first.
 
         Args:
-            follow: the caches may still grow.
             tell: called with a line if this has to wait.
 
         Returns:
             None in place of the number if it is not known: manifests of earlier versions do not have it.
         """
         told = ""
-        while len(manifests := self._manifests()) < len(self.names) and follow:
+        while len(manifests := self._manifests()) < len(self.names) and self._follows:
             missing = " and ".join(name for name in self.names if name not in manifests)
             if missing != told:
                 tell(f"Waiting for {missing}: the window depends on how many groups they will make (--window sets it)")
@@ -113,7 +112,7 @@ class GeneratorCaches:
             await asyncio.sleep(_POLL_S)
         planned = [manifest.groups for manifest in manifests.values() if manifest.groups is not None]
         steps = min(planned) if len(planned) == len(self.names) else None
-        if not follow:
+        if not self._follows:
             self._read_all()
             steps = max(steps or 0, sum(map(self._is_common, self._groups[self.names[0]])))
         passes = [manifest.settings.get("epochs") for manifest in manifests.values()]
@@ -134,9 +133,9 @@ class GeneratorCaches:
         """Whether every generator has a complete group of a problem."""
         return all(key in self._groups[name] for name in self.names)
 
-    async def steps(self, progress: Progress, *, follow: bool) -> AsyncIterator[Step]:
+    async def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems of which every generator has a complete group, in order."""
-        if follow:
+        if self._follows:
             async for step in self._follow(progress):
                 yield step
             return
@@ -269,10 +268,7 @@ class GeneratorCaches:
                     f"{self.path(name)} and {self.path(self.names[0])} contain different problems with the id {key[0]}",
                     fix="Run the generators on the same dataset.",
                 )
-        problem = Problem(
-            id=key[0], text=first.problem_text, answer=first.ground_truth, task=first.task or DEFAULT_TASK
-        )
-        return Step(number, problem, key[1])
+        return Step(number, problem_of(first), key[1])
 
 
 def _numbers(generators: str) -> Sequence[str]:

@@ -70,13 +70,14 @@ class LocalFusions:
         """Fuse the candidates of a group and score the fusion; or the fault that leaves it open."""
         problem = order.problem
         task = task_named(problem.task)
-        inputs = await asyncio.to_thread(_read_inputs, self._session, problem, order.group)
-        if isinstance(inputs, Fault):
-            return inputs
-        fused = await self._agent.fuse(task, problem, order.generator, inputs.inputs, order.experiences)
+        read = await asyncio.to_thread(_read_inputs, self._session, problem, order.group)
+        if isinstance(read, Fault):
+            return read
+        inputs, baseline = read
+        fused = await self._agent.fuse(task, problem, order.generator, inputs, order.experiences)
         if fused.candidate is None:
             return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
-        score = await self._session.score(task, problem, fused.candidate, inputs.baseline)
+        score = await self._session.score(task, problem, fused.candidate, baseline)
         return score if isinstance(score, Fault) else self._fusion(order, fused, score)
 
     def _fusion(self, order: FusionOrder, fused: FusedCandidate, score: Scored) -> Fusion:
@@ -121,19 +122,16 @@ def inputs_hash(group: RolloutGroup) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    inputs: list[FusionInput]
-    baseline: Baseline | None
-
-
-def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _Inputs | Fault:
+def _read_inputs(
+    session: Session, problem: Problem, group: RolloutGroup
+) -> tuple[list[FusionInput], Baseline | None] | Fault:
     """One generator's candidates as inputs of a fusion, and the baseline that the fusion is compared with.
 
     Their rewards are those of their records. A rollout of a file without rewards is scored here.
     """
     task = task_named(problem.task)
-    inputs, totals = [], []
+    inputs: list[FusionInput] = []
+    totals: list[float] = []
     for rollout in group.rollouts:
         candidate = task.candidate_from_record(rollout.scaffold, rollout.given_answer, problem)
         answer, source = rollout.answer, rollout.answer_source
@@ -146,4 +144,4 @@ def _read_inputs(session: Session, problem: Problem, group: RolloutGroup) -> _In
             total = measured_total(task, scored.rewards, scored.detail)
         inputs.append(FusionInput(candidate, answer, source or ("none" if answer is None else "stated")))
         totals.append(total or 0.0)
-    return _Inputs(inputs, fusion_baseline([one.answer for one in inputs], totals, task.same_answer))
+    return inputs, fusion_baseline([one.answer for one in inputs], totals, task.same_answer)

@@ -1,18 +1,21 @@
-"""Records from scores: rollouts as the cache stores them, and attempts as the analyst sees them."""
+"""Records from scores: rollouts as the cache stores them, and groups as the loop and the analyst see them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 from agents.analyst import Attempt
 from agents.chat import ReadReply
 from engine.errors import ConfigurationError, InputError
 from engine.experience.events import GroupTrial
 from engine.experience.trial import HALVES, difference
-from engine.records import Candidate, Fusion, Half, Problem, Rewards, Rollout
+from engine.records import Candidate, Completion, Fusion, GroupStats, Half, Problem, Rewards, Rollout
 from engine.reward_evaluator import Scored
 from engine.task import Task
+from grpo_training.learning.extractor import ScoredFigures, ScoredGroup
+
+RecordT = TypeVar("RecordT")
 
 _ATTEMPT_CHARS = 6000
 """The analyst sees at most this many characters of an attempt."""
@@ -85,11 +88,6 @@ def rollout_scores(rollouts: Sequence[Rollout]) -> list[float]:
     return [total_of(one) for one in rollouts]
 
 
-def names_of(members: Sequence[Rollout | Fusion]) -> list[str]:
-    """The experiences in the prompts of a group."""
-    return list(dict.fromkeys(name for one in members for name in one.experience_ids))
-
-
 def total_of(rewards: Rewards | Rollout) -> float:
     """``r_total`` of a scored candidate.
 
@@ -104,17 +102,52 @@ def total_of(rewards: Rewards | Rollout) -> float:
     return rewards.r_total
 
 
-def attempt_from_rollout(rollout: Rollout) -> Attempt:
-    """A rollout as the analyst sees it. Uses only the record, so that a resumed run asks the same."""
-    return _attempt(rollout, rollout.scaffold, rollout.answer, rollout.r_total)
+def scored_group(
+    record: RecordT,
+    members: Sequence[Rollout | Fusion],
+    stats: GroupStats,
+    *,
+    trial: GroupTrial | None,
+    is_kept: bool,
+) -> ScoredGroup[RecordT]:
+    """A complete group as the loop takes it. Uses only the records, so that a resumed run sees and asks the same.
+
+    Args:
+        record: what the cache stores of it.
+        members: its rollouts or fusions.
+        stats: of their ``r_total``.
+        trial, is_kept: as in :class:`ScoredGroup`.
+    """
+    rewards = [one.rewards.by_name() for one in members]
+    names = dict.fromkeys(name for own in rewards for name in own)
+    experience_ids = list(dict.fromkeys(name for one in members for name in one.experience_ids))
+    figures = ScoredFigures(
+        mean=stats.mean,
+        std=stats.std,
+        triggered=stats.triggered,
+        size=len(members),
+        correct=sum(bool(one.is_correct) for one in members),
+        rewards={name: [own.get(name) for own in rewards] for name in names},
+        has_experiences=bool(experience_ids),
+        re_asked=sum("re_asked" in one.repairs for one in members),
+        repaired=sum(bool(one.repairs) for one in members),
+        with_logprobs=sum(_has_logprobs(one.completion) for one in members),
+        executed=[bool(one.is_correct) for one in members if one.answer_source == "executed"],
+    )
+    return ScoredGroup(record, [_attempt(one) for one in members], figures, stats, experience_ids, is_kept, trial)
 
 
-def attempt_from_fusion(fusion: Fusion) -> Attempt:
-    """A fusion as the analyst sees it."""
-    return _attempt(fusion, fusion.fused_scaffold, fusion.final_answer, fusion.rewards.r_total)
+def _has_logprobs(completion: Completion | None) -> bool:
+    """Whether log-probs and the token ids that they belong to are both stored."""
+    return completion is not None and bool(completion.token_ids and completion.logprobs)
 
 
-def _attempt(record: Rollout | Fusion, scaffold: Any, answer: str | None, r_total: float | None) -> Attempt:
+def _attempt(record: Rollout | Fusion) -> Attempt:
+    """A rollout or a fusion as the analyst sees it."""
+    if isinstance(record, Fusion):
+        scaffold, answer = record.fused_scaffold, record.final_answer
+    else:
+        scaffold, answer = record.scaffold, record.answer
     text = scaffold if isinstance(scaffold, str) else None
     if text is None and record.completion is not None:
         text = record.completion.text
@@ -126,7 +159,7 @@ def _attempt(record: Rollout | Fusion, scaffold: Any, answer: str | None, r_tota
         text=(text or "(no text)")[:_ATTEMPT_CHARS],
         answer=answer,
         is_correct=bool(record.is_correct),
-        r_total=r_total or 0.0,
+        r_total=record.rewards.r_total or 0.0,
         remarks="; ".join(remarks),
     )
 

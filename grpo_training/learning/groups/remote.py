@@ -26,8 +26,8 @@ from engine.llm.client import Counters, LLMClient
 from engine.llm.interfaces import Purse
 from engine.records import Fault, Fusion, RolloutGroup
 from engine.tasks.registry import load_task, task_named
-from grpo_training.learning.groups.fusions import LocalFusions
-from grpo_training.learning.groups.work import LocalGroups, Maker, Order
+from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions
+from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.session import Session, make_session
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.serve.endpoints import journal_path, ledger_path, retry_policy
@@ -108,7 +108,7 @@ class GroupWorker:
         self._settings = description.settings
         self._facts: dict[str, Facts] = {}
         self._session: Session = self._call(self._open(description))
-        self._maker: Maker[Any, Any]
+        self._maker: LocalFusions | LocalGroups
         if isinstance(description.settings, CriticSettings):
             self._maker = LocalFusions(description.settings, self._session)
         else:
@@ -156,8 +156,7 @@ class GroupWorker:
             accounts.call("tell", text)
 
         client.report_trouble_to(tell)
-        kind = "critic" if isinstance(settings, CriticSettings) else "generator"
-        return make_session(settings, manager, client, description.role, kind)
+        return make_session(settings, manager, client, description.role)
 
     async def _make(self, order: Any) -> Made:
         task = asyncio.ensure_future(self._maker.make(order))
@@ -237,7 +236,7 @@ class RemoteGroups:
             await asyncio.wrap_future(accounts.call("close"))
             accounts.end()
 
-    async def make(self, order: Order) -> Any:
+    async def make(self, order: GroupOrder | FusionOrder) -> Any:
         """The group or the fusion of an order, or the fault that leaves it open."""
         name = order.problem.task
         if name not in self._facts:

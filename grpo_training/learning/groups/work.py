@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
 from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
@@ -16,9 +15,6 @@ from engine.tasks.registry import task_named
 from grpo_training.learning.groups.records import rollout_from, total_of
 from grpo_training.learning.session import Session
 from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
-
-OrderT_contra = TypeVar("OrderT_contra", contravariant=True)
-MadeT_co = TypeVar("MadeT_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -40,23 +36,8 @@ class GroupOrder:
     halves: Mapping[str, Half] = field(default_factory=dict)
 
 
-class Order(Protocol):
-    """An order for something that is made from a problem."""
-
-    @property
-    def problem(self) -> Problem:
-        """The problem."""
-
-
-class Maker(Protocol[OrderT_contra, MadeT_co]):
-    """Makes groups or fusions. The same order and the same replies give the same result."""
-
-    async def make(self, order: OrderT_contra) -> MadeT_co | Fault:
-        """The complete result, or the fault that leaves it open."""
-
-
 class LocalGroups:
-    """Makes groups through the client of a session.
+    """Makes groups through the client of a session. The same order and the same replies give the same group.
 
     Args:
         role: ``generator_1`` ... ``generator_3``.

@@ -20,8 +20,9 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK
 from grpo_training.cli.tables import View
-from grpo_training.evaluate.models import LocalModel, LocalServing, RoleModel, served
+from grpo_training.evaluate.models import LocalModel, RoleModel, served
 from grpo_training.experiences.folder import learned_experiences
+from grpo_training.serve.engines import choose_engine
 from grpo_training.traffic.evaluation.decisions import ModelDecisions, Prompting, model_decisions
 from grpo_training.traffic.evaluation.policies import FIXED, ORACLE, EvaluatedPolicy, policies_of
 from grpo_training.traffic.evaluation.progress import EvaluationProgress
@@ -36,14 +37,12 @@ def evaluate(
     settings: EvaluateSettings,
     folders: Sequence[Path],
     stream: TextIO | None = None,
-    serving: LocalServing | None = None,
 ) -> int:
     """Compare the policies, write the results and print the tables.
 
     Args:
         folders: the scenarios of the closed loop; none: only stored decisions are compared.
         stream: where the tables are printed; stdout by default.
-        serving: how local models are served.
 
     Returns:
         the exit code.
@@ -53,14 +52,13 @@ def evaluate(
         IncompleteRunError: some simulations or decisions failed; the figures of the others are written.
         ScaffoldError: from the client or the local server.
     """
-    serving = serving or LocalServing()
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
     if folders:
         require_sumo()
     policies = policies_of(settings)
     if any(isinstance(policy.model, LocalModel) for policy in policies):
-        serving.engine_for(settings)  # fail before anything is written if it is not installed
+        choose_engine(settings.engine)  # fail before anything is written if it is not installed
     prompting = Prompting(
         Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=0),
         learned_experiences(settings.experiences),
@@ -72,7 +70,7 @@ def evaluate(
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     log = RunLog(settings.output.with_suffix(".runs.jsonl"))
     with log.open(), tempfile.TemporaryDirectory(prefix="demand-") as place, ExitStack() as stack:
-        evaluation = _Evaluation(settings, serving, prompting, rows, log, Demand(Path(place)), stack)
+        evaluation = _Evaluation(settings, prompting, rows, log, Demand(Path(place)), stack)
         results = evaluation.of(policies, planned)
         write_report(settings, policies, rows, results)
     show_report(View(stream or sys.stdout), settings, rows, results)
@@ -86,14 +84,13 @@ class _Evaluation:
     def __init__(
         self,
         settings: EvaluateSettings,
-        serving: LocalServing,
         prompting: Prompting,
         rows: Sequence[TrafficRow],
         log: RunLog,
         vehicles: Demand,
         stack: ExitStack,
     ) -> None:
-        self._settings, self._serving, self._prompting = settings, serving, prompting
+        self._settings, self._prompting = settings, prompting
         self._rows, self._log, self._vehicles, self._stack = rows, log, vehicles, stack
         self._journal: ResponseJournal | None = None
         self._budget = stack.enter_context(closing(settings.open_budget()))
@@ -147,7 +144,7 @@ class _Evaluation:
         if self._journal is None:
             path = self._settings.output.with_suffix(".sqlite")
             self._journal = self._stack.enter_context(closing(ResponseJournal(path)))
-        with served(self._settings, policy.model, self._prompting.sampling, self._serving) as endpoint:
+        with served(self._settings, policy.model, self._prompting.sampling) as endpoint:
             budget = self._budget if isinstance(policy.model, RoleModel) else Budget()
             with model_decisions(endpoint, self._prompting, self._journal, budget) as model:
                 yield model

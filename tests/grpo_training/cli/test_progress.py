@@ -9,7 +9,7 @@ from rich.text import Text
 
 from engine.llm.tally import Spent
 from grpo_training.cli.footer import Footer
-from grpo_training.cli.progress import GroupLine, LibraryLine, Progress, Row, print_next
+from grpo_training.cli.progress import GroupLine, Progress, Row, print_next
 
 
 @dataclass
@@ -25,8 +25,8 @@ class Traffic:
     by_purpose: dict = field(default_factory=lambda: {"rollout": Spent(1000, 500, 0.01), "analysis": Spent(234, 67)})
 
 
-def line(problem_id, mean, std, triggered, correct, size=3, **more):
-    return GroupLine(problem_id, mean, std, triggered, correct, size, **more)
+def line(mean, std, triggered, correct, size=3, **more):
+    return GroupLine(mean, std, triggered, correct, size, **more)
 
 
 def run(live, verbose=False):
@@ -34,12 +34,12 @@ def run(live, verbose=False):
     progress = Progress("generator_1", 4, Traffic, stream=stream, live=live, verbose=verbose)
     with progress:
         progress.restored(1, 5)
-        progress.restored_one(0, line("p1", 0.5, 0.0, False, 0))
-        progress.scored(2, line("p3", 0.5, 0.0, False, 3, executed=[True, True]))
-        progress.scored(1, line("p2", 0.456, 0.089, True, 1, executed=[False]))
-        progress.ended(1, LibraryLine("p2", saved=["G1-007 Prioritize edge cases."]))
-        progress.scored(3, line("p4", 0.5, 0.2, True, 2))
-        progress.ended(3, LibraryLine("p4", refused=["duplicate: Prioritize edges."]))
+        progress.restored_one(0, line(0.5, 0.0, False, 0))
+        progress.scored(2, "p3", line(0.5, 0.0, False, 3, executed=[True, True]))
+        progress.scored(1, "p2", line(0.456, 0.089, True, 1, executed=[False]))
+        progress.ended(1, "p2", saved=["G1-007 Prioritize edge cases."])
+        progress.scored(3, "p4", line(0.5, 0.2, True, 2))
+        progress.ended(3, "p4", refused=["duplicate: Prioritize edges."])
     shown = stream.getvalue()
     progress.summary([Row("library", "6 experiences"), Row("r_ans", "0 to 1", is_detail=True)])
     return shown, stream.getvalue()
@@ -82,7 +82,7 @@ def test_details_are_shown_with_verbose_only():
 def test_long_names_are_cut_in_the_middle():
     stream = io.StringIO()
     with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
-        progress.scored(0, line("train-00000-of-00001-0123456789abcdef-row-000042", 0.5, 0.0, False, 0))
+        progress.scored(0, "train-00000-of-00001-0123456789abcdef-row-000042", line(0.5, 0.0, False, 0))
     assert "[train-00000-o…def-row-000042, 0 of 3 right]" in stream.getvalue()
 
 
@@ -96,15 +96,15 @@ def test_what_the_run_waits_for_is_named_after_ten_seconds_and_then_ever_less_of
             now[0] += 1
             progress.tick()
         assert "waiting" not in stream.getvalue()  # nothing waits for it
-        progress.scored(1, line("aime2024_002", 0.5, 0.0, False, 3))
+        progress.scored(1, "aime2024_002", line(0.5, 0.0, False, 3))
         for _ in range(55):
             now[0] += 1
             progress.tick()
-        progress.scored(0, line("aime2024_001", 0.5, 0.2, True, 2))
+        progress.scored(0, "aime2024_001", line(0.5, 0.2, True, 2))
         for _ in range(10):
             now[0] += 1
             progress.tick()
-        progress.ended(0, LibraryLine("aime2024_001"))
+        progress.ended(0, "aime2024_001")
         now[0] += 60
         progress.tick()
     waits = [text for text in stream.getvalue().splitlines() if "waiting" in text]
@@ -121,8 +121,8 @@ def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_know
         progress = Progress("critic", 2, Traffic, stream=stream, live=False)
         with progress:
             progress.restored(number, 0)
-            progress.restored_one(0, line("p1", 0.5, 0.0, False, 1))
-            progress.restored_one(1, line("p2", 0.5, 0.0, False, 1))
+            progress.restored_one(0, line(0.5, 0.0, False, 1))
+            progress.restored_one(1, line(0.5, 0.0, False, 1))
         progress.summary([])
         assert "0 + 2 completed before" in stream.getvalue()
 
@@ -159,10 +159,10 @@ def test_model_text_is_shown_literally_and_without_control_characters(monkeypatc
         progress = Progress("critic", 2, Traffic, stream=stream)
         with progress:
             progress.begun(0, "[/x]\x1b[2J")
-            progress.scored(0, line("[/x]\x1b[2J", 0.5, 0.2, True, 1))
-            progress.ended(0, LibraryLine("[/x]", saved=["C-001 When x lies in [/a,b], check [b]."]))
+            progress.scored(0, "[/x]\x1b[2J", line(0.5, 0.2, True, 1))
+            progress.ended(0, "[/x]", saved=["C-001 When x lies in [/a,b], check [b]."])
             progress.note("[/INST] \x1b[2J")
-            progress.ended(1, LibraryLine("p", refused=["control: \x1b]0;x\x07"]))
+            progress.ended(1, "p", refused=["control: \x1b]0;x\x07"])
         progress.summary([Row("open", "aime: [/INST]"), Row("kept in", Path("/tmp/[run1]/c"))])
         whole = stream.getvalue()
         for text in ("When x lies in [/a,b], check [b].", "aime: [/INST]", "/tmp/[run1]/c", "control: \\x1b]0;x\\x07"):
@@ -179,7 +179,7 @@ def test_the_run_continues_when_its_output_is_closed():
     progress = Progress("critic", 3, Traffic, stream=Gone(), live=False)
     with progress:
         for step in range(3):
-            progress.scored(step, line("p", 0.5, 0.0, False, 1))
+            progress.scored(step, "p", line(0.5, 0.0, False, 1))
     progress.summary([])
     assert progress.groups == 3
 
@@ -187,7 +187,7 @@ def test_the_run_continues_when_its_output_is_closed():
 def test_a_group_without_an_experience_says_why():
     stream = io.StringIO()
     with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
-        progress.ended(0, LibraryLine("p", why_none="the analyst proposed no change"))
+        progress.ended(0, "p", why_none="the analyst proposed no change")
     assert "  – No experience: the analyst proposed no change [p]\n" in stream.getvalue()
 
 
@@ -217,10 +217,10 @@ def test_the_footer_has_number_times_flow_cost_and_the_straggler_and_may_be_narr
         progress.begun(0, "a-name-of-a-problem-that-is-much-longer-than-others")
         for number in range(1, 21):
             progress.begun(number, "p")
-            progress.scored(number, line("p", 0.5, 0.2, True, 1))
-            progress.ended(number, LibraryLine("p", saved=["C-001 text"]))
+            progress.scored(number, "p", line(0.5, 0.2, True, 1))
+            progress.ended(number, "p", saved=["C-001 text"])
         progress.begun(21, "p")
-        progress.scored(21, line("p", 0.5, 0.2, True, 1))
+        progress.scored(21, "p", line(0.5, 0.2, True, 1))
         progress.set_waiting("waiting for generator_2, which is not running")
         now[0] += 300
 

@@ -14,7 +14,6 @@ from grpo_training.cli.parsing import parse_settings
 from grpo_training.evaluate import models
 from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main
-from grpo_training.evaluate.models import LocalServing
 from grpo_training.evaluate.run import evaluate
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.serve.engines import Engine
@@ -231,7 +230,11 @@ class Servers:
             description="",
         )
         engine = Engine("stand-in", has_one_sampling=has_one_sampling)
-        assert evaluate(settings, sys.stdout, LocalServing(engine, self.start)) == 0
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(models, "local_server", self.start)
+            for module in (models, evaluation_run):
+                patched.setattr(module, "choose_engine", lambda name: engine)
+            assert evaluate(settings, sys.stdout) == 0
         return json.loads(self._output.read_text())
 
 

@@ -28,8 +28,8 @@ def write_manifest(folder, run="r", *, finished=True, name="generator_1", groups
 
 
 def following(folder):
-    caches = GeneratorCaches(folder, "1", must_exist=False)
-    return caches, caches.steps(PROGRESS, follow=True)
+    caches = GeneratorCaches(folder, "1", follow=True)
+    return caches, caches.steps(PROGRESS)
 
 
 async def test_following_keeps_keys_in_memory_and_reads_a_group_when_it_is_fused(tmp_path, recorded):
@@ -68,8 +68,8 @@ async def test_steps_are_in_problem_order_and_not_in_that_of_the_file(tmp_path, 
     for number in (2, 0, 3, 1):
         store.append(group(f"p{number}").model_copy(update={"step": number}))
     write_manifest(tmp_path)
-    caches = GeneratorCaches(tmp_path, "1", must_exist=False)
-    found = [(step.number, step.problem.id) async for step in caches.steps(PROGRESS, follow=follow)]
+    caches = GeneratorCaches(tmp_path, "1", follow=follow)
+    found = [(step.number, step.problem.id) async for step in caches.steps(PROGRESS)]
     assert found == [(number, f"p{number}") for number in range(4)]
 
 
@@ -111,8 +111,8 @@ async def test_the_number_of_steps_is_planned_by_the_generators_or_else_what_the
             store.append(group(problem_id))
 
     async def planned(follow):
-        caches = GeneratorCaches(tmp_path, "1,2", must_exist=False)
-        return await caches.planned(follow=follow, tell=pytest.fail)
+        caches = GeneratorCaches(tmp_path, "1,2", follow=follow)
+        return await caches.planned(pytest.fail)
 
     assert await planned(follow=False) == (3, 1)  # no manifest, as of rollouts of another machine
     for name in ("generator_1", "generator_2"):
@@ -127,8 +127,8 @@ async def test_the_number_of_steps_is_planned_by_the_generators_or_else_what_the
 
 async def test_following_waits_for_the_plan_of_every_generator(tmp_path):
     told = asyncio.Queue()
-    caches = GeneratorCaches(tmp_path, "1,2", must_exist=False)
-    plan = asyncio.ensure_future(caches.planned(follow=True, tell=told.put_nowait))
+    caches = GeneratorCaches(tmp_path, "1,2", follow=True)
+    plan = asyncio.ensure_future(caches.planned(told.put_nowait))
     for missing, name, groups in (
         ("generator_1 and generator_2", "generator_2", 24),
         ("generator_1", "generator_1", 30),

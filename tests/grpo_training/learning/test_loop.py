@@ -11,10 +11,10 @@ import pytest
 from engine.errors import IncompleteRunError
 from engine.experience.log import StepResult
 from engine.experience.state import EMPTY
-from engine.records import Experience, Fault, Problem, Rewards
+from engine.records import Experience, Fault, Problem
 from engine.statistics.groups import group_stats
 from grpo_training.cli.progress import Progress
-from grpo_training.learning.extractor import ScoredGroup, Step, StoredFigures
+from grpo_training.learning.extractor import ScoredFigures, ScoredGroup, Step
 from grpo_training.learning.loop import LearningLoop
 
 STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
@@ -31,9 +31,6 @@ class OneExperiencePerStep:
 
     def begin(self):
         return EMPTY
-
-    def is_recorded(self, step):
-        return False
 
     def why_not_asked(self, step, group, state):
         return ""
@@ -65,8 +62,7 @@ class SlowProducer:
         await asyncio.sleep(self._rng.random() * 0.01)
         if step.number in self._fails:
             return Fault(kind="http_503")
-        rewards = [Rewards(r_total=0.5)]
-        return ScoredGroup(step.number, [], rewards, group_stats([0.5], 0.05), [], is_kept=False)
+        return ScoredGroup(step.number, [], MADE, group_stats([0.5], 0.05), [], is_kept=False)
 
     def keep(self, record):
         self.kept.append(record)
@@ -127,14 +123,14 @@ async def test_steps_with_nothing_left_to_do_are_counted_without_reading_their_g
     producer = Stored(1)
     loop = loop_of(producer, 4)
     record = loop.extractor.record
-    loop.extractor.recorded = lambda step: None if step.number == 5 else record(step, None, None)
+    loop.extractor.recorded = lambda step: record(step, None, None) if step.number < 5 else None
     await loop.run(STEPS)
     assert producer.shown == {k: [f"G1-{n}" for n in range(max(0, k - 3))] for k in range(5, len(STEPS))}
     assert (loop.members, loop.repaired) == (5 * FIGURES.size, 5 * FIGURES.repaired)
     assert loop.progress.totals["correct"] == 5 * FIGURES.correct
 
 
-FIGURES = StoredFigures(
+FIGURES = ScoredFigures(
     mean=0.5,
     std=0.5,
     triggered=True,
@@ -147,3 +143,5 @@ FIGURES = StoredFigures(
     with_logprobs=0,
     executed=[True, False],
 )
+MADE = dataclasses.replace(FIGURES, size=0, correct=0, rewards={}, repaired=0, executed=[])
+"""Of groups that this start makes, so that only stored ones count."""

@@ -23,7 +23,7 @@ class Stages:
     def __init__(self):
         self.names, self.generated, self.evaluated = [], {}, []
 
-    def supervise(self, commands, ready, check):
+    def supervise(self, commands):
         (command,) = commands
         self.names.append(command.name)
         module, *words = command.arguments

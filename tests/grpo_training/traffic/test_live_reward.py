@@ -10,7 +10,6 @@ import signal
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
 from engine.tasks.traffic.simulation import process as process_module
 from engine.tasks.traffic.simulation.live import TooManyFailuresError
@@ -66,7 +65,7 @@ def workers(monkeypatch):
 
 
 def pay(problems, texts, given):
-    with reward_functions(problems, given) as paid_by, TrlReward(RewardEvaluator(), reward_functions=paid_by) as reward:
+    with reward_functions(problems, given) as paid_by, TrlReward(reward_functions=paid_by) as reward:
         return score(reward, problems, texts), reward.latest
 
 
@@ -98,7 +97,7 @@ def test_a_worker_that_hangs_or_dies_is_replaced_and_its_completion_is_not_score
     stored, _ = pay(problems, [YES] * 3, {"reward_scale": 3.0})
     with (
         reward_functions(problems, given) as paid_by,
-        TrlReward(RewardEvaluator(), reward_functions=paid_by, workers=1) as reward,
+        TrlReward(reward_functions=paid_by, workers=1) as reward,
     ):
         assert score(reward, problems[:1], [YES]) == stored[:1]
         workers[0].limit_s = 1.0  # of the first one only: a new one may need longer to start

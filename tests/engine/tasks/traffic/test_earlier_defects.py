@@ -20,7 +20,6 @@ import pytest
 
 from agents.generator import generator_messages
 from engine.records import Completion
-from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.rewards import better_branch, observation_of
 from engine.tasks.traffic.rows import TrafficRow
@@ -77,7 +76,7 @@ def test_a_every_completion_of_a_shuffled_batch_is_scored_with_its_own_row():
 
 
 def scores(columns, text='{"extend": "yes"}'):
-    with TrlReward(RewardEvaluator()) as reward:
+    with TrlReward() as reward:
         return reward(
             completions=[[{"role": "assistant", "content": text}] for _ in columns],
             completion_ids=[[1] for _ in columns],

@@ -22,10 +22,9 @@ from grpo_training.learning.extractor import ScoredGroup, Step
 from grpo_training.learning.groups.caches import GeneratorCaches
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
 from grpo_training.learning.groups.records import group_trial, scored_group, total_of
-from grpo_training.learning.groups.remote import RemoteGroups
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import Session
+from grpo_training.learning.session import Cluster, Session
 from grpo_training.learning.settings import CriticSettings
 from grpo_training.runs.named import in_found_run, load_tasks_of
 
@@ -54,7 +53,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     role = ROLE
     settings: CriticSettings
-    _maker: LocalFusions | RemoteGroups
+    _maker: LocalFusions | Cluster
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
         self._store, self.settings = store, settings

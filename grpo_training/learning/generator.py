@@ -35,11 +35,10 @@ from grpo_training.learning.groups.records import (
     scored_group,
     total_of,
 )
-from grpo_training.learning.groups.remote import RemoteGroups
 from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import Session
+from grpo_training.learning.session import Cluster, Session
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
@@ -70,7 +69,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
     """
 
     settings: GeneratorSettings
-    _maker: LocalGroups | RemoteGroups
+    _maker: LocalGroups | Cluster
     _progress: Progress
     _watch: ReplyWatch
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import ApiManager
 from engine.llm.client import Counters, LLMClient, sum_of
+from engine.llm.interfaces import Purse
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task
@@ -23,10 +24,25 @@ from grpo_training.runs.files import RunFiles
 from grpo_training.runs.window import USUAL, default_window
 from grpo_training.serve.endpoints import check_budget, open_client
 
-if TYPE_CHECKING:
-    from grpo_training.learning.groups.remote import RemoteGroups
-
 SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
+
+
+class Cluster(Protocol):
+    """Workers on a cluster that make groups or fusions."""
+
+    budget: Purse | None
+
+    def opened(self, window: int) -> AbstractAsyncContextManager[None]:
+        """Start the workers for ``window`` problems in flight; they end with the block."""
+
+    async def make(self, order: Any) -> Any:
+        """The group or the fusion of an order, or the fault that leaves it open."""
+
+    def counters(self) -> Sequence[Counters]:
+        """The totals of each worker."""
+
+    def report_trouble_to(self, tell: Callable[[str], object]) -> None:
+        """Call ``tell`` with lines of the workers."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ class Session:
     judge: Judge | None
     evaluator: RewardEvaluator
     tasks: Sequence[Task] | None = None
-    remote: RemoteGroups | None = None
+    remote: Cluster | None = None
     rubric_judge: Judge | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
@@ -92,7 +108,7 @@ async def open_session(
     role: str,
     *,
     tasks: Sequence[Task] | None = None,
-    remote: RemoteGroups | None = None,
+    remote: Cluster | None = None,
 ) -> AsyncIterator[Session]:
     """Open the client and what asks through it.
 

@@ -355,7 +355,7 @@ def test_the_budget_is_one_for_all_workers(cluster, in_one_process, tmp_path):
     world = World(tmp_path, EXAMPLE_FILES, copies=False)
     with world:
         more = ("--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", PROBLEMS, "--executor", "ray")
-        with pytest.raises(BudgetExceededError, match="limits: 12000 tokens"):
+        with pytest.raises(BudgetExceededError, match="tokens of 12000"):
             world.generate(1, "quickstart", *more, "--max-tokens", 1000, "--budget-tokens", 12000)
     counts = world.traffic.counts()
     assert max(counts.values()) == 1

@@ -34,7 +34,7 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
         roles = ("generator_1", "generator_2", "generator_3", "critic")
         config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
         for number in (1, 2, 3):
-            assert GENERATOR_COMMANDS[number - 1](["--dataset", "quickstart", "--max-problems", "7", *shared]) == 0
+            assert GENERATOR_COMMANDS[number - 1](["--dataset", "quickstart", "--max-problems", "4", *shared]) == 0
         assert critic.main(shared) == 0
     rollouts = [
         rollout
@@ -42,7 +42,7 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
         for line in (tmp_path / f"cache/generator_{number}_rollouts.jsonl").read_text().splitlines()
         for rollout in json.loads(line)["rollouts"]
     ]
-    assert len(rollouts) == 3 * 7 * 3
+    assert len(rollouts) == 3 * 4 * 3
     readable = sum(rollout["scaffold"] is not None for rollout in rollouts) / len(rollouts)
     executed = sum(rollout["answer_source"] == "executed" for rollout in rollouts) / len(rollouts)
     right = sum(rollout["is_correct"] for rollout in rollouts) / len(rollouts)
@@ -57,4 +57,4 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
     assert len(lessons) >= 5
     assert all(len(lesson["content"].split()) <= 32 for lesson in lessons)
     fusions = (tmp_path / "cache/critic_results.jsonl").read_text().splitlines()
-    assert len(fusions) == 21
+    assert len(fusions) == 12

@@ -1,16 +1,48 @@
-"""Imports between modules form no cycle, those for type checkers included."""
+"""Imports between modules form no cycle, and what benches and examples import exists."""
 
+import ast
 from graphlib import CycleError, TopologicalSorter
 
 import grimp
 import pytest
 
+from tests.conftest import ROOT
+
+PACKAGES = ("engine", "agents", "grpo_training", "prompts")
+
 
 def test_modules_import_each_other_in_no_cycle():
-    graph = grimp.build_graph("engine", "agents", "grpo_training", "prompts", exclude_type_checking_imports=False)
+    """Those for type checkers included."""
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=False)
     imports = {module: graph.find_modules_directly_imported_by(module) - {module} for module in graph.modules}
     assert len(imports) > 500
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_what_benches_and_examples_import_is_there():
+    """Neither runs in the tests, and mypy does not check them."""
+    missing = []
+    for file in [*(ROOT / "bench").glob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
+                there = names_of(node.module)
+                missing += [f"{file.name}: {node.module}.{one.name}" for one in node.names if one.name not in there]
+    assert missing == []
+
+
+def names_of(module):
+    """The names that a module defines or imports, and of a package its modules."""
+    place = ROOT / module.replace(".", "/")
+    file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
+    names = {one.stem for one in place.glob("*")} if file.parent == place else set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {one.asname or one.name for one in node.names}
+    return names

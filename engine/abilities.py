@@ -47,13 +47,16 @@ class RemarksOnProblems(Protocol):
 
 @runtime_checkable
 class ReadsQuestions(Protocol):
-    """The prompt of a question shows more of a row than one text, or a row needs more than the question."""
+    """A row of the task needs more than the text of a question, or its prompt shows several fields."""
 
     def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
-        """What a row has beside a question whose answer is not known, and the fields of the question itself.
+        """A row for questions whose answer is not known.
 
         Args:
-            example: a problem of the dataset, of which its text may be missing.
+            example: a problem of the dataset; its text may be missing.
+
+        Returns:
+            the fields that each such row has, and the names of those that the question fills.
         """
 
 

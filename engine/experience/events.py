@@ -137,8 +137,7 @@ class GateEvent(Event):
         alpha: probability of a wrong ``adopted`` or ``rejected``.
         looks: looks at the differences.
         dataset: hash of the problems, in the order in which they were asked.
-        problem_hashes: the smallest 64 hashes of the problems, which show that two gates share problems; empty in logs
-            of earlier versions.
+        problem_hashes: of each problem, which show that two gates share problems; empty in logs of earlier versions.
         sampling: hash of how they were asked: prompt style and sampling; empty in logs of earlier versions.
         model: that answered.
         right_with, right_without: shares of right answers; None in logs of earlier versions.

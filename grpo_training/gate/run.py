@@ -33,9 +33,6 @@ from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, task_facts
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
-_HASHES = 64
-"""So many hashes of a gate's problems are kept. Of two sets of which one holds the other, even ten times as large, the
-smallest hashes have some in common."""
 _OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
 """What a gate takes from the run whose library it tests."""
 _OF_DATASET = ("fields", "compare")
@@ -170,7 +167,7 @@ def _dataset(problems: Sequence[Problem]) -> str:
 
 
 def _problem_hashes(problems: Sequence[Problem]) -> list[str]:
-    return sorted(_hash([one.text, one.answer]) for one in problems)[:_HASHES]
+    return sorted(_hash([one.text, one.answer]) for one in problems)
 
 
 def _sampling(settings: GateSettings) -> str:

@@ -30,6 +30,12 @@ class Library:
     name: str
     path: Path
 
+    @property
+    def shown_folder(self) -> str:
+        """The name of the run that it belongs to, or that of its folder."""
+        folder = self.path.parent
+        return folder.parent.name if folder.name == "experiences" and folder.parent.name else folder.name
+
     def stamp(self) -> Stamp:
         """The identity of its files: it changes whenever one of them does."""
         return file_stamp(self.path), file_stamp(self.path.with_suffix(".ops.jsonl"))

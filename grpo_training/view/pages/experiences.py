@@ -36,7 +36,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     if all(chosen):
         before, after = map(opened.at_version, chosen)
         comparison = {"from": before.version, "to": after.version, "changes": change_views(before, after)}
-    runs = [run for run in store.runs if run.kind == "generator" and run.name.partition(".")[0] == library.name]
+    of_role = [run for run in store.runs if run.kind == "generator" and run.name.partition(".")[0] == library.name]
+    runs = [run for run in of_role if store.library_of(run) == library]
     return {
         "library": library,
         "state": opened.state,

@@ -60,6 +60,7 @@ class SimulationProcess:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
@@ -69,7 +70,8 @@ class SimulationProcess:
             stderr=self._errors,
             encoding="utf-8",
             start_new_session=True,  # its forks are ended with it
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            # of a worker that is killed, its temporary files are removed here
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": self._folder.name},
         )
         with _guard:
             _running.add(self)
@@ -88,6 +90,7 @@ class SimulationProcess:
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
+        self._folder.cleanup()
 
     @property
     def pid(self) -> int:

@@ -14,6 +14,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -258,8 +259,10 @@ def test_f_the_elapsed_time_of_a_green_is_counted_from_its_first_second(grid):
 
 
 @sumo
-def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid):
+def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid, tmp_path, monkeypatch):
     """The whole process group is stopped by a signal, as by a machine that swaps: it neither ends nor writes."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     job = {
         "kind": "control",
         "options": {"sumocfg": str(next(grid.glob("*.sumocfg")))},
@@ -269,6 +272,7 @@ def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid):
     with SimulationProcess(job) as process:
         messages = process.messages()
         next(messages)  # it runs
+        assert list(tmp_path.rglob("trips.xml"))
         process.limit_s = 3.0
         os.killpg(process.pid, signal.SIGSTOP)
         began = time.monotonic()
@@ -278,6 +282,7 @@ def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid):
         assert time.monotonic() - began < 60
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_f_training_on_stored_outcomes_needs_no_ports_and_no_sumo():

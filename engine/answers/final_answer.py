@@ -56,13 +56,13 @@ _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。"
 _WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
 _MONEY = re.compile(r"([-+]?)\s*\\?([$€£])\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
 _CURRENCIES = {"$": "dollars", "€": "euro", "£": "GBP"}
-_UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[A-Za-z]{3,}(?:/[A-Za-z]+)?(?:\^\d)?)(?![A-Za-z])")
+_UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[^\W\d_]{3,}(?:/[^\W\d_]+)?(?:\^\d)?)(?![^\W\d_])")
 _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
 _OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
 _OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compile(rf"{_OPERATOR}[\w(]|\(")
 _MAX_UNIT_CHARS = 40
 _BEFORE_UNIT = re.compile(r"(?:[ \t~$]|\\[)\],;:! ])*")
-_AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|\$|\\[)\]]")
+_AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|[。，；]|\$|\\[)\]]")
 _WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*(?:\d|\s(?:is|are)\s)[^{}]*)\}")
 _ANNOUNCED_IN_TEXT = re.compile(r"^\\text\w*\s*\{[^{}]*(?:\b(?:is|are|equals)|[:=])\s*\}\s*(?=\S)", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*(?:ans|result|solution|total)\b[.*_]*\s*[:=][*_\s]*(?=\S)", re.IGNORECASE)

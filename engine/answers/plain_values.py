@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
+from engine.mathematics.quantities.unit_words import DOUBTFUL
 from engine.mathematics.quantities.units import convert, read_quantity, same_quantity
 
 
@@ -25,7 +26,7 @@ _TEXT_TAIL = re.compile(
     r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?)$"
 )
 _AREA = re.compile(r"\s*[a-z]\s*\^\s*(?:[23]|\{\s*[23]\s*\})")
-_MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ")
+_MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ|[^\x00-\x7f]")
 _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
 _CHANGES_MEANING = re.compile(
     r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
@@ -165,6 +166,7 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         unit_of = _UNIT_OF.fullmatch(words) if not _CHANGES_MEANING.search(words) else None
         unit = read_unit(unit_of["unit"]) if unit_of and read_unit(unit_of["unit"]) else read_unit(rest)
         is_marked = _MARKED_UNIT.search(rest) or (prefix[0].rounded and _AREA.fullmatch(rest))
+        is_marked = is_marked and DOUBTFUL.isdisjoint(words.split())
         if unit and (is_marked or (expected and convert(Fraction(1), unit, expected) is not None)):
             return head, Tail(unit)
         tail = _counted(words, is_one=prefix[0].value == 1)

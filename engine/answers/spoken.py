@@ -18,11 +18,11 @@ _MAX_CHARS = 80
 _TEXT = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s-]*")
 _UNIT_AFTER_WORDS = re.compile(r"(?P<number>[A-Za-z][A-Za-z\s-]*?)\s+(?P<unit>[A-Za-z]+)")
-_AND = re.compile(r"\s*(?:,\s*and|,|and)?\s*(?=[\d.])")
+_AND = re.compile(r"\s*(?:,\s*and|,|and|und|et|y|e|零)?\s*(?=[\d.])")
 _JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent british_pound british_penny".split())
 _SMALL_MONEY = (read_unit("cents"), read_unit("pence"))
 _MAX_PARTS = 4
-_UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([A-Za-z]+)(?:\s*\})?")
+_UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([^\W\d_]+)(?:\s*\})?")
 _REMAINDER = re.compile(
     r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
     r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|(?:\\bmod|\\?mod)(?![A-Za-z])\s*\{?\s*(?P<m3>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"

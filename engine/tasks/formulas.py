@@ -17,7 +17,8 @@ from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS, after_mark
 _WITH_UNIT = re.compile(r"[+-]?[\d.,]+\s+[^\W\d_]\S*")
 """A number and a unit, such as ``12.5 kg``."""
 _PLAIN_NUMBER = re.compile(r"[+−-]?[\d.,]+\s?%?")
-_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
+_LONG_WORD = re.compile(r"[^\W\d_]{3,}|[\u2e80-\U0003ffff]")
+"""A word; one of Chinese or Japanese may have one character."""
 
 
 def are_of_mathematics(rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -43,6 +43,7 @@ class HowCompared(Record):
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
         decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
+        grouping_points: of numbers with decimal commas: whether 1.234 is 1234; else it is 1,234.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class HowCompared(Record):
     day_first: bool = False
     tolerance: float | None = None
     decimal_comma: bool = False
+    grouping_points: bool = False
 
 
 class Comparison(Record):
@@ -154,16 +156,11 @@ def _refused(name: str) -> Any:
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
     if how.decimal_comma:
-        readings = dict.fromkeys((with_decimal_points(answer), *([answer] if "." in answer else [])))
+        answer = with_decimal_points(answer, grouping_points=how.grouping_points)
         truth = with_decimal_points(truth)
-    else:
-        readings = {answer: None}
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
-    verdicts = [
-        verify_answer(one.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
-        for one in readings
-    ]
-    return Comparison(is_correct=True if True in verdicts else None if None in verdicts else False)
+    verdict = verify_answer(answer.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance)
+    return Comparison(is_correct=verdict.correct)
 
 
 def _is_measured(truth: str) -> bool:

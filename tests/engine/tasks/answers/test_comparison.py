@@ -240,7 +240,8 @@ GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
         ("10,025.40 €", "10.025,40 €", True),
         ("10025.40 €", "10.025,40 €", True),
         ("100,25 €", "10.025,40 €", False),
-        ("7.125 kg", "7,125 kg", True),
+        ("7.125 kg", "7,125 kg", False),
+        ("7.125 kg", "7125 kg", True),
         ("7125 kg", "7,125 kg", False),
         ("7125 g", "7,125 kg", True),
         ("50 km/h", "50,0 km/h", True),
@@ -280,3 +281,55 @@ def test_a_text_among_numbers_is_named():
     ]
     assert task_named("answers").reader(rows)[1].endswith("; 9 of 10 are numbers, but not 'none' (--compare number)")
     assert "numbers" not in task_named("answers").reader(rows[-1:])[1]
+
+
+@pytest.mark.parametrize(
+    ("truths", "answer", "right"),
+    [
+        (["3,14", "1,234"], "1.234", "1,234"),
+        (["3,14", "1,234", "1.234,5"], "1.234", "1.234,5"),
+        (["3,14", "1,234", "1.234,5"], "1,234", "1,234"),
+        (["3,14", "1,234", "1.234"], "1.234", "1.234"),
+        (["3,14", "1,234"], "1.234.567,0", None),
+        (["1234,5", "2,25"], "1.234,5", "1234,5"),
+        (["12 345,67 m", "2,5 m"], "12.345,67 m", "12 345,67 m"),
+    ],
+)
+def test_a_point_before_three_digits_has_one_meaning_in_a_dataset(truths, answer, right):
+    how = how_compared(truths)
+    assert (how.kind, how.decimal_comma) == ("number", True)
+    found = [truth for truth in truths if compare(answer, truth, how).is_correct]
+    assert found == ([] if right is None else [right])
+
+
+def test_what_a_point_means_is_said():
+    rows = [{"question": "?", "answer": answer} for answer in ("3,14 m", "2,5 m")]
+    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1,234)"
+    rows.append({"question": "?", "answer": "1.234,5 m"})
+    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1234)"
+
+
+@pytest.mark.parametrize(
+    ("truths", "answer"),
+    [
+        (["3 Stunden", "20 Minuten"], "180 Minuten"),
+        (["5 kg m/s", "3 N s"], "5 kg·m/s"),
+        (["3,2·10^4", "1,5·10^3"], "32000"),
+        (["3,2 * 10^4 m", "2 m"], "32 Kilometer"),
+        (["3,2·10^4 kg m/s", "2 N s"], "3,2e4 N s"),
+        (["10 Kilometer pro Stunde", "5 km/h"], "10 km/h"),
+        (["1 Stunde 30 Minuten", "2 Stunden"], "90 Minuten"),
+        (["2小时30分钟", "5小时"], "150分钟"),
+        (["3/4 cup", "1 cup"], "0.75 cups"),
+    ],
+)
+def test_numbers_with_units_of_several_words_are_numbers(truths, answer):
+    how = how_compared(truths)
+    assert how.kind == "number"
+    assert compare(answer, truths[0], how).is_correct
+    assert not compare(answer, truths[1], how).is_correct
+
+
+@pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"]])
+def test_chinese_words_are_no_formulas(answers):
+    assert task_of_rows([{"problem": "?", "answer": answer} for answer in answers]).name == "answers"

@@ -53,9 +53,11 @@ _NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _MAX_WORDS = 3
 _NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>|<(?:end_of_turn|eos|/s)>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
-_WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
-_MONEY = re.compile(r"([-+]?)\s*\\?([$€£])\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
-_CURRENCIES = {"$": "dollars", "€": "euro", "£": "GBP"}
+_WORDS_BEFORE_MATH = re.compile(r"(?!US\$)\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
+_CODES = "USD|EUR|GBP|CNY|RMB|JPY|INR"
+_MONEY = re.compile(rf"([-+]?)\s*\\?(US\$|[$€£₹]|(?:{_CODES})(?![A-Za-z]))\s*([-+]?[\d.][\d,.{{}}\\!;: ]*)")
+_SIGN_OF_MONEY = re.compile(rf"[$€£₹]|\b(?:{_CODES})\b")
+_CURRENCIES = {"$": "dollars", "US$": "dollars", "€": "euro", "£": "GBP", "₹": "rupees"}
 _UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[^\W\d_]{3,}(?:/[^\W\d_]+)?(?:\^\d)?)(?![^\W\d_])")
 _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
 _OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
@@ -131,8 +133,9 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = in_text[1] if in_text else text
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
     text = _end_of_prose(text) if is_sentence else text
-    has_sign = ("$" in text and reads_dollars) or "€" in text or "£" in text
-    return _without_hedge((_money(text) if has_sign else None) or clean(text))
+    sign = _SIGN_OF_MONEY.search(text)
+    is_money = sign is not None and (sign[0] != "$" or reads_dollars)
+    return _without_hedge((_money(text) if is_money else None) or clean(text))
 
 
 def _with_period(text: str) -> str:
@@ -150,7 +153,7 @@ def _money(text: str) -> str | None:
     delimited = _DELIMITED.match(text)
     found = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
     number = clean(found[3]) if found else ""
-    return f"{found[1]}{number} {_CURRENCIES[found[2]]}" if found and read_numeral(number) else None
+    return f"{found[1]}{number} {_CURRENCIES.get(found[2], found[2])}" if found and read_numeral(number) else None
 
 
 def unwrapped_answer(text: str) -> str | None:

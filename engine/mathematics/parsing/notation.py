@@ -19,7 +19,7 @@ _SYMBOLS = {
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∠": r"\angle ", "′": "'", "″": "''",
     "△": r"\triangle ",
     "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
-    "€": " euro", "£": " GBP", "￥": " yuan",
+    "€": " euro", "£": " GBP", "￥": " yuan", "₹": " rupees", "¢": " cents", "、": ", ",
     **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
 }  # fmt: skip
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
@@ -58,6 +58,7 @@ _REWRITES = tuple(
         ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|mathit|rm)\*?\s*\{\s*(e|i)\s*\}", r" \1 "),  # bold: a vector
         ("\\", r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}",
          r" \1 "),
+        ("ce", r"\\ce(?=\{)", r"\\mathrm"),
         ("textnormal", r"\\textnormal(?![A-Za-z])", r"\\text"),
         ("%", r"\\%", "%"),
         ("", r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),

@@ -16,8 +16,10 @@ from typing import Any, Literal, get_args
 
 from dateutil import parser as dates
 
+from engine.answers.dates import plain_date, with_english_months
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.verify import is_value, verify_answer
+from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
 
@@ -114,6 +116,8 @@ def alternatives(truth: str) -> list[str]:
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
     text = text.strip(_EDGES)
+    written = plain_date(text)
+    text = with_english_months(text) if written is None else written
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
         return None
     found = []
@@ -155,6 +159,8 @@ def _refused(name: str) -> Any:
 
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
+    number = read_number_words(answer.strip(_EDGES + "."))
+    answer = answer if number is None else str(number)
     if how.decimal_comma:
         answer = with_decimal_points(answer, grouping_points=how.grouping_points)
         truth = with_decimal_points(truth)

@@ -125,3 +125,109 @@ def test_a_word_names_one_unit_in_all_languages():
 @pytest.mark.parametrize("word", ["an", "Tag", "dia", "mes", "ano", "mille", "livre", "Pfund", "月", "时"])
 def test_words_with_other_meanings_are_no_units(word):
     assert read_unit(word) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("三千二百零五", "3205"),
+        ("3200", "三千二百"),
+        ("一万二", "12000"),
+        ("三百五", "350"),
+        ("1.2万", "12000"),
+        ("二亿三千万", "230000000"),
+        ("3.5亿元", "350000000元"),
+        ("１２３．５", "123.5"),
+        ("两百公里", "200 km"),
+        ("五分之三", "3/5"),
+        ("三又二分之一", "3.5"),
+        ("百分之五十", "50%"),
+        ("百分之28", "28%"),
+        ("负三点一四", "-3.14"),
+        ("一半", "1/2"),
+        ("半小时", "30分钟"),
+        ("二〇二四", "2024"),
+        ("5个", "5"),
+        ("5个", "5个苹果"),
+        ("5只鸡", "5"),
+        ("十八岁", "18"),
+    ],
+)
+def test_chinese_numbers(answer, truth):
+    assert verify_answer(answer, truth).correct is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("三百零五", "350"),
+        ("三百五", "305"),
+        ("1.5亿", "1.5万"),
+        ("五分之三", "5/3"),
+        ("百分之五十", "50"),
+        ("三点五", "35"),
+        ("三或四", "3"),
+        ("三角形", "3"),
+        ("一次函数", "1"),
+        ("千米", "1000"),
+        ("5次方", "5"),
+        ("5个以上", "5"),
+        ("5个百分点", "5"),
+        ("5只鸡", "5只鸭"),
+        ("5人", "5岁"),
+        ("五月", "5"),
+        ("第五", "5"),
+    ],
+)
+def test_chinese_texts_that_are_other_numbers(answer, truth):
+    assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "is_correct"),
+    [
+        ("4. Juli 1776", "July 4, 1776", True),
+        ("le 4 juillet 1776", "1776-07-04", True),
+        ("4 de julio de 1776", "1776-07-04", True),
+        ("1776年7月4日", "Jul 4, 1776", True),
+        ("04.07.1776", "4.7.1776", True),
+        ("1776/07/04", "1776-7-4", True),
+        ("7月4日", "July 4", True),
+        ("17.30 Uhr", "5:30 pm", True),
+        ("noon", "12:00 pm", True),
+        ("4. Juni 1776", "July 4, 1776", False),
+        ("5.3.2024", "2024-05-03", False),
+        ("2024-02-03", "2019", False),
+        ("2019", "2024-02-03", False),
+        ("July 4", "July 4, 1776", False),
+        ("5 Uhr", "5 pm", False),
+        ("midnight", "12:00 pm", False),
+    ],
+)
+def test_dates_and_times(answer, truth, is_correct):
+    assert verify_answer(answer, truth).correct is is_correct
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "is_correct"),
+    [
+        ("3 und 5", "5, 3", True),
+        ("3 oder 5", "x = 3 or x = 5", True),
+        ("3 et 5", "3, 5", True),
+        ("3、5", "3, 5", True),
+        ("A和C", "A, C", True),
+        ("选B", "B", True),
+        ("Antwort B", "B", True),
+        ("MÜNCHEN", "München", True),
+        ("Москва", "москва", True),
+        ("Ja", "ja", True),
+        ("3 oder 4", "3", False),
+        ("A和B", "A", False),
+        ("总和", "总", False),
+        ("选A", "B", False),
+        ("不是", "是", False),
+        ("año", "ano", False),
+    ],
+)
+def test_lists_choices_and_words(answer, truth, is_correct):
+    assert verify_answer(answer, truth).correct is is_correct

@@ -88,7 +88,7 @@ _DENIES = re.compile(
 )
 _HEDGE = re.compile(
     r"^(?:\\(?:approx|sim|therefore|implies|Rightarrow)(?![A-Za-z])|approximately|approx\.?|about|roughly|around|exactly"
-    r"|ca\.)\s*(?=[-+\\\d.(])",
+    r"|ca\.|circa|etwa|ungefähr|rund|environ|aproximadamente|大?约)\s*(?=[-+\\\d.(])",
     re.IGNORECASE,
 )
 _HEDGE_AT_END = re.compile(

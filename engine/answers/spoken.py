@@ -29,9 +29,17 @@ _REMAINDER = re.compile(
     r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
     r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|(?:\\bmod|\\?mod)(?![A-Za-z])\s*\{?\s*(?P<m3>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
 )
-_SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_MILLION = "million Million Millionen Mio. Mio millions millón millones milione milioni milhão milhões"
+_BILLION = "billion Milliarde Milliarden Mrd. Mrd milliard milliards miliardo miliardi"
+_SCALES = {
+    **{"dozen": 12, "thousand": 10**3, "tausend": 10**3, "trillion": 10**12},
+    **dict.fromkeys(_MILLION.split(), 10**6),
+    **dict.fromkeys(_BILLION.split(), 10**9),
+}
+"""No ``Billion`` of German and no ``billones``, which are 10^12."""
 _SCALED = re.compile(
-    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(_SCALES)})(?P<rest>(?:\s+[A-Za-z][A-Za-z\s]*)?)"
+    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(map(re.escape, sorted(_SCALES, key=len, reverse=True)))})"
+    r"(?P<rest>(?:\s+[A-Za-z][A-Za-z\s]*)?)"
 )
 _INTEGERS = re.compile(
     r"(?P<value>.*?[^\s,;(])\s*[,;]?\s*\(?\s*(?:where|for|with)?\s*(?:(?:all|any|every|each|some)\s+)?"

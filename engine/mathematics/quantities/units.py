@@ -34,7 +34,11 @@ _MEASURES = {
 _CONVERTIBLE = ({"angle", "turn"}, {"turn", "period"})
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
-_HEDGE = re.compile(r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.)\s*", re.IGNORECASE)
+_HEDGE = re.compile(
+    r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.|circa|etwa|ungefähr|rund|environ"
+    r"|aproximadamente|大?约)\s*",
+    re.IGNORECASE,
+)
 _SPREAD = re.compile(r"\\pm\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)(?:\s*%)?")
 _WIDEST_SPREAD = Fraction(1, 10)
 _REMARK = re.compile(r",\s*([A-Za-z][A-Za-z\s]*)$")

@@ -33,7 +33,11 @@ _PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
 _EDGES = " \t\r\n\"'`*_“”‘’«»„‚"
-_SEPARATOR = re.compile(r"\s*[,;\n]\s*")
+_SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*")
+_DENIES = re.compile(
+    r"\b(?:not?|never|neither|nor|without|nicht|keine?[rmns]?|nie|weder|ohne|pas|jamais|ni|sans|nunca|tampoco|sin|non|mai|né"
+    r"|senza|não|nem|sem)\b|n['’]t\b|[不没非无]"
+)
 
 
 class HowCompared(Record):
@@ -180,7 +184,7 @@ def _contains(answer: str, truth: str) -> bool:
         return False
     at = re.search(rf"(?<!\w){re.escape(right)}(?!\w)", said)
     before = said[: at.start()] if at else ""
-    return at is not None and re.search(r"\b(?:not?|never|neither|nor|isn't|aren't|without)\b", before) is None
+    return at is not None and _DENIES.search(before) is None
 
 
 def _matches(answer: str, pattern: str) -> Comparison:

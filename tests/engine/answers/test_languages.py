@@ -211,6 +211,12 @@ def test_dates_and_times(answer, truth, is_correct):
 @pytest.mark.parametrize(
     ("answer", "truth", "is_correct"),
     [
+        ("etwa 12 Kilometer", "12 km", True),
+        ("大约12公里", "12 km", True),
+        ("2 Millionen Euro", "2000000 €", True),
+        ("1.2 Mrd. €", "1200000000 €", True),
+        ("2 Millionen", "2000000000", False),
+        ("2 Billion", "2000000000", False),
         ("3 und 5", "5, 3", True),
         ("3 oder 5", "x = 3 or x = 5", True),
         ("3 et 5", "3, 5", True),

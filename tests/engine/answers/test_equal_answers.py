@@ -507,6 +507,9 @@ def test_quantities_with_a_direction(answer, truth):
     [
         ("[[1, 2], [3, 4]]", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),
         ("[[1, 2], [3, 4]]", "((1, 2), (3, 4))"),
+        ("x1", "x_1"),
+        ("3x2 + 2x1", "2x_1 + 3x_2"),
+        ("sin30", r"\sin(30)"),
         ("(1, 2, 3)^T", "(1, 2, 3)"),
         (r"[1, 2, 3]^{\top}", r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}"),
         ("x in (0, 1]", r"0 < x \le 1"),

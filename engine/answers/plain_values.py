@@ -27,6 +27,8 @@ _TEXT_TAIL = re.compile(
     r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?)$"
 )
 _FORMULA_WITH_UNIT = re.compile(r"(.*(?:[\d)}]|\\pi))\s+((?:[^\W\d_]{3,}|[^\x00-\x7f]+)(?:/[^\W\d_]+)?)")
+_ANY_THING = "个"
+"""A measure word without a noun: 5个 may be 5个苹果."""
 _AREA = re.compile(r"\s*[a-z]\s*\^\s*(?:[23]|\{\s*[23]\s*\})")
 _MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ|[^\x00-\x7f]")
 _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
@@ -148,9 +150,11 @@ def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[st
     if right[1].unit:
         left = without_tail(answer, expected=right[1].unit)
     (answer_core, answer_tail), (truth_core, truth_tail) = left, right
+    nouns = answer_tail.nouns | truth_tail.nouns
     are_different = answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns
+    are_different = are_different and _ANY_THING not in nouns
     is_counted = bool((answer_tail.unit and truth_tail.nouns) or (truth_tail.unit and answer_tail.nouns))
-    if are_different or (is_counted and "unit" not in answer_tail.nouns | truth_tail.nouns):
+    if are_different or (is_counted and "unit" not in nouns):
         return (answer, ()), (truth, ())
     return (answer_core, answer_tail.unit), (truth_core, truth_tail.unit)
 
@@ -182,7 +186,7 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
             return head, Tail(unit)
         noun = counted_noun(words)
         if noun is not None:
-            return head, Tail(nouns=frozenset(filter(None, [noun])))
+            return head, Tail(nouns=frozenset([noun]))
         tail = _counted(words, is_one=prefix[0].value == 1)
         if tail is not None:
             return head, tail

@@ -30,6 +30,8 @@ _REAL_NUMBERS = r"(?:\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|(?:\\text\s*\{\s*)?all 
 _REALS = re.compile(
     rf"{_REAL_NUMBERS}(?:\s*(?:\\setminus|\\backslash|-)\s*\\\{{(?P<point>[^{{}},;]+)\\\}})?", re.IGNORECASE
 )
+_ALL_BUT = re.compile(r"R\s+\{\s*(?P<point>[^{}\s,;]+)\s*\}")
+r"""``R \ {0}``, whose backslash is a space in LaTeX."""
 _OF_REALS = re.compile(rf"\s*\\in\s*{_REAL_NUMBERS}$", re.IGNORECASE)
 _BOTH = re.compile(r"\s*(?:\\text\s*\{\s*and\s*\}|\\(?:land|wedge)(?![A-Za-z])|(?<![A-Za-z\\])and(?![A-Za-z]))\s*")
 _REVERSED = re.compile(r"([(\[\]])([^()\[\]]+[,;][^()\[\]]+)([)\]\[])")
@@ -90,7 +92,7 @@ def _system(text: str) -> str:
 
 def _reals(text: str) -> Shape | None:
     r"""``\mathbb{R}`` and ``\mathbb{R} \setminus \{0\}``."""
-    found = _REALS.fullmatch(text)
+    found = _REALS.fullmatch(text) or _ALL_BUT.fullmatch(text)
     if found is None:
         return None
     if found["point"]:

@@ -94,8 +94,8 @@ def _integer(text: str) -> int | None:
 
 
 def counted_noun(text: str) -> str | None:
-    """What is counted in the text after a number: 苹果 of 个苹果, 人 of 人, empty for 个; None for other texts."""
+    """What is counted in the text after a number: 苹果 of 个苹果, 人 of 人, 个 alone; None for other texts."""
     found = _COUNTED.fullmatch(text)
     if found is None or _CHANGES.search(found["noun"]):
         return None
-    return found["noun"] or found["each"].replace("个", "")
+    return found["noun"] or found["each"]

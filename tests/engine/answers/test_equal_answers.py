@@ -514,6 +514,7 @@ def test_quantities_with_a_direction(answer, truth):
         (r"[1, 2, 3]^{\top}", r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}"),
         ("x in (0, 1]", r"0 < x \le 1"),
         ("x < 0 or x > 0", r"x \ne 0"),
+        (r"R \ {0}", r"x \ne 0"),
         ("0xff", "0xFF"),
         ("0x1F", "1F_{16}"),
         ("1_000_000", "10^6"),

@@ -67,6 +67,7 @@ _MOLECULE = re.compile(rf"(?=.*\d)(?:{_ATOM}|\((?:{_ATOM})+\)\d*){{2,}}", re.ASC
 _IN_CODE = re.compile(r"0[xXbBoO]\w+", re.ASCII)
 _LEADING_ZERO = re.compile(r"\b0(?=\d)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
+_RANGE = re.compile(r"\d+\s*-\s*\d+", re.ASCII)
 _DAY_OF_YEAR = re.compile(r"[12]\d{3}-\d\d-\d\d", re.ASCII)
 """A date, and no difference of numbers."""
 _OPTION = r"(?:(?:[Oo]ption|[Cc]hoice|Antwort|Réponse|Respuesta|Opción)\s+|选项?\s*)"
@@ -107,8 +108,9 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     said, meant = (re.sub("[_{}]", "", text) for text in (plain_answer, plain_truth))
     if (said == plain_answer or meant == plain_truth) and _MOLECULE.fullmatch(said) and _MOLECULE.fullmatch(meant):
         return Decision(said == meant, "text")
-    if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE)):
-        return Decision(_LEADING_ZERO.sub("", plain_answer) == _LEADING_ZERO.sub("", plain_truth), "text")
+    if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE, _RANGE)):
+        said, meant = (_LEADING_ZERO.sub("", text).replace(" ", "") for text in (plain_answer, plain_truth))
+        return Decision(said == meant, "text")
     if _DAY_OF_YEAR.fullmatch(plain_truth) or _DAY_OF_YEAR.fullmatch(plain_answer):
         return Decision(False, "text")
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)

@@ -33,6 +33,7 @@ _PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
 _EDGES = " \t\r\n\"'`*_“”‘’«»„‚"
+_DASHES = str.maketrans("‐‑‒–—−", "------")
 _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*")
 _DENIES = re.compile(
     r"\b(?:not?|never|neither|nor|without|nicht|keine?[rmns]?|nie|weder|ohne|pas|jamais|ni|sans|nunca|tampoco|sin|non|mai|né"
@@ -106,7 +107,7 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
 
 def plain(text: str) -> str:
     """A text without case, quotes, markup around it, a final dot, and repeated space."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
     words = " ".join(folded.split()).strip(_EDGES)
     return words.rstrip(".。!").rstrip(_EDGES) if not words.replace(".", "").isdigit() else words
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.answers.dates import plain_date
 from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
 from engine.answers.spoken import plainly_written
 from engine.answers.verify import is_value, verify_answer
@@ -102,7 +103,7 @@ def check_truths(answers: Sequence[str], how: HowCompared) -> None:
     for answer in answers:
         if how.kind == "json" and not isinstance(read_json(answer), dict):
             raise InputError(f"--compare json: the answer {answer[:60]!r} is no JSON object")
-        if how.kind == "number" and not (is_value(answer) and any(map(str.isdigit, answer))):
+        if how.kind == "number" and not (is_value(answer) and any(map(str.isnumeric, answer))):
             raise InputError(f"--compare number: the answer {answer[:60]!r} is no number")
         if how.kind == "date" and read_date(answer, how.day_first) is None:
             raise InputError(f"--compare date: the answer {answer[:60]!r} is no date with day, month and year")
@@ -164,6 +165,8 @@ def _kind_of(answers: Sequence[str]) -> str:
 
 def _reads_as_number(answer: str) -> bool:
     """Whether an answer is a number, also with a word after it or with a unit of several parts: ``3,2·10^4 kg m/s``."""
+    if plain_date(answer):
+        return False
     if _UNIT_NUMBER.fullmatch(answer):
         return True
     texts = (plainly_written(clean(text), reads_times=False) for text in {answer, with_decimal_points(answer)})

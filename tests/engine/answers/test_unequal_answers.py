@@ -406,6 +406,7 @@ def test_words_after_a_unit_that_change_a_quantity(answer, truth):
         ("(1, 2)^T", r"\begin{pmatrix} 1 & 2 \end{pmatrix}"),
         ("x < 0 or x > 1", r"x \ne 0"),
         ("0x1F", "0x1E"),
+        ("10-12", "3-5"),
         (r"R \ {0}", "0"),
         ("x", "x1"),
         ("3x", "x1 + x2"),

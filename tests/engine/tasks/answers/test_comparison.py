@@ -46,6 +46,7 @@ RIGHT = [
     ("text", "The  Hague", "the hague"),
     ("text", "NYC", "New York|NYC|New York City"),
     ("text", "Größe", "GRÖSSE"),
+    ("text", "3–5", "3-5"),
     ("text", "3.5", "3.5"),
     ("number", "1,200 kg", "1200 kg"),
     ("number", "1.2 t", "1200 kg"),
@@ -183,6 +184,9 @@ def test_a_pattern_of_exponential_time_ends():
         (["billing", "shipping", "billing", "Billing", "other", "other"], "label"),
         (["12 kg", "3.5 kg", "7 g"], "number"),
         (["12", "7"], "number"),
+        (["三分之一", "3小时", "12人"], "number"),
+        (["2026年3月4日", "2026年12月1日"], "date"),
+        (["12.05.2026", "31.12.2025"], "date"),
         (["2026-03-04", "5 March 2026"], "date"),
         (['{"a": 1}', '{"a": 2}'], "json"),
         (["[1, 2]", "[3]"], "list"),
@@ -351,6 +355,6 @@ def test_numbers_with_units_of_several_words_are_numbers(truths, answer):
     assert not compare(answer, truths[1], how).is_correct
 
 
-@pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"]])
-def test_chinese_words_are_no_formulas(answers):
+@pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"], ["3-5", "10-12"]])
+def test_chinese_words_and_ranges_are_no_formulas(answers):
     assert task_of_rows([{"problem": "?", "answer": answer} for answer in answers]).name == "answers"

@@ -61,6 +61,14 @@ class ReadsQuestions(Protocol):
 
 
 @runtime_checkable
+class MakesAnswers(Protocol):
+    """The answer of a candidate is more than its ``stated_answer``: it is computed, or it is a program."""
+
+    def answer(self, candidate: Candidate[Any]) -> str | None:
+        """The answer of a candidate of any outcome, without its problem's truth; None if it has none."""
+
+
+@runtime_checkable
 class DisplaysItself(Protocol):
     """The viewer shows more of a candidate than its reply."""
 

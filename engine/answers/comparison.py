@@ -23,7 +23,7 @@ Comparison = Literal["exact", "measured"]
 
 
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])[^,;]*\Z", re.ASCII)
-_POINTS_AND_COMMA = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+,\d+", re.ASCII)
+_POINTS_AND_COMMA = re.compile(r"[+-]?[1-9]\d{0,2}(?:[. ]\d{3})+,\d+(?![\d.,])", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
@@ -86,7 +86,7 @@ class Comparer:
             answer = answer.replace(",", ".")
         elif _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
             truth = truth.replace(",", ".")
-        elif _POINTS_AND_COMMA.fullmatch(answer) or _POINTS_AND_COMMA.fullmatch(truth):
+        elif _POINTS_AND_COMMA.match(answer) or _POINTS_AND_COMMA.match(truth):
             answer, truth = _with_decimal_point(answer), _with_decimal_point(truth)
         else:
             return False
@@ -243,7 +243,7 @@ class Comparer:
             return answer.text == truth.text and self.same_equations(answer, truth)
         value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
         interval = as_interval(value)
-        if value.kind == "union" and relation.text == "!=" and is_name(relation.parts[0].text):
+        if value.kind in ("union", "list") and relation.text == "!=" and is_name(relation.parts[0].text):
             return self._same_union(value, all_but(relation.parts[1].text))
         if interval.kind == "interval" and relation.text in ("<", "<="):
             return self.same_ranges(interval, relation)
@@ -267,8 +267,8 @@ def _unwrapped(shape: Shape) -> Shape:
 
 
 def _with_decimal_point(text: str) -> str:
-    """``1.234,5`` as ``1234.5``."""
-    return text.replace(".", "").replace(",", ".") if _POINTS_AND_COMMA.fullmatch(text) else text
+    """``1.234,5 kg`` as ``1234.5 kg``."""
+    return _POINTS_AND_COMMA.sub(lambda number: re.sub("[. ]", "", number[0]).replace(",", "."), text, count=1)
 
 
 def _is_integer(text: str) -> bool:

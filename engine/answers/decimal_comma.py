@@ -8,6 +8,9 @@ from collections.abc import Sequence
 _NUMBER = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?(?![.,]?\d)", re.ASCII)
 _WITH_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![.,]?\d)", re.ASCII)
 _WITH_POINT = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:,\d{3})+\.\d+|0\.\d+|\d+\.(?!\d{3}(?!\d))\d+)(?![.,]?\d)", re.ASCII)
+_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?(?![.,]?\d)", re.ASCII)
+_SPACED_GROUP = re.compile(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))", re.ASCII)
+_ONE_POINT = re.compile(r"\d{1,3}\.\d{3}", re.ASCII)
 
 
 def uses_decimal_commas(numbers: Sequence[str]) -> bool:
@@ -15,6 +18,21 @@ def uses_decimal_commas(numbers: Sequence[str]) -> bool:
     return any(map(_WITH_COMMA.search, numbers)) and not any(map(_WITH_POINT.search, numbers))
 
 
-def with_decimal_points(text: str) -> str:
-    """A text in which 1.234,5 is 1234.5. A number that cannot be of this form is left as it is."""
-    return _NUMBER.sub(lambda found: found[0].replace(".", "").replace(",", "."), text.replace("{,}", ","))
+def uses_grouping_points(numbers: Sequence[str]) -> bool:
+    """Whether some of the numbers, which are written with decimal commas, has points between its thousands."""
+    return any(map(_GROUPED.search, numbers))
+
+
+def with_decimal_points(text: str, *, grouping_points: bool = True) -> str:
+    """A text in which 1.234,5 and 1 234,5 are 1234.5. A number that cannot be of this form is left as it is.
+
+    Args:
+        text: a number, also with a unit.
+        grouping_points: whether 1.234 is 1234; else its point is a decimal one.
+    """
+
+    def with_point(found: re.Match[str]) -> str:
+        is_decimal = not grouping_points and _ONE_POINT.fullmatch(found[0])
+        return found[0] if is_decimal else found[0].replace(".", "").replace(",", ".")
+
+    return _NUMBER.sub(with_point, _SPACED_GROUP.sub("", text).replace("{,}", ","))

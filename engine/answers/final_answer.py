@@ -53,16 +53,18 @@ _NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _MAX_WORDS = 3
 _NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>|<(?:end_of_turn|eos|/s)>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
-_WORDS_BEFORE_MATH = re.compile(r"\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
-_MONEY = re.compile(r"([-+]?)\s*\\?([$€£])\s*([-+]?[\d.][\d,.{}\\!;: ]*)")
-_CURRENCIES = {"$": "dollars", "€": "euro", "£": "GBP"}
-_UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[A-Za-z]{3,}(?:/[A-Za-z]+)?(?:\^\d)?)(?![A-Za-z])")
+_WORDS_BEFORE_MATH = re.compile(r"(?!US\$)\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
+_CODES = "USD|EUR|GBP|CNY|RMB|JPY|INR"
+_MONEY = re.compile(rf"([-+]?)\s*\\?(US\$|[$€£₹]|(?:{_CODES})(?![A-Za-z]))\s*([-+]?[\d.][\d,.{{}}\\!;: ]*)")
+_SIGN_OF_MONEY = re.compile(rf"[$€£₹]|\b(?:{_CODES})\b")
+_CURRENCIES = {"$": "dollars", "US$": "dollars", "€": "euro", "£": "GBP", "₹": "rupees"}
+_UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[^\W\d_]{3,}(?:/[^\W\d_]+)?(?:\^\d)?)(?![^\W\d_])")
 _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
 _OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
 _OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compile(rf"{_OPERATOR}[\w(]|\(")
 _MAX_UNIT_CHARS = 40
 _BEFORE_UNIT = re.compile(r"(?:[ \t~$]|\\[)\],;:! ])*")
-_AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|\$|\\[)\]]")
+_AFTER_UNIT = re.compile(r"\n|[.,;:!?)](?=\s|\Z)|[。，；]|\$|\\[)\]]")
 _WHOLE_TEXT = re.compile(r"\\text(?:bf|rm)?\s*\{([^{}]*(?:\d|\s(?:is|are)\s)[^{}]*)\}")
 _ANNOUNCED_IN_TEXT = re.compile(r"^\\text\w*\s*\{[^{}]*(?:\b(?:is|are|equals)|[:=])\s*\}\s*(?=\S)", re.IGNORECASE)
 _LABEL = re.compile(r"^\W*(?:ans|result|solution|total)\b[.*_]*\s*[:=][*_\s]*(?=\S)", re.IGNORECASE)
@@ -86,7 +88,7 @@ _DENIES = re.compile(
 )
 _HEDGE = re.compile(
     r"^(?:\\(?:approx|sim|therefore|implies|Rightarrow)(?![A-Za-z])|approximately|approx\.?|about|roughly|around|exactly"
-    r"|ca\.)\s*(?=[-+\\\d.(])",
+    r"|ca\.|circa|etwa|ungefähr|rund|environ|aproximadamente|大?约)\s*(?=[-+\\\d.(])",
     re.IGNORECASE,
 )
 _HEDGE_AT_END = re.compile(
@@ -131,8 +133,9 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = in_text[1] if in_text else text
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
     text = _end_of_prose(text) if is_sentence else text
-    has_sign = ("$" in text and reads_dollars) or "€" in text or "£" in text
-    return _without_hedge((_money(text) if has_sign else None) or clean(text))
+    sign = _SIGN_OF_MONEY.search(text)
+    is_money = sign is not None and (sign[0] != "$" or reads_dollars)
+    return _without_hedge((_money(text) if is_money else None) or clean(text))
 
 
 def _with_period(text: str) -> str:
@@ -150,7 +153,7 @@ def _money(text: str) -> str | None:
     delimited = _DELIMITED.match(text)
     found = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
     number = clean(found[3]) if found else ""
-    return f"{found[1]}{number} {_CURRENCIES[found[2]]}" if found and read_numeral(number) else None
+    return f"{found[1]}{number} {_CURRENCIES.get(found[2], found[2])}" if found and read_numeral(number) else None
 
 
 def unwrapped_answer(text: str) -> str | None:

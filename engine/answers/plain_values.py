@@ -9,8 +9,10 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
+from engine.mathematics.quantities.chinese_numerals import counted_noun
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
+from engine.mathematics.quantities.unit_words import DOUBTFUL
 from engine.mathematics.quantities.units import convert, read_quantity, same_quantity
 
 
@@ -24,8 +26,11 @@ class Decision(NamedTuple):
 _TEXT_TAIL = re.compile(
     r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?)$"
 )
+_FORMULA_WITH_UNIT = re.compile(r"(.*(?:[\d)}]|\\pi))\s+((?:[^\W\d_]{3,}|[^\x00-\x7f]+)(?:/[^\W\d_]+)?)")
+_ANY_THING = "个"
+"""A measure word without a noun: 5个 may be 5个苹果."""
 _AREA = re.compile(r"\s*[a-z]\s*\^\s*(?:[23]|\{\s*[23]\s*\})")
-_MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ")
+_MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ|[^\x00-\x7f]")
 _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
 _CHANGES_MEANING = re.compile(
     r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
@@ -44,7 +49,7 @@ _IRREGULAR_PLURALS = frozenset(
     "indices radii loci maxima minima formulae".split()
 )
 _NO_PLURALS = frozenset("is was has this thus its yes as us less plus minus".split())
-_WORDS = re.compile(r"[A-Za-z][A-Za-z\s'.,-]*")
+_WORDS = re.compile(r"[A-Za-zÀ-ɏЀ-ӿ][A-Za-zÀ-ɏЀ-ӿ\s'.,-]*")
 _OF_WHAT = re.compile(r"(?<=s)\s+of\s.*")
 _UNIT_OF = re.compile(r"(?P<unit>.*?[A-Za-z}])\s+(?:of\s+[a-z][a-z\s]*|old|long|deep|tall|wide|high|thick|away|apart)")
 _UNITS = re.compile(r"\s*(?:(?:sq|cu|square|cubic)\.?\s+)?(?:units?|u(?=\s*\^))\.?(?:\s*\^\s*\{?\s*[23]\s*\}?)?")
@@ -53,22 +58,30 @@ _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|t
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
 _ARTICLE = re.compile(r"(?:the|an?)\s+(?=[A-Za-z\s'-]*[A-Za-z]{3})", re.IGNORECASE)
 _SHORT_WORD = re.compile(
-    r"[A-Za-z][aeiouy][a-z]|[A-Za-z][a-z][aeiouy]|[AEIOUaeiou][a-z]{2}|[A-Z][AEIOU][A-Z]|(?i:no|ok)"
+    r"[A-Za-z][aeiouy][a-z]|[A-Za-z][a-z][aeiouy]|[AEIOUaeiou][a-z]{2}|[A-Z][AEIOU][A-Z]|(?i:no|ok|ja)"
 )
 _POINTS = re.compile("[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}")
 """Points of a figure, choices or coins, in their order. Other capitals may be factors, as in ``BIL``."""
-_MOLECULE = re.compile(r"(?=.*\d)(?:[A-Z][a-z]?\d*){2,}", re.ASCII)
+_ATOM = r"[A-Z][a-z]?\d*"
+_MOLECULE = re.compile(rf"(?=.*\d)(?:{_ATOM}|\((?:{_ATOM})+\)\d*){{2,}}", re.ASCII)
+_IN_CODE = re.compile(r"0[xXbBoO]\w+", re.ASCII)
 _LEADING_ZERO = re.compile(r"\b0(?=\d)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
-_CHOICE = re.compile(r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?([A-Z])(?:[).:](?:\s.*)?|\s+-\s.*)?", re.DOTALL)
-_LOWER_CHOICE = re.compile(r"(?:[Oo]ption\s+|[Cc]hoice\s+)?\(([a-h])\)|(?:[Oo]ption|[Cc]hoice)\s+([a-h])")
+_RANGE = re.compile(r"\d+\s*-\s*\d+", re.ASCII)
+_DAY_OF_YEAR = re.compile(r"[12]\d{3}-\d\d-\d\d", re.ASCII)
+"""A date, and no difference of numbers."""
+_OPTION = r"(?:(?:[Oo]ption|[Cc]hoice|Antwort|Réponse|Respuesta|Opción)\s+|选项?\s*)"
+_CHOICE = re.compile(rf"{_OPTION}?\(?([A-Z])(?:[).:](?:\s.*)?|\s+-\s.*|项)?", re.DOTALL)
+_LOWER_CHOICE = re.compile(rf"{_OPTION}?\(([a-h])\)|{_OPTION}([a-h])|([a-h])\)")
 _LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
+_LETTER_WITH_TEXT = re.compile(r"(?:\(([A-H])\)|([A-H])[.)])\s+\S.*", re.DOTALL)
 _OTHER_CHOICE = re.compile(r"(?<![\w'])([A-H])(?![\w'])(?!(?<=A)\s+[a-z])")  # not the article
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
-_MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:'\d{3})+)", re.ASCII)
+_MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:['_]\d{3})+)", re.ASCII)
 _TEN = 10
 _UNWRAP = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf|mathbf|rm)\s*\{([^{}]*)\}")
 _SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # "20 4" is not 204
+_ONE_SIGN = re.compile(r"([_^])\{(\w)\}")
 _DEGREE: Powers = read_unit("deg") or ()
 _ANGLES = tuple(read_unit(name) or () for name in ("deg", "arcmin", "arcsec"))
 _PRIMES = {"'": (read_unit("ft") or (), _ANGLES[1]), "''": (read_unit("in") or (), _ANGLES[2])}
@@ -87,7 +100,7 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
         return _numbers(left, right, rel_tol)
     if answer == truth:
         return Decision(True, "text")
-    if "base" in answer + truth or "_" in answer + truth:
+    if any(mark in text for text in (answer, truth) for mark in ("base", "_", "0x", "0X", "0b", "0B", "0o", "0O")):
         decision = _in_bases(answer, truth)
         if decision is not None:
             return decision
@@ -95,8 +108,11 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
     said, meant = (re.sub("[_{}]", "", text) for text in (plain_answer, plain_truth))
     if (said == plain_answer or meant == plain_truth) and _MOLECULE.fullmatch(said) and _MOLECULE.fullmatch(meant):
         return Decision(said == meant, "text")
-    if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE)):
-        return Decision(_LEADING_ZERO.sub("", plain_answer) == _LEADING_ZERO.sub("", plain_truth), "text")
+    if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE, _RANGE)):
+        said, meant = (_LEADING_ZERO.sub("", text).replace(" ", "") for text in (plain_answer, plain_truth))
+        return Decision(said == meant, "text")
+    if _DAY_OF_YEAR.fullmatch(plain_truth) or _DAY_OF_YEAR.fullmatch(plain_answer):
+        return Decision(False, "text")
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
@@ -136,9 +152,11 @@ def without_tails(answer: str, truth: str) -> tuple[tuple[str, Powers], tuple[st
     if right[1].unit:
         left = without_tail(answer, expected=right[1].unit)
     (answer_core, answer_tail), (truth_core, truth_tail) = left, right
+    nouns = answer_tail.nouns | truth_tail.nouns
     are_different = answer_tail.nouns and truth_tail.nouns and not answer_tail.nouns & truth_tail.nouns
+    are_different = are_different and _ANY_THING not in nouns
     is_counted = bool((answer_tail.unit and truth_tail.nouns) or (truth_tail.unit and answer_tail.nouns))
-    if are_different or (is_counted and "unit" not in answer_tail.nouns | truth_tail.nouns):
+    if are_different or (is_counted and "unit" not in nouns):
         return (answer, ()), (truth, ())
     return (answer_core, answer_tail.unit), (truth_core, truth_tail.unit)
 
@@ -165,11 +183,18 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         unit_of = _UNIT_OF.fullmatch(words) if not _CHANGES_MEANING.search(words) else None
         unit = read_unit(unit_of["unit"]) if unit_of and read_unit(unit_of["unit"]) else read_unit(rest)
         is_marked = _MARKED_UNIT.search(rest) or (prefix[0].rounded and _AREA.fullmatch(rest))
-        if unit and (is_marked or (expected and convert(Fraction(1), unit, expected) is not None)):
+        is_sure = is_marked and DOUBTFUL.isdisjoint(words.split())
+        if unit and (is_sure or (expected and convert(Fraction(1), unit, expected) is not None)):
             return head, Tail(unit)
+        noun = counted_noun(words)
+        if noun is not None:
+            return head, Tail(nouns=frozenset([noun]))
         tail = _counted(words, is_one=prefix[0].value == 1)
         if tail is not None:
             return head, tail
+    found = _FORMULA_WITH_UNIT.fullmatch(text) if "\\" in text and text[-1:].isalpha() else None
+    if found and (unit := read_unit(found[2])):
+        return found[1], Tail(unit)
     found = _TEXT_TAIL.match(text) if text.endswith(("}", "circ")) or text[-1:].isdigit() else None
     if found:
         unit = read_unit(found[2])
@@ -208,7 +233,7 @@ def as_words(text: str) -> str:
     Where no word is long it may be a formula: "mg" is not "Mg", "a-b" is not "a b", and "x'" is not "x".
     """
     text = _ARTICLE.sub("", _UNWRAP.sub(r"\1", text).strip(), count=1)
-    if _LONG_WORD.search(text):
+    if _LONG_WORD.search(text) or not text.isascii():
         return " ".join(re.sub(r"[^\w\s]", " ", text).split()).casefold()
     text = re.sub(r"\s*-\s*", "-", " ".join(re.sub(r"[^\w\s'-]", " ", text).split()))
     return re.sub(r"[A-Za-z]+", lambda word: word[0].casefold() if _SHORT_WORD.fullmatch(word[0]) else word[0], text)
@@ -219,13 +244,14 @@ def written_alike(answer: str, truth: str) -> bool:
     answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
     if _WORDS.fullmatch(truth) and _WORDS.fullmatch(answer):
         return as_words(answer) == as_words(truth)
-    return _SPACE.sub("", answer.strip()) == _SPACE.sub("", truth.strip()) != ""
+    answer, truth = (_ONE_SIGN.sub(r"\1\2", _SPACE.sub("", text.strip())) for text in (answer, truth))
+    return answer == truth != ""
 
 
 def _with_joined_digits(text: str) -> str:
     """1 000, 1'000 and 1.000.000 without the marks between their digits."""
-    if ("'" in text or text.count(".") > 1) and _MARKED_THOUSANDS.fullmatch(text):
-        return text.replace(".", "").replace("'", "")
+    if ("'" in text or "_" in text or text.count(".") > 1) and _MARKED_THOUSANDS.fullmatch(text):
+        return re.sub("[.'_]", "", text)
     if " " not in text:
         return text
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text, count=1)
@@ -235,6 +261,8 @@ def _in_bases(answer: str, truth: str) -> Decision | None:
     """Compare numbers in a base other than ten by digits and base; the base may be left out in the answer."""
     answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
     said, meant = based_numeral(answer), based_numeral(truth)
+    if said is None and meant is None and any(map(_IN_CODE.fullmatch, (answer, truth))):
+        return Decision(answer == truth, "text")
     if meant is None or meant[1] == _TEN:
         if said is None or (meant is None and read_numeral(truth) is None):
             return None
@@ -268,10 +296,13 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     if _WORDS.fullmatch(plain_truth) and written_alike(plain_answer, plain_truth):
         return Decision(True, "text")
     plain_answer, plain_truth = (
-        f"({(lower[1] or lower[2]).upper()})" if (lower := _LOWER_CHOICE.fullmatch(text)) else text
+        f"({(lower[1] or lower[2] or lower[3]).upper()})" if (lower := _LOWER_CHOICE.fullmatch(text)) else text
         for text in (plain_answer, plain_truth)
     )
     letter, choice = _LETTER_OF_CHOICE.fullmatch(plain_truth), _CHOICE.fullmatch(plain_answer)
+    with_text = _LETTER_WITH_TEXT.fullmatch(plain_truth) if _LETTER_OF_CHOICE.fullmatch(plain_answer) else None
+    if with_text and choice:
+        return Decision(choice[1] == (with_text[1] or with_text[2]), "text")
     if letter and choice:
         return Decision(choice[1] == letter[1] and not _names_another(choice[1], plain_answer), "text")
     if _WORDS.fullmatch(plain_truth) and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth):

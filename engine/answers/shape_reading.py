@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, cycle, product
 
@@ -16,12 +17,12 @@ _MAX_BRACKETS = 60
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
 _OR = (
     r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])"
-    r"|(?<=[\d)}\]])or(?=[A-Z(\[]))"
+    r"|(?<=[\d)}\]])or(?=[A-Z(\[])|(?<=\s)(?:und|oder|et|ou)(?=\s)|(?<=[A-Za-z\d)}\]\s])[和或与及](?=[A-Za-z\d(\[{\\\s-]))"
 )
 _SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?|[A-Za-z]", re.ASCII)
 _GROUPS = re.compile(r"\s*(?:;|\\text\s*\{[\s,]*or\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])or(?![A-Za-z]))\s*")
-_MEMBER = re.compile(r"^\\?[A-Za-z]\s*\\in\s*")
+_MEMBER = re.compile(r"^\\?[A-Za-z]\s*(?:\\in|\sin(?=\s*[(\[]))\s*")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 _MAX_SIGNS = 4
 _SIGNS = {"pm": {"+": "+", "-": "-"}, "mp": {"+": "-", "-": "+"}}
@@ -29,9 +30,14 @@ _REAL_NUMBERS = r"(?:\\(?:mathbb|mathbf)\s*\{?\s*R\s*\}?|(?:\\text\s*\{\s*)?all 
 _REALS = re.compile(
     rf"{_REAL_NUMBERS}(?:\s*(?:\\setminus|\\backslash|-)\s*\\\{{(?P<point>[^{{}},;]+)\\\}})?", re.IGNORECASE
 )
+_ALL_BUT = re.compile(r"R\s+\{\s*(?P<point>[^{}\s,;]+)\s*\}")
+r"""``R \ {0}``, whose backslash is a space in LaTeX."""
 _OF_REALS = re.compile(rf"\s*\\in\s*{_REAL_NUMBERS}$", re.IGNORECASE)
 _BOTH = re.compile(r"\s*(?:\\text\s*\{\s*and\s*\}|\\(?:land|wedge)(?![A-Za-z])|(?<![A-Za-z\\])and(?![A-Za-z]))\s*")
 _REVERSED = re.compile(r"([(\[\]])([^()\[\]]+[,;][^()\[\]]+)([)\]\[])")
+_ROWS = re.compile(r"\[\s*\[[^\[\]]*\](?:\s*,\s*\[[^\[\]]*\])*\s*\]")
+"""A matrix as lists in a list: ``[[1, 2], [3, 4]]``."""
+_TRANSPOSED = re.compile(r"\s*\^\s*(?:T|\{\s*T\s*\}|\\top|\{\s*\\top\s*\})$")
 _SYSTEM = re.compile(
     r"(?:\\\{\s*)?\\begin\{(?P<kind>cases|array|aligned)\}(?:\{[lcr]*\})?(?P<rows>[^<>]*)\\end\{(?P=kind)\}\s*\.?"
 )
@@ -86,7 +92,7 @@ def _system(text: str) -> str:
 
 def _reals(text: str) -> Shape | None:
     r"""``\mathbb{R}`` and ``\mathbb{R} \setminus \{0\}``."""
-    found = _REALS.fullmatch(text)
+    found = _REALS.fullmatch(text) or _ALL_BUT.fullmatch(text)
     if found is None:
         return None
     if found["point"]:
@@ -118,12 +124,23 @@ def _union(text: str) -> Shape | None:
 
 
 def _matrix(text: str) -> Shape | None:
+    if _ROWS.fullmatch(text):
+        lists = [_split(row.strip()[1:-1]) for row in _split(text[1:-1])]
+        return _rows(lists) if lists[0] and len({len(row) for row in lists}) == 1 else None
+    transposed = _TRANSPOSED.search(text) if text.endswith(("T", "}", "top")) else None
+    inner = _inside(text[: transposed.start()]) if transposed and text[0] in "([" else None
+    if inner is not None and "(" not in inner and "[" not in inner and len(entries := _split(inner)) > 1:
+        return _rows([[entry] for entry in entries])
     cells = read_cells(text)
     if cells is None:
         return None
     is_determinant, rows = cells
     if is_determinant:
         return Shape("value", as_formula(rows) or text)
+    return _rows(rows)
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> Shape:
     return Shape("matrix", parts=tuple(Shape("tuple", parts=tuple(map(read_shape, row))) for row in rows))
 
 

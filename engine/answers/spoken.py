@@ -9,6 +9,8 @@ import re
 import unicodedata
 from fractions import Fraction
 
+from engine.answers.dates import plain_date, time_of_day
+from engine.mathematics.quantities.chinese_numerals import chinese_prefix, counted_noun, read_chinese_number
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.mathematics.quantities.numerals import numeral_prefix, read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
@@ -18,27 +20,26 @@ _MAX_CHARS = 80
 _TEXT = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s-]*")
 _UNIT_AFTER_WORDS = re.compile(r"(?P<number>[A-Za-z][A-Za-z\s-]*?)\s+(?P<unit>[A-Za-z]+)")
-_AND = re.compile(r"\s*(?:,\s*and|,|and)?\s*(?=[\d.])")
+_AND = re.compile(r"\s*(?:,\s*and|,|and|und|et|y|e|零)?\s*(?=[\d.])")
 _JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent british_pound british_penny".split())
 _SMALL_MONEY = (read_unit("cents"), read_unit("pence"))
 _MAX_PARTS = 4
-_UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([A-Za-z]+)(?:\s*\})?")
+_UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([^\W\d_]+)(?:\s*\})?")
 _REMAINDER = re.compile(
     r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
     r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|(?:\\bmod|\\?mod)(?![A-Za-z])\s*\{?\s*(?P<m3>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
 )
-_SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_MILLION = "million Million Millionen Mio. Mio millions millón millones milione milioni milhão milhões"
+_BILLION = "billion Milliarde Milliarden Mrd. Mrd milliard milliards miliardo miliardi"
+_SCALES = {
+    **{"dozen": 12, "thousand": 10**3, "tausend": 10**3, "trillion": 10**12},
+    **dict.fromkeys(_MILLION.split(), 10**6),
+    **dict.fromkeys(_BILLION.split(), 10**9),
+}
+"""No ``Billion`` of German and no ``billones``, which are 10^12."""
 _SCALED = re.compile(
-    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(_SCALES)})(?P<rest>(?:\s+[A-Za-z][A-Za-z\s]*)?)"
-)
-_TIME = re.compile(
-    r"(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?\s*m\.?", re.IGNORECASE | re.ASCII
-)
-_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
-_DATE = re.compile(
-    rf"(?:(?P<month>{_MONTH})\s+(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
-    rf"|(?:the\s+)?(?P<day_before>[0-3]?\d)(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month_after>{_MONTH}))(?:,?\s+(?P<year>\d{{4}}))?",
-    re.IGNORECASE | re.ASCII,
+    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(map(re.escape, sorted(_SCALES, key=len, reverse=True)))})"
+    r"(?P<rest>(?:\s+[A-Za-z][A-Za-z\s]*)?)"
 )
 _INTEGERS = re.compile(
     r"(?P<value>.*?[^\s,;(])\s*[,;]?\s*\(?\s*(?:where|for|with)?\s*(?:(?:all|any|every|each|some)\s+)?"
@@ -68,8 +69,9 @@ def plainly_written(text: str, *, reads_times: bool = True) -> str:
     return (
         (_in_digits(bare) if is_marked else None)
         or ((_scaled(bare) or _compound(bare)) if bare[:1].isdigit() or bare[:1] == "-" else None)
-        or (_time_of_day(bare) if reads_times else None)
-        or _date(bare)
+        or (time_of_day(bare) if reads_times else None)
+        or plain_date(bare)
+        or (None if bare.isascii() else _in_chinese(bare))
         or _without_integers(text)
         or text
     )
@@ -85,22 +87,15 @@ def _scaled(text: str) -> str | None:
     return f"{value.numerator}{found['rest']}" if value.denominator == 1 else None
 
 
-def _time_of_day(text: str) -> str | None:
-    """The time in 24 hours: "5 p.m." is 17:00."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    hour = int(found["hour"]) % 12 + 12 * (found["half"] in "pP")
-    return f"{hour}:{found['minute'] or '00'}"
-
-
-def _date(text: str) -> str | None:
-    """The month before the day: "the 4th of July, 1776" is July 4 1776."""
-    found = _DATE.fullmatch(text)
-    if found is None:
-        return None
-    month, day = found["month"] or found["month_after"], found["day"] or found["day_before"]
-    return " ".join(filter(None, (month.capitalize(), str(int(day)), found["year"])))
+def _in_chinese(text: str) -> str | None:
+    """A Chinese number in digits, also with a unit: 三小时 is 3 小时, 1.2万 is 12000."""
+    value = read_chinese_number(text)
+    if value is not None:
+        return str(value)
+    value, rest = chinese_prefix(text) or (None, "")
+    return (
+        f"{value} {rest.strip()}" if value is not None and (read_unit(rest) or counted_noun(rest) is not None) else None
+    )
 
 
 def _without_integers(text: str) -> str | None:

@@ -17,7 +17,10 @@ from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS, after_mark
 _WITH_UNIT = re.compile(r"[+-]?[\d.,]+\s+[^\W\d_]\S*")
 """A number and a unit, such as ``12.5 kg``."""
 _PLAIN_NUMBER = re.compile(r"[+−-]?[\d.,]+\s?%?")
-_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
+_RANGE = re.compile(r"\d+\s*[-–]\s*\d+")
+"""A range, a score or a part of a code; no answer is a difference that is left to compute."""
+_LONG_WORD = re.compile(r"[^\W\d_]{3,}|[\u2e80-\U0003ffff]")
+"""A word; one of Chinese or Japanese may have one character."""
 
 
 def are_of_mathematics(rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -42,7 +45,7 @@ def _has_formula(row: Mapping[str, Any]) -> bool:
 
 def _is_formula(answer: str) -> bool:
     bare = answer.strip().strip("$")
-    if not bare or not is_value(bare) or _WITH_UNIT.fullmatch(bare):
+    if not bare or not is_value(bare) or _WITH_UNIT.fullmatch(bare) or _RANGE.fullmatch(bare):
         return False
     if "\\" in bare:
         return True

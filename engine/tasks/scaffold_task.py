@@ -179,6 +179,12 @@ class ScaffoldTask(Task[Scaffold]):
             opinion_weight=worth,
         )
 
+    def answer(self, candidate: Candidate[Scaffold]) -> str | None:
+        """What the graph computes, which is scored as well; the stated answer if the graph does not execute."""
+        stated = candidate.stated_answer
+        computed = None if candidate.content is None else self._computed(execute(candidate.content), stated)
+        return stated if computed is None else computed
+
     def re_ask_reason(self, candidate: Candidate[Scaffold]) -> str | None:
         """The reply holds no readable object. A reply that was cut off would be cut off again."""
         if candidate.content is not None or candidate.fault is None:
@@ -233,11 +239,8 @@ class ScaffoldTask(Task[Scaffold]):
     def _execute(self, scaffold: Scaffold, stated: str | None, text: str) -> _Graph:
         structure = check_structure(scaffold)
         execution = execute(scaffold)
-        answer = None
-        interventions = InterventionReport(0.0)
-        if execution.executed and execution.answer is not None:
-            answer = self.final_answer(execution.answer, stated)
-            interventions = intervene(scaffold, execution)
+        answer = self._computed(execution, stated)
+        interventions = InterventionReport(0.0) if answer is None else intervene(scaffold, execution)
         grounding = ground(scaffold, execution, text, _values(execution, stated), interventions.dead_knowns)
         return _Graph(
             answer=answer,
@@ -260,6 +263,11 @@ class ScaffoldTask(Task[Scaffold]):
                 **self.logic_parts(scaffold, stated),
             },
         )
+
+    def _computed(self, execution: Execution, stated: str | None) -> str | None:
+        """The value of the target, as the final answer; None if the graph does not execute."""
+        is_computed = execution.executed and execution.answer is not None
+        return self.final_answer(execution.answer or "", stated) if is_computed else None
 
     def same_answer(self, left: str, right: str) -> bool:
         """Whether two answers are equal as values: "14 m/s" and "14.0 m/s"."""

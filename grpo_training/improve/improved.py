@@ -11,15 +11,14 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from agents.generator import generator_messages
-from engine.abilities import ReadsQuestions
+from engine.abilities import MakesAnswers, ReadsQuestions
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.state import LibraryState
-from engine.records import Completion, Experience, Message, Outcome, Problem, Record
+from engine.records import Completion, Experience, Message, Problem, Record
 from engine.task import Task
 from engine.tasks.registry import load_task
-from engine.tasks.scaffold_task import ScaffoldTask
 
 RESULT, EXPERIENCES, MESSAGES = "result.json", "experiences.json", "messages.json"
 PLACEHOLDER = "{question}"
@@ -145,18 +144,17 @@ class Improved:
         return generator_messages(self._task, problem, self._lessons.of(problem), self.result.prompts)
 
     def answer(self, reply: str, question: str | Mapping[str, Any] | None = None) -> str | None:
-        """The answer of a reply, as the task reads it; of a scaffold the computed one; None if there is none.
+        """The answer of a reply, as the task reads it: of a scaffold the computed one, of code the program.
 
         Args:
             reply: the text of the model.
             question: as for :meth:`messages`; not needed for most tasks.
+
+        Returns:
+            None if it has no answer.
         """
-        problem = self._problem(question)
-        candidate = self._task.parse(Completion(text=reply), problem)
-        if isinstance(self._task, ScaffoldTask):  # what the graph computes, as in the test
-            return self._task.evaluate(candidate, problem).answer
-        is_program = candidate.outcome is Outcome.OK and candidate.stated_answer is None
-        return self._task.to_record(candidate) if is_program else candidate.stated_answer
+        candidate = self._task.parse(Completion(text=reply), self._problem(question))
+        return self._task.answer(candidate) if isinstance(self._task, MakesAnswers) else candidate.stated_answer
 
     def text(self) -> str:
         """The static prompt as one text with ``{question}``, for tools that take a text."""

@@ -19,7 +19,7 @@ _SYMBOLS = {
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∠": r"\angle ", "′": "'", "″": "''",
     "△": r"\triangle ",
     "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
-    "€": " euro", "£": " GBP", "￥": " yuan", "元": " yuan",
+    "€": " euro", "£": " GBP", "￥": " yuan", "₹": " rupees", "¢": " cents", "、": ", ",
     **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
 }  # fmt: skip
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))
@@ -58,12 +58,15 @@ _REWRITES = tuple(
         ("\\", r"\\(?:text|mathrm|mbox|textrm|operatorname|mathit|rm)\*?\s*\{\s*(e|i)\s*\}", r" \1 "),  # bold: a vector
         ("\\", r"\\(?:text|mathrm|mbox|textrm|textnormal)\s*\{([^{}]*(?<![A-Za-z])(?:or|and)(?![A-Za-z])[^{}]*)\}",
          r" \1 "),
+        ("ce", r"\\ce(?=\{)", r"\\mathrm"),
         ("textnormal", r"\\textnormal(?![A-Za-z])", r"\\text"),
         ("%", r"\\%", "%"),
         ("", r"\\\$|\$|(?<!\\)\\[()\[\]]", " "),
     )
 )  # fmt: skip
-_PER_CENT = re.compile(r"(?<=[\d}])\s*(?:\\text\w*\s*\{\s*)?(?:per\s?cent(?:age)?|pct\.?)(?![A-Za-z])(?:\s*\})?")
+_PER_CENT = re.compile(
+    r"(?<=[\d}])\s*(?:\\text\w*\s*\{\s*)?(?:per\s?cent(?:age|o)?|pct\.?|Prozent|pour\s?cents?|por\s?c(?:iento|ento))(?![A-Za-z])(?:\s*\})?"
+)
 
 
 def clean(text: str) -> str:
@@ -80,7 +83,7 @@ def clean(text: str) -> str:
         for needle, pattern, new in _REWRITES:
             if needle in text:
                 text = pattern.sub(new, text)
-    if "cent" in text or "pct" in text:
+    if "ent" in text or "pct" in text:
         text = _PER_CENT.sub("%", text)
     text = " ".join(text.replace("`", " ").replace("\u200b", "").split())
     if "**" in text and not re.search(r"[\w)}]\s*\*\*\s*[\w({-]", text):

@@ -74,6 +74,8 @@ WORDS_AMONG_LETTERS = sorted(
     key=len,
     reverse=True,
 )
+_NOT_NUMBERED = frozenset("CPei")
+"""Letters before a number that are no names with an index: ``10C3``, ``e2``."""
 _ONE_WORD = {"infinity": "inf"}
 
 _CHARACTERS = str.maketrans({
@@ -103,7 +105,7 @@ def _token_pattern(name: str, subscript: str) -> re.Pattern[str]:
 _LETTER_SUBSCRIPT = r"(?:_(?:\{[^{}]*\}|\d+|max|min|[A-Za-z]))?'*"
 _TOKEN = {
     Dialect.RULE: _token_pattern(r"[^\W\d_]\w*(?:_\{\w+\})?", r"_\w+|_\{\w+\}"),
-    Dialect.ANSWER: _token_pattern(rf"[A-Za-z]+{_LETTER_SUBSCRIPT}", _LETTER_SUBSCRIPT),
+    Dialect.ANSWER: _token_pattern(rf"[A-Za-z]+(?:\d+(?![\d.])|{_LETTER_SUBSCRIPT})", _LETTER_SUBSCRIPT),
 }
 _ESCAPED = frozenset({"\\{", "\\}", "\\|", "\\%"})
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -232,10 +234,16 @@ def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect, in_call: bo
 
 
 def _letters(text: str, spaced: bool) -> Iterator[Token]:
-    """Split letters that are written together: ``sinx`` is sin x, ``abc`` is a b c, ``number`` is refused."""
+    """Split letters that are written together: ``sinx`` is sin x, ``abc`` is a b c, ``number`` is refused.
+
+    Digits behind a letter are its index: ``x1`` is ``x_1``; behind a function, they are its argument.
+    """
     letters = re.match("[A-Za-z]+", text)
     end = letters.end() if letters else 0
     subscript = _without_braces(text[end:])
+    index = subscript if subscript.isdecimal() else ""
+    if index:
+        subscript = f"_{index}"
     at, run = 0, 0
     while at < end:
         word = next((word for word in WORDS_AMONG_LETTERS if text.startswith(word, at, end)), "")
@@ -244,6 +252,10 @@ def _letters(text: str, spaced: bool) -> Iterator[Token]:
         if run > _MAX_LETTERS:
             raise FormulaSyntaxError("prose", f"a word: {text[:20]!r}")
         at += len(piece)
+        if index and at == end and (word or piece in _NOT_NUMBERED):
+            yield Token("name", _ONE_WORD.get(piece, piece), spaced)
+            yield Token("number", index)
+            return
         yield Token("name", _ONE_WORD.get(piece, piece) + (subscript if at == end else ""), spaced)
         spaced = False
 

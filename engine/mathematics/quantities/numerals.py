@@ -17,8 +17,10 @@ _MIN_FIGURES_OF_ANSWER = 4
 _MIN_FIGURES_OF_TRUTH = 3
 _PHYSICS_TOLERANCE = Fraction(1, 100)
 
+_SHARES = {"%": 100, "‰": 1000}
+
 _DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
-_TIMES = r"\s*(?:\\times|\\cdot|\*|x)\s*"
+_TIMES = r"\s*(?:\\times|\\cdot|\*|[xX])\s*"
 
 
 def _power_of_ten(name: str) -> str:
@@ -41,6 +43,8 @@ _BASED = re.compile(
     r"|\(?\s*(?:in\s+)?base\s+(?P<word>\d{1,2}|[a-z]+)\s*\)?)",
     re.ASCII,
 )
+_PREFIXED_BASE = re.compile(r"0([xXbBoO])([0-9A-Fa-f]+)", re.ASCII)
+_BASES_OF_PREFIXES = {"x": 16, "b": 2, "o": 8}
 _STARTS = re.compile(r"(?<![A-Za-z_\d])(?<!\d\.)(?=\d|\\frac)", re.ASCII)
 
 
@@ -62,13 +66,17 @@ class Numeral:
 
 
 def based_numeral(text: str) -> tuple[str, int] | None:
-    """The digits and the base of a whole text: ``101_2``, ``(2A)_{16}``, ``101 base 2``; None for other texts."""
-    found = _BASED.fullmatch(text.strip())
-    if found is None:
+    """The digits and the base of a whole text: ``101_2``, ``(2A)_{16}``, ``101 base 2``, ``0b101``; else None."""
+    prefixed = _PREFIXED_BASE.fullmatch(text.strip())
+    found = None if prefixed else _BASED.fullmatch(text.strip())
+    if prefixed:
+        base, digits = _BASES_OF_PREFIXES[prefixed[1].lower()], prefixed[2]
+    elif found:
+        name = found["base"] or found["word"]
+        base, digits = int(name) if name.isdecimal() else _BASES.get(name.lower(), 0), found["digits"]
+    else:
         return None
-    name = found["base"] or found["word"]
-    base = int(name) if name.isdecimal() else _BASES.get(name.lower(), 0)
-    digits = found["digits"].upper().lstrip("0") or "0"
+    digits = digits.upper().lstrip("0") or "0"
     if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
     return digits, base
@@ -81,11 +89,12 @@ def read_numeral(text: str) -> Numeral | None:
         return None
     if text.isdecimal() and text.isascii():
         return Numeral(Fraction(int(text)), figures=len(text.lstrip("0")) or 1)
-    if text.endswith("%"):
-        number = read_numeral(text[:-1].removesuffix("\\"))
-        if number is None or text.count("%") > 1:
+    share = _SHARES.get(text[-1])
+    if share:
+        number = read_numeral(text[:-1].removesuffix("\\")) if text[-2:-1] not in _SHARES else None
+        if number is None:
             return None
-        return Numeral(number.value / 100, number.rounded, number.figures, number.place / 100)
+        return Numeral(number.value / share, number.rounded, number.figures, number.place / share)
     found = _SCIENTIFIC.fullmatch(text)
     if found:
         return _scientific(found)

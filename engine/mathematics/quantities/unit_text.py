@@ -1,6 +1,6 @@
 r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into powers of known units.
 
-Only listed names are units. No heavy imports.
+Only listed names are units; those of other languages than English are in ``unit_words``. No heavy imports.
 
 Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
 is in the numerator (``m/s*kg`` is m kg/s); powers are integers or simple fractions between -12 and 12.
@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from functools import lru_cache
+
+from engine.mathematics.quantities.unit_words import UNIT_SPELLINGS, unit_of_word
 
 MAX_UNIT_CHARS = 120
 _MAX_POWER = 12
@@ -106,9 +108,8 @@ _ONE_SPELLING = tuple(
 )  # fmt: skip
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _TOKEN = re.compile(
-    r"(?P<word>[A-Za-z]+)|(?P<power>\s*(?:\^|\*\*)\s*(?:\(\s*([+-]?\s*\d{1,2}(?:\s*/\s*\d{1,2})?)\s*\)|([+-]?\d{1,2})))"
-    r"|(?P<glued>[+-]?\d(?!\d))|(?P<mark>[/*()])|(?P<space>\s+)",
-    re.ASCII,
+    r"(?P<word>[^\W\d_]+)|(?P<power>\s*(?:\^|\*\*)\s*(?:\(\s*([+-]?\s*[0-9]{1,2}(?:\s*/\s*[0-9]{1,2})?)\s*\)|([+-]?[0-9]{1,2})))"
+    r"|(?P<glued>[+-]?[0-9](?![0-9]))|(?P<mark>[/*()])|(?P<space>\s+)",
 )
 
 Powers = tuple[tuple[str, Fraction], ...]
@@ -140,13 +141,13 @@ def read_unit(text: str) -> Powers | None:
 
 
 def _one_spelling(text: str) -> str:
-    for pattern, new in _ONE_SPELLING:
+    for pattern, new in (*UNIT_SPELLINGS, *_ONE_SPELLING):
         text = pattern.sub(new, text)
     return _FRACTION.sub(r"(\1)/(\2)", text).replace("{", "(").replace("}", ")")
 
 
 def _named(word: str) -> str:
-    name = UNITS.get(word) or _WORD_UNITS.get(word.lower())
+    name = unit_of_word(word) or UNITS.get(word) or _WORD_UNITS.get(word.lower())
     if name is None:
         raise UnknownUnitError(word)
     return name

@@ -16,8 +16,10 @@ from typing import Any, Literal, get_args
 
 from dateutil import parser as dates
 
+from engine.answers.dates import plain_date, with_english_months
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.verify import is_value, verify_answer
+from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
 
@@ -31,7 +33,12 @@ _PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
 _EDGES = " \t\r\n\"'`*_“”‘’«»„‚"
-_SEPARATOR = re.compile(r"\s*[,;\n]\s*")
+_DASHES = str.maketrans("‐‑‒–—−", "------")
+_SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*")
+_DENIES = re.compile(
+    r"\b(?:not?|never|neither|nor|without|nicht|keine?[rmns]?|nie|weder|ohne|pas|jamais|ni|sans|nunca|tampoco|sin|non|mai|né"
+    r"|senza|não|nem|sem)\b|n['’]t\b|[不没非无]"
+)
 
 
 class HowCompared(Record):
@@ -43,6 +50,7 @@ class HowCompared(Record):
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
         decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
+        grouping_points: of numbers with decimal commas: whether 1.234 is 1234; else it is 1,234.
     """
 
     kind: Kind
@@ -50,6 +58,7 @@ class HowCompared(Record):
     day_first: bool = False
     tolerance: float | None = None
     decimal_comma: bool = False
+    grouping_points: bool = False
 
 
 class Comparison(Record):
@@ -98,7 +107,7 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
 
 def plain(text: str) -> str:
     """A text without case, quotes, markup around it, a final dot, and repeated space."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
     words = " ".join(folded.split()).strip(_EDGES)
     return words.rstrip(".。!").rstrip(_EDGES) if not words.replace(".", "").isdigit() else words
 
@@ -112,6 +121,8 @@ def alternatives(truth: str) -> list[str]:
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
     text = text.strip(_EDGES)
+    written = plain_date(text)
+    text = with_english_months(text) if written is None else written
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
         return None
     found = []
@@ -153,17 +164,14 @@ def _refused(name: str) -> Any:
 
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
+    number = read_number_words(answer.strip(_EDGES + "."))
+    answer = answer if number is None else str(number)
     if how.decimal_comma:
-        readings = dict.fromkeys((with_decimal_points(answer), *([answer] if "." in answer else [])))
+        answer = with_decimal_points(answer, grouping_points=how.grouping_points)
         truth = with_decimal_points(truth)
-    else:
-        readings = {answer: None}
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
-    verdicts = [
-        verify_answer(one.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
-        for one in readings
-    ]
-    return Comparison(is_correct=True if True in verdicts else None if None in verdicts else False)
+    verdict = verify_answer(answer.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance)
+    return Comparison(is_correct=verdict.correct)
 
 
 def _is_measured(truth: str) -> bool:
@@ -177,7 +185,7 @@ def _contains(answer: str, truth: str) -> bool:
         return False
     at = re.search(rf"(?<!\w){re.escape(right)}(?!\w)", said)
     before = said[: at.start()] if at else ""
-    return at is not None and re.search(r"\b(?:not?|never|neither|nor|isn't|aren't|without)\b", before) is None
+    return at is not None and _DENIES.search(before) is None
 
 
 def _matches(answer: str, pattern: str) -> Comparison:

@@ -8,9 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.answers.decimal_comma import uses_decimal_commas
+from engine.answers.dates import plain_date
+from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
+from engine.answers.spoken import plainly_written
 from engine.answers.verify import is_value, verify_answer
 from engine.errors import InputError
+from engine.mathematics.parsing.notation import clean
+from engine.mathematics.quantities.units import read_quantity
 from engine.tasks.answers.comparison import KINDS, HowCompared, alternatives, plain, read_date, read_json
 from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS
 
@@ -76,7 +80,8 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
     if found == "date":
         return HowCompared(kind="date", day_first=_is_day_first(answers))
     commas = found == "number" and uses_decimal_commas(answers)
-    how = HowCompared(kind=found, tolerance=tolerance, decimal_comma=commas)  # type: ignore[arg-type]
+    points = commas and uses_grouping_points(answers)
+    how = HowCompared(kind=found, tolerance=tolerance, decimal_comma=commas, grouping_points=points)  # type: ignore[arg-type]
     check_truths(answers, how)
     return how
 
@@ -98,7 +103,7 @@ def check_truths(answers: Sequence[str], how: HowCompared) -> None:
     for answer in answers:
         if how.kind == "json" and not isinstance(read_json(answer), dict):
             raise InputError(f"--compare json: the answer {answer[:60]!r} is no JSON object")
-        if how.kind == "number" and not (is_value(answer) and any(map(str.isdigit, answer))):
+        if how.kind == "number" and not (is_value(answer) and any(map(str.isnumeric, answer))):
             raise InputError(f"--compare number: the answer {answer[:60]!r} is no number")
         if how.kind == "date" and read_date(answer, how.day_first) is None:
             raise InputError(f"--compare date: the answer {answer[:60]!r} is no date with day, month and year")
@@ -118,7 +123,7 @@ def described(how: HowCompared) -> str:
         return f"compared as one of {len(how.labels)} labels ({shown})"
     names = {
         "number": "numbers"
-        + (" with decimal commas" if how.decimal_comma else "")
+        + (f" with decimal commas (1.234 is {'1234' if how.grouping_points else '1,234'})" if how.decimal_comma else "")
         + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
         "text": "short texts, equal but for case and punctuation",
         "contains": "texts that the answer has to contain",
@@ -133,7 +138,7 @@ def described(how: HowCompared) -> str:
 
 def nearly_numbers(answers: Sequence[str], how: HowCompared) -> str:
     """A remark on answers that are read as texts or labels although most of them are numbers; else empty."""
-    others = [answer for answer in answers if not _UNIT_NUMBER.fullmatch(answer)]
+    others = [answer for answer in answers if not _reads_as_number(answer)]
     if how.kind not in ("text", "label") or not others or _MOSTLY * len(others) > len(answers):
         return ""
     return (
@@ -147,7 +152,7 @@ def _kind_of(answers: Sequence[str]) -> str:
         return "json"
     if all(isinstance(value, list) for value in values):
         return "list"
-    if all(_UNIT_NUMBER.fullmatch(answer) for answer in answers) and all(map(_is_number, answers)):
+    if all(map(_reads_as_number, answers)) and all(map(_is_number, answers)):
         return "number"
     if all(read_date(answer) is not None for answer in answers):
         return "date"
@@ -156,6 +161,17 @@ def _kind_of(answers: Sequence[str]) -> str:
     if few and all(len(answer) <= _LONGEST_LABEL and alternatives(answer) == [answer] for answer in answers):
         return "label"
     return "text"
+
+
+def _reads_as_number(answer: str) -> bool:
+    """Whether an answer is a number, also with a word after it or with a unit of several parts: ``3,2·10^4 kg m/s``."""
+    if plain_date(answer):
+        return False
+    if _UNIT_NUMBER.fullmatch(answer):
+        return True
+    texts = (plainly_written(clean(text), reads_times=False) for text in {answer, with_decimal_points(answer)})
+    quantities = map(read_quantity, texts)
+    return any(quantity is not None and quantity.number is not None and not quantity.prose for quantity in quantities)
 
 
 def _is_number(answer: str) -> bool:

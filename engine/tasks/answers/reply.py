@@ -8,11 +8,16 @@ from engine.tasks.answers.comparison import Kind
 
 _MAX = 100_000
 """Characters of a reply that are read, from its end."""
+_BEFORE = "so|the|my|final|also|die|endgültige|la|ma|mi|il|a|最终|最后|所以|因此"
+_AFTER = "is|ist|lautet|est|es|è|é|finale?"
+_WORD = "answer|antwort|réponse|respuesta|risposta|resposta|答案|回答"
 _LINE = re.compile(
-    r"^[ \t>#*_-]*(?:the[ \t]+)?(?:final[ \t]+)?(?:answer|antwort|réponse|respuesta|答案|回答)"
-    r"[ \t]*(?:is[ \t]*)?[*_]*[ \t]*[:：][ \t*_]*",
+    rf"^[ \t>#*_-]*(?:(?:{_BEFORE})[ \t,，]*){{0,4}}(?:{_WORD})(?:[ \t]*(?:(?:{_AFTER})(?![^\W\d_])|[是为])){{0,2}}"
+    r"(?:[*_]*[ \t]*[:：]|(?<=是)(?![否不]))[ \t*_]*"
+    rf"|^[ \t]*(?:#+[ \t]*\**|\*\*)(?:final[ \t]+)?(?:{_WORD})\**[ \t]*$(?=\s+\S)",
     re.IGNORECASE | re.MULTILINE,
 )
+"""``Answer:`` in several languages, and a heading without a colon."""
 _FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
 _SHORT = 200
 _BOX = r"\boxed{"

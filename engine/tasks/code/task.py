@@ -133,6 +133,10 @@ class CodeTask(Task[Program]):
         fault = candidate.fault
         return fault.message if fault is not None and fault.kind == ReplyStatus.NO_CODE else None
 
+    def answer(self, candidate: Candidate[Program]) -> str | None:
+        """The program as written; None if it is not valid Python."""
+        return candidate.content.code if candidate.content is not None and candidate.outcome is Outcome.OK else None
+
     def to_record(self, candidate: Candidate[Program]) -> str | None:
         """The program as written."""
         return None if candidate.content is None else candidate.content.code

@@ -127,6 +127,10 @@ class PhaserTask(Task[GameReply]):
         fault = candidate.fault
         return fault.message if fault is not None and fault.kind == "no_code" else None
 
+    def answer(self, candidate: Candidate[GameReply]) -> str | None:
+        """The program without the plan; None if the reply has no complete one."""
+        return candidate.content.code if candidate.content is not None and candidate.outcome is Outcome.OK else None
+
     def to_record(self, candidate: Candidate[GameReply]) -> str | None:
         """Plan and program, in the form of a reply."""
         reply = candidate.content

@@ -500,3 +500,42 @@ def test_choices_and_words(answer, truth):
 )
 def test_quantities_with_a_direction(answer, truth):
     assert is_right(answer, truth, "measured") is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("[[1, 2], [3, 4]]", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),
+        ("[[1, 2], [3, 4]]", "((1, 2), (3, 4))"),
+        ("x1", "x_1"),
+        ("3x2 + 2x1", "2x_1 + 3x_2"),
+        ("sin30", r"\sin(30)"),
+        ("(1, 2, 3)^T", "(1, 2, 3)"),
+        (r"[1, 2, 3]^{\top}", r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}"),
+        ("x in (0, 1]", r"0 < x \le 1"),
+        ("x < 0 or x > 0", r"x \ne 0"),
+        (r"R \ {0}", r"x \ne 0"),
+        ("0xff", "0xFF"),
+        ("0x1F", "1F_{16}"),
+        ("1_000_000", "10^6"),
+        ("5X10^3", "5000"),
+        ("5‰", "0.005"),
+        ("EUR 5", "5 €"),
+        ("US$1,200", "1200 dollars"),
+        ("₹500", "500 INR"),
+        ("50¢", "$0.50"),
+        ("1.200,50 €", "1200.50 €"),
+        ("12 345,67", "12345.67"),
+        ("b)", "B"),
+        ("B", "B. Paris"),
+        ("(B)", "B) 42"),
+        ("Ca(OH)2", "Ca(OH)_2"),
+        (r"\ce{H2SO4}", "H2SO4"),
+        ("SO_4^{2-}", "SO₄²⁻"),
+        (r"\frac{\pi}{2} rad", "90°"),
+        (r"\sqrt{2} meters", r"\sqrt 2"),
+        (r"2\pi 小时", r"2\pi\text{ h}"),
+    ],
+)
+def test_other_notations_of_code_money_and_chemistry(answer, truth):
+    assert is_right(answer, truth) is True

@@ -396,3 +396,38 @@ def test_mixed_numbers_vectors_and_molecules_are_no_products(answer, truth):
 )
 def test_words_after_a_unit_that_change_a_quantity(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("[[1, 2], [3, 4]]", r"\begin{pmatrix} 1 & 3 \\ 2 & 4 \end{pmatrix}"),
+        ("[[1, 2, 3, 4]]", "[[1, 2], [3, 4]]"),
+        ("(1, 2)^T", r"\begin{pmatrix} 1 & 2 \end{pmatrix}"),
+        ("x < 0 or x > 1", r"x \ne 0"),
+        ("0x1F", "0x1E"),
+        ("10-12", "3-5"),
+        (r"R \ {0}", "0"),
+        ("x", "x1"),
+        ("3x", "x1 + x2"),
+        ("0", "x0"),
+        ("A1", "A"),
+        ("x1 2", "x_{12}"),
+        ("0b101", "0b110"),
+        ("0b2", "0b3"),
+        ("0x10", "10"),
+        ("5‰", "5%"),
+        ("US$5", "€5"),
+        ("50¢", "$50"),
+        ("C)", "B. Paris"),
+        ("B. London", "B. Paris"),
+        ("A or B", "A. Paris"),
+        ("Ca(OH)2", "Ca(OH)3"),
+        ("SO_4^{2-}", "SO_4^{2+}"),
+        ("x^{2}y", "x^{2y}"),
+        (r"\frac{1}{2} day", r"\frac12 hour"),
+        (r"\frac12 mod", r"\frac12"),
+    ],
+)
+def test_code_money_and_chemistry_that_differ(answer, truth):
+    assert verify_answer(answer, truth).correct is False

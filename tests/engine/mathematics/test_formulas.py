@@ -200,7 +200,8 @@ def test_notation_with_one_meaning_in_rules_and_answers(text, meaning):
         ("abc", ABC, 2 * 4 * 6),  # a name is a word in a rule, a letter in an answer
         ("xy", 50, X * Y),
         ("x y", "prose", X * Y),
-        ("x2", "unknown_name", 2 * X),
+        ("x2", "unknown_name", "unknown_name"),  # the digit is an index
+        ("e2", "unknown_name", 2 * math.e),
         ("a(b + 1)", 10, 10),
         ("number", "unknown_name", "prose"),
         ("sqrt", "unknown_name", "syntax"),

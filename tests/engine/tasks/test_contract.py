@@ -77,12 +77,12 @@ def test_each_task_implements_the_protocols_that_it_needs():
         for task in known_tasks()
     }
     assert {name: ones for name, ones in found.items() if ones} == {
-        "math": {"TakesOpinions"},
-        "physics": {"TakesOpinions"},
+        "math": {"MakesAnswers", "TakesOpinions"},
+        "physics": {"MakesAnswers", "TakesOpinions"},
         "answers": {"JudgedByRubric", "ReadsWholeDatasets"},
         "reasoning_gym": {"RemarksOnProblems"},
-        "code": {"DisplaysItself", "PreparesData", "ChecksItself", "ReadsQuestions"},
-        "phaser": {"DisplaysItself", "HasCheckOptions", "ScoresForeignRows"},
+        "code": {"DisplaysItself", "PreparesData", "ChecksItself", "MakesAnswers", "ReadsQuestions"},
+        "phaser": {"DisplaysItself", "MakesAnswers", "HasCheckOptions", "ScoresForeignRows"},
         "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},
     }
 

@@ -29,6 +29,27 @@ def both(row):
 ONE = SimpleTask("Which of A and B is it? {mail}", reward, name="one_text")
 TWO = SimpleTask(both, reward, name="two_texts")
 """
+OWN = """
+from engine.records import Candidate, Outcome, Problem
+from engine.task import Measurement, Task
+
+class Lengths(Task[str]):
+    name = "lengths"
+
+    def problem_from_row(self, row, where):
+        return Problem(id="", text=row["text"], answer="?", task=self.name)
+
+    def parse(self, completion, problem):
+        return Candidate(Outcome.OK, content=completion.text, text=completion.text)
+
+    def evaluate(self, candidate, problem):
+        raise AssertionError("a program that asks knows no truth")
+
+    def answer(self, candidate):
+        return str(len(candidate.content))
+
+TASK = Lengths()
+"""
 GRAPH = '[{"cause": ["first", "second"], "effect": "total", "rule": "total = first + second"}]'
 
 
@@ -98,4 +119,16 @@ def test_the_answer_of_a_scaffold_is_what_its_graph_computes():
     knowns = '"chosen_strategy": "add", "target_variable": "total", "knowns": {"first": 14, "second": 84}'
     one = improved({"problem": "14 and 84?", "answer": "98"}, "math", "compact")
     assert one.answer(f'{{{knowns}, "causal_graph": {GRAPH}, "final_answer": ""}}') == "98"
+    assert one.answer(f'{{{knowns}, "causal_graph": [], "final_answer": "97"}}') == "97"
     assert one.answer("no scaffold") is None
+
+
+def test_the_answer_of_a_reply_needs_no_truth_and_no_class_of_the_task(place, tmp_path):
+    (tmp_path / "length.py").write_text(OWN)
+    own = improved({"text": "How long is ab?"}, f"{tmp_path / 'length.py'}:TASK")
+    assert own.answer("abc") == "3"
+    game = improved({"id": "p", "task": "Make a game."}, "phaser")
+    assert (
+        game.answer("[PLAN]\nOne scene.\n[/PLAN]\n```javascript\nnew Phaser.Game({});\n```") == "new Phaser.Game({});"
+    )
+    assert game.answer("```javascript\nnew Phaser.Game({") is None

@@ -46,6 +46,7 @@ RIGHT = [
     ("text", "The  Hague", "the hague"),
     ("text", "NYC", "New York|NYC|New York City"),
     ("text", "Größe", "GRÖSSE"),
+    ("text", "3–5", "3-5"),
     ("text", "3.5", "3.5"),
     ("number", "1,200 kg", "1200 kg"),
     ("number", "1.2 t", "1200 kg"),
@@ -55,12 +56,17 @@ RIGHT = [
     ("list", "red, green, blue", '["red", "green", "blue"]'),
     ("list", "1. red\n2. green", "red, green"),
     ("set", "b; a", "a, b"),
+    ("set", "北京、上海", "上海，北京"),
     ("set", '["B", "a"]', "a, b"),
     ("json", '{"name": "Ann", "age": 3.0}', '{"age": 3, "name": "ann"}'),
     ("json", '{"a": {"b": [1, "X"]}}', '{"a": {"b": [1.0, "x"]}}'),
     ("date", "4 March 2026", "2026-03-04"),
     ("date", "03/04/2026", "2026-03-04"),
     ("date", "March 4th, 2026", "2026-03-04"),
+    ("date", "4. März 2026", "2026-03-04"),
+    ("date", "2026年3月4日", "4 de marzo de 2026"),
+    ("number", "twelve", "12"),
+    ("number", "两百", "200"),
 ]
 
 WRONG = [
@@ -77,6 +83,9 @@ WRONG = [
     ("number", "12 kg", "12 g"),
     ("number", "12", "12 kg"),
     ("contains", "It is not A-17", "A-17"),
+    ("contains", "Das ist nicht A-17", "A-17"),
+    ("contains", "Ce n'est pas A-17", "A-17"),
+    ("contains", "它不是 A-17", "A-17"),
     ("contains", "A-16, A-17, A-18, " * 20, "A-17"),
     ("contains", "A-170", "A-17"),
     ("regex", "xAB-1234", r"[A-Z]{2}-\d{4}"),
@@ -88,6 +97,8 @@ WRONG = [
     ("json", '{"a": NaN}', '{"a": 1}'),
     ("json", "[1]", '{"a": 1}'),
     ("date", "March 2026", "2026-03-01"),
+    ("date", "4. Mai 2026", "2026-03-04"),
+    ("number", "twelve or thirteen", "12"),
     ("date", "2026-03-05", "2026-03-04"),
     ("date", "tomorrow", "2026-03-04"),
     ("date", "9" * 39, "2026-03-04"),
@@ -173,6 +184,9 @@ def test_a_pattern_of_exponential_time_ends():
         (["billing", "shipping", "billing", "Billing", "other", "other"], "label"),
         (["12 kg", "3.5 kg", "7 g"], "number"),
         (["12", "7"], "number"),
+        (["三分之一", "3小时", "12人"], "number"),
+        (["2026年3月4日", "2026年12月1日"], "date"),
+        (["12.05.2026", "31.12.2025"], "date"),
         (["2026-03-04", "5 March 2026"], "date"),
         (['{"a": 1}', '{"a": 2}'], "json"),
         (["[1, 2]", "[3]"], "list"),
@@ -197,6 +211,17 @@ def test_how_answers_are_compared_is_found_out(answers, kind):
         (r"thus \boxed{\text{billing}}", r"\text{billing}"),
         ("billing", "billing"),
         ("答案：billing", "billing"),
+        ("Also.\nDie Antwort lautet: billing", "billing"),
+        ("Donc.\nLa réponse finale est : billing", "billing"),
+        ("Luego.\nRespuesta final: billing", "billing"),
+        ("Ecco.\n**Risposta:** billing", "billing"),
+        ("因此\n**最终答案：** billing", "billing"),
+        ("因此\n所以答案是billing", "billing"),
+        ("Answer: billing\n答案是否正确？", "billing"),
+        ("So.\n### Final Answer\n\nbilling", "billing"),
+        ("Answer: billing\nAnother answer: shipping", "billing"),
+        ("Answer: billing\n\n## Answer check\nIt fits.", "billing"),
+        ("Answer: billing\n**Answer**", "billing"),
         ("It could be billing.\nOr shipping.", None),
         ("", None),
         ("Answer:", None),
@@ -240,7 +265,8 @@ GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
         ("10,025.40 €", "10.025,40 €", True),
         ("10025.40 €", "10.025,40 €", True),
         ("100,25 €", "10.025,40 €", False),
-        ("7.125 kg", "7,125 kg", True),
+        ("7.125 kg", "7,125 kg", False),
+        ("7.125 kg", "7125 kg", True),
         ("7125 kg", "7,125 kg", False),
         ("7125 g", "7,125 kg", True),
         ("50 km/h", "50,0 km/h", True),
@@ -280,3 +306,55 @@ def test_a_text_among_numbers_is_named():
     ]
     assert task_named("answers").reader(rows)[1].endswith("; 9 of 10 are numbers, but not 'none' (--compare number)")
     assert "numbers" not in task_named("answers").reader(rows[-1:])[1]
+
+
+@pytest.mark.parametrize(
+    ("truths", "answer", "right"),
+    [
+        (["3,14", "1,234"], "1.234", "1,234"),
+        (["3,14", "1,234", "1.234,5"], "1.234", "1.234,5"),
+        (["3,14", "1,234", "1.234,5"], "1,234", "1,234"),
+        (["3,14", "1,234", "1.234"], "1.234", "1.234"),
+        (["3,14", "1,234"], "1.234.567,0", None),
+        (["1234,5", "2,25"], "1.234,5", "1234,5"),
+        (["12 345,67 m", "2,5 m"], "12.345,67 m", "12 345,67 m"),
+    ],
+)
+def test_a_point_before_three_digits_has_one_meaning_in_a_dataset(truths, answer, right):
+    how = how_compared(truths)
+    assert (how.kind, how.decimal_comma) == ("number", True)
+    found = [truth for truth in truths if compare(answer, truth, how).is_correct]
+    assert found == ([] if right is None else [right])
+
+
+def test_what_a_point_means_is_said():
+    rows = [{"question": "?", "answer": answer} for answer in ("3,14 m", "2,5 m")]
+    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1,234)"
+    rows.append({"question": "?", "answer": "1.234,5 m"})
+    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1234)"
+
+
+@pytest.mark.parametrize(
+    ("truths", "answer"),
+    [
+        (["3 Stunden", "20 Minuten"], "180 Minuten"),
+        (["5 kg m/s", "3 N s"], "5 kg·m/s"),
+        (["3,2·10^4", "1,5·10^3"], "32000"),
+        (["3,2 * 10^4 m", "2 m"], "32 Kilometer"),
+        (["3,2·10^4 kg m/s", "2 N s"], "3,2e4 N s"),
+        (["10 Kilometer pro Stunde", "5 km/h"], "10 km/h"),
+        (["1 Stunde 30 Minuten", "2 Stunden"], "90 Minuten"),
+        (["2小时30分钟", "5小时"], "150分钟"),
+        (["3/4 cup", "1 cup"], "0.75 cups"),
+    ],
+)
+def test_numbers_with_units_of_several_words_are_numbers(truths, answer):
+    how = how_compared(truths)
+    assert how.kind == "number"
+    assert compare(answer, truths[0], how).is_correct
+    assert not compare(answer, truths[1], how).is_correct
+
+
+@pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"], ["3-5", "10-12"]])
+def test_chinese_words_and_ranges_are_no_formulas(answers):
+    assert task_of_rows([{"problem": "?", "answer": answer} for answer in answers]).name == "answers"

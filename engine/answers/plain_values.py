@@ -75,6 +75,8 @@ _CHOICE = re.compile(rf"{_OPTION}?\(?([A-Z])(?:[).:](?:\s.*)?|\s+-\s.*|项)?", r
 _LOWER_CHOICE = re.compile(rf"{_OPTION}?\(([a-h])\)|{_OPTION}([a-h])|([a-h])\)")
 _LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
 _LETTER_WITH_TEXT = re.compile(r"(?:\(([A-H])\)|([A-H])[.)])\s+\S.*", re.DOTALL)
+_FURTHER_CHOICE = re.compile(r"(?<![\w'(])\(?[A-H](?:\)|[.:]\s)")
+"""Where the choices are listed: "A) 3 B) 4"."""
 _OTHER_CHOICE = re.compile(r"(?<![\w'])([A-H])(?![\w'])(?!(?<=A)\s+[a-z])")  # not the article
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
 _MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:['_]\d{3})+)", re.ASCII)
@@ -302,7 +304,8 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     letter, choice = _LETTER_OF_CHOICE.fullmatch(plain_truth), _CHOICE.fullmatch(plain_answer)
     with_text = _LETTER_WITH_TEXT.fullmatch(plain_truth) if _LETTER_OF_CHOICE.fullmatch(plain_answer) else None
     if with_text and choice:
-        return Decision(choice[1] == (with_text[1] or with_text[2]), "text")
+        right = with_text[1] or with_text[2]
+        return Decision(choice[1] == right and not _FURTHER_CHOICE.search(plain_truth[2:]), "text")
     if letter and choice:
         return Decision(choice[1] == letter[1] and not _names_another(choice[1], plain_answer), "text")
     if _WORDS.fullmatch(plain_truth) and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth):

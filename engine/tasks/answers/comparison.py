@@ -50,7 +50,7 @@ class HowCompared(Record):
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
         decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
-        grouping_points: of numbers with decimal commas: whether 1.234 is 1234; else it is 1,234.
+        grouping_points: of numbers with decimal commas: whether 1.234 is 1234 only; else it is 1,234 too.
     """
 
     kind: Kind
@@ -166,12 +166,17 @@ def _refused(name: str) -> Any:
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
     number = read_number_words(answer.strip(_EDGES + "."))
     answer = answer if number is None else str(number)
+    readings = [answer]
     if how.decimal_comma:
-        answer = with_decimal_points(answer, grouping_points=how.grouping_points)
+        meanings = (True,) if how.grouping_points else (True, False)
+        readings = list(dict.fromkeys(with_decimal_points(answer, grouping_points=one) for one in meanings))
         truth = with_decimal_points(truth)
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
-    verdict = verify_answer(answer.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance)
-    return Comparison(is_correct=verdict.correct)
+    verdicts = [
+        verify_answer(one.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
+        for one in readings
+    ]
+    return Comparison(is_correct=True if True in verdicts else None if None in verdicts else False)
 
 
 def _is_measured(truth: str) -> bool:

@@ -528,6 +528,7 @@ def test_quantities_with_a_direction(answer, truth):
         ("12 345,67", "12345.67"),
         ("b)", "B"),
         ("B", "B. Paris"),
+        ("B", "B. Vitamin C"),
         ("(B)", "B) 42"),
         ("Ca(OH)2", "Ca(OH)_2"),
         (r"\ce{H2SO4}", "H2SO4"),

@@ -420,6 +420,8 @@ def test_words_after_a_unit_that_change_a_quantity(answer, truth):
         ("US$5", "€5"),
         ("50¢", "$50"),
         ("C)", "B. Paris"),
+        ("A", "A) 3 B) 4"),
+        ("A", "A) B) C) D)"),
         ("B. London", "B. Paris"),
         ("A or B", "A. Paris"),
         ("Ca(OH)2", "Ca(OH)3"),

@@ -315,12 +315,13 @@ def test_a_text_among_numbers_is_named():
         (["3,14", "1,234", "1.234,5"], "1.234", "1.234,5"),
         (["3,14", "1,234", "1.234,5"], "1,234", "1,234"),
         (["3,14", "1,234", "1.234"], "1.234", "1.234"),
+        (["3,14", "2500"], "2.500", "2500"),
         (["3,14", "1,234"], "1.234.567,0", None),
         (["1234,5", "2,25"], "1.234,5", "1234,5"),
         (["12 345,67 m", "2,5 m"], "12.345,67 m", "12 345,67 m"),
     ],
 )
-def test_a_point_before_three_digits_has_one_meaning_in_a_dataset(truths, answer, right):
+def test_a_point_before_three_digits_means_what_the_dataset_shows(truths, answer, right):
     how = how_compared(truths)
     assert (how.kind, how.decimal_comma) == ("number", True)
     found = [truth for truth in truths if compare(answer, truth, how).is_correct]
@@ -329,7 +330,7 @@ def test_a_point_before_three_digits_has_one_meaning_in_a_dataset(truths, answer
 
 def test_what_a_point_means_is_said():
     rows = [{"question": "?", "answer": answer} for answer in ("3,14 m", "2,5 m")]
-    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1,234)"
+    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
     rows.append({"question": "?", "answer": "1.234,5 m"})
     assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1234)"
 

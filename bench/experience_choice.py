@@ -34,16 +34,16 @@ def main() -> None:
     flags = ("--max-problems", given.train_problems, "--epochs", given.epochs, "--select", "random", "--k", 8)
     generate(folder, "train", "quickstart:train", *flags)
     checkpoint = train(folder, given.embedding_model)
-    ways = {
+    ways: dict[str, tuple[object, ...]] = {
         "8 by chance": ("--select", "random", "--k", 8),
         "8 by similarity": ("--select", "text", "--k", 8),
         "8 by the selector": ("--selector", checkpoint, "--k", 8),
         "all 200": ("--prompt-experiences", LIBRARY),
     }
     right = {}
-    for way, flags in ways.items():
+    for way, chosen_by in ways.items():
         name = way.replace(" ", "-")
-        generate(folder, name, "quickstart:test", "--max-problems", given.test_problems, *flags)
+        generate(folder, name, "quickstart:test", "--max-problems", given.test_problems, *chosen_by)
         right[way] = answers(folder / name)
     report(right, folder / "figures.json")
 

@@ -12,9 +12,8 @@ import random
 from pathlib import Path
 
 from engine.datasets import problem_families
-from engine.records import RolloutGroup
 from engine.statistics.paired import clustered_mean, paired_difference
-from engine.storage.rollout_store import latest_by_problem, read
+from engine.storage.stored_records import StoredGroups
 from grpo_training import generator1
 from grpo_training.selector import __main__ as selector
 
@@ -94,7 +93,7 @@ def train(folder: Path, embedding_model: str) -> Path:
 
 def answers(cache: Path) -> dict[str, list[float]]:
     """Problem -> whether its answers are right."""
-    groups = latest_by_problem(read(cache / "generator_1_rollouts.jsonl", RolloutGroup).records).values()
+    groups = StoredGroups(cache / "generator_1_rollouts.jsonl", with_incomplete=True).in_order()
     return {group.problem_id: [float(bool(rollout.is_correct)) for rollout in group.rollouts] for group in groups}
 
 

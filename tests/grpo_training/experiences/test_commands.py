@@ -344,6 +344,11 @@ def test_show_tells_the_effect_from_the_rollouts_of_the_cache(run, places):
     assert shown["effect"]["paired"]["value"] == 0.5
     assert shown["content"] == PARITY
     assert shown["history"][0]["event"] == "step"
+    broken = json.loads(store.path.read_text().splitlines()[0]) | {"problem_id": "c"}
+    broken["rollouts"][0]["reward_detail"] = 3
+    with store.path.open("a") as stream:
+        stream.write(json.dumps(broken) + "\n")
+    assert json.loads(run("show", "G1-001", "--json"))["effect"] == shown["effect"]
 
 
 def test_every_listing_has_json(run, places):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
 
-from engine.api_manager import ApiManager
+from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
@@ -50,7 +50,7 @@ def run_extractor(settings: ExtractorSettings) -> int:
 
 async def _extract(settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager) -> int:
     role = settings.role
-    analyst_role = "analyst" if manager.has("analyst") else role
+    analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
     if settings.window is None:

@@ -266,3 +266,13 @@ class Fusion(Record):
     experience_ids: list[str] = Field(default_factory=list)
     prompt_half: Half | None = left_out()
     policy: SamplingPolicy | None = None
+
+    @property
+    def scaffold(self) -> Any:
+        """``fused_scaffold``, as it is named in a rollout."""
+        return self.fused_scaffold
+
+    @property
+    def answer(self) -> str | None:
+        """``final_answer``, as it is named in a rollout."""
+        return self.final_answer

@@ -9,7 +9,7 @@ from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
 from engine.records import Evidence, Experience, Fusion, Rollout
-from grpo_training.runs.stored_answers import answers_in, stored_records
+from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
 
 
 def uses(experience: Experience) -> tuple[str, str]:
@@ -112,10 +112,6 @@ def evidence_rollouts(cache_dir: Path, library: str, evidence: Sequence[Evidence
 
 
 def _described(answer: Rollout | Fusion) -> str:
-    if isinstance(answer, Fusion):
-        name, text, reward = answer.generator_id, answer.final_answer, answer.rewards.r_total
-    else:
-        name, text, reward = str(answer.rollout_id), answer.answer, answer.r_total
-    verdict = {True: "right", False: "wrong", None: "not judged"}[answer.is_correct]
-    short = "no answer" if text is None else text.replace("\n", " ")[:40]
-    return f"{name}: {short}, {verdict}, r={number(reward)}"
+    name = answer.generator_id if isinstance(answer, Fusion) else answer.rollout_id
+    short = "no answer" if answer.answer is None else answer.answer.replace("\n", " ")[:40]
+    return f"{name}: {short}, {VERDICTS[answer.is_correct]}, r={number(answer.rewards.r_total)}"

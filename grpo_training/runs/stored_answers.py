@@ -14,6 +14,9 @@ from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.scored_groups import SCORED, scored_groups
 
+VERDICTS = {True: "right", False: "wrong", None: "not judged"}
+"""``is_correct`` in words."""
+
 
 class StoredAnswers(NamedTuple):
     """What one role has stored about one problem in one epoch: a group of rollouts, or the critic's fusions."""

@@ -8,6 +8,7 @@ from typing import Any
 from agents.chat import ChatClient, ask
 from agents.templates import role_template
 from engine.abilities import JudgedByRubric
+from engine.api_manager import JUDGE_ROLE
 from engine.reading.json_reading import read_json_object
 from engine.records import Candidate, ChatRequest, Fault, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
@@ -41,7 +42,7 @@ class Judge:
     """
 
     client: ChatClient
-    role: str = "reward_evaluator"
+    role: str = JUDGE_ROLE
     _: KW_ONLY
     max_tokens: int | None = None
     style: str = "full"

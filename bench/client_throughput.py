@@ -69,9 +69,10 @@ class Bare:
 
     async def complete(self, number: int) -> str:
         async with self._slots:
-            messages = [{"role": "user", "content": f"{number}. {PROMPT}"}]
-            reply = await self._sdk.chat.completions.create(model="m", messages=messages, temperature=0.3)
-        return reply.choices[0].message.content
+            reply = await self._sdk.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": f"{number}. {PROMPT}"}], temperature=0.3
+            )
+        return reply.choices[0].message.content or ""
 
     async def close(self) -> None:
         await self._sdk.close()
@@ -92,8 +93,8 @@ class Ours:
     async def complete(self, number: int) -> str:
         message = Message(role="user", content=f"{number}. {PROMPT}")
         request = ChatRequest(role="generator_1", messages=(message,), sampling=Sampling(temperature=0.3))
-        replies = await self._client.sample(request, [0])
-        return replies[0].completion.text
+        [reply] = await self._client.sample(request, [0])
+        return reply.completion.text if reply.completion else ""
 
     async def close(self) -> None:
         await self._client.close()
@@ -106,7 +107,7 @@ async def measure(base_url: str, requests: int, rounds: int) -> float:
     rates: dict[str, list[float]] = {}
     cpu: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        clients = [Bare(base_url, Path(folder)), Ours(base_url, Path(folder))]
+        clients: list[Bare | Ours] = [Bare(base_url, Path(folder)), Ours(base_url, Path(folder))]
         for client in clients:  # warm-up: opens connections
             await asyncio.gather(*(client.complete(next(numbers)) for _ in range(2 * IN_FLIGHT)))
         for _ in range(rounds):
@@ -142,6 +143,8 @@ def main() -> int:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert server.stdin is not None
+    assert server.stdout is not None
     gc.set_threshold(RARELY)
     try:
         base_url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"

@@ -12,9 +12,8 @@ import random
 from pathlib import Path
 
 from engine.datasets import problem_families
-from engine.records import RolloutGroup
 from engine.statistics.paired import clustered_mean, paired_difference
-from engine.storage.rollout_store import latest_by_problem, read
+from engine.storage.stored_records import StoredGroups
 from grpo_training import generator1
 from grpo_training.selector import __main__ as selector
 
@@ -34,16 +33,16 @@ def main() -> None:
     flags = ("--max-problems", given.train_problems, "--epochs", given.epochs, "--select", "random", "--k", 8)
     generate(folder, "train", "quickstart:train", *flags)
     checkpoint = train(folder, given.embedding_model)
-    ways = {
+    ways: dict[str, tuple[object, ...]] = {
         "8 by chance": ("--select", "random", "--k", 8),
         "8 by similarity": ("--select", "text", "--k", 8),
         "8 by the selector": ("--selector", checkpoint, "--k", 8),
         "all 200": ("--prompt-experiences", LIBRARY),
     }
     right = {}
-    for way, flags in ways.items():
+    for way, chosen_by in ways.items():
         name = way.replace(" ", "-")
-        generate(folder, name, "quickstart:test", "--max-problems", given.test_problems, *flags)
+        generate(folder, name, "quickstart:test", "--max-problems", given.test_problems, *chosen_by)
         right[way] = answers(folder / name)
     report(right, folder / "figures.json")
 
@@ -94,7 +93,7 @@ def train(folder: Path, embedding_model: str) -> Path:
 
 def answers(cache: Path) -> dict[str, list[float]]:
     """Problem -> whether its answers are right."""
-    groups = latest_by_problem(read(cache / "generator_1_rollouts.jsonl", RolloutGroup).records).values()
+    groups = StoredGroups(cache / "generator_1_rollouts.jsonl", with_incomplete=True).in_order()
     return {group.problem_id: [float(bool(rollout.is_correct)) for rollout in group.rollouts] for group in groups}
 
 

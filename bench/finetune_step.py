@@ -191,7 +191,7 @@ def trl_step(
     on_gpu = torch.cuda.is_available()
     batch = {name: one.to("cuda" if on_gpu else "cpu") for name, one in trl_batch(rows, case).items()}
 
-    class StoredBatchTrainer(GRPOTrainer):
+    class StoredBatchTrainer(GRPOTrainer):  # type: ignore[misc] # the package is not typed
         def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
             return batch
 

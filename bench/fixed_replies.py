@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -38,6 +39,7 @@ from engine.errors import InputError
 from engine.records import Completion, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
+from engine.tasks.answers.task import TASK
 from engine.tasks.math.quickstart import instances
 from engine.tasks.registry import task_named
 
@@ -91,7 +93,11 @@ def earned(subject: Subject, name: str, reply: Reply) -> Earned:
 
 def fixed_replies(subject: Subject) -> list[Earned]:
     """What the fixed replies earn; the first one is the empty one."""
-    return [earned(subject, name, lambda _, text=text: text) for name, text in {"(empty)": "", **subject.fixed}.items()]
+    return [earned(subject, name, partial(_fixed, text)) for name, text in {"(empty)": "", **subject.fixed}.items()]
+
+
+def _fixed(text: str, _: Problem) -> str:
+    return text
 
 
 def copying_replies(subject: Subject) -> list[Earned]:
@@ -122,11 +128,11 @@ def physics() -> Subject:
 
 def answers() -> list[Subject]:
     """Word problems again as numbers; and the kinds of the same problems as labels and as JSON objects."""
-    made, task = instances("test", PROBLEMS), task_named("answers")
+    made, task = instances("test", PROBLEMS), TASK
     kinds = [one.family.category for one in made]
     sizes = ["large" if float(Fraction(one.problem.answer)) > 50 else "small" for one in made]
     frequent, often = Counter(sizes).most_common(1)[0]
-    columns = {
+    columns: dict[str, Sequence[object]] = {
         "numbers": [one.problem.answer for one in made],
         "labels of many": kinds,
         "labels of two": sizes,

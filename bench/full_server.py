@@ -48,7 +48,9 @@ ANALYSIS = "Study"
 PROBLEM = re.compile(r"^Problem: (.*)$", re.MULTILINE)
 STALL_S = 15.0
 WINDOW_PER_SLOT = 4
-Chain = list[list[dict]]
+Body = dict[str, Any]
+"""A request as it is sent."""
+Chain = list[list[Body]]
 """Requests of a problem: those that are sent at once, then those that follow them, one after another."""
 LEARNING_OFF = ("--tau", "10")
 """No group has a larger standard deviation, so that the analyst is never asked."""
@@ -65,17 +67,17 @@ def stalls(problem: str, share: float) -> bool:
     return hashlib.sha256(f"stall {problem}".encode()).digest()[0] < share * 256
 
 
-def for_analyst(body: dict) -> bool:
+def for_analyst(body: Body) -> bool:
     """Whether a request is one to the analyst."""
-    return body["messages"][0]["content"].startswith(ANALYSIS)
+    return str(body["messages"][0]["content"]).startswith(ANALYSIS)
 
 
-def problem_of(body: dict) -> str:
+def problem_of(body: Body) -> str:
     """The text of a request's problem. The analyst's second request has it in an earlier message."""
-    return PROBLEM.search("\n".join(message["content"] for message in body["messages"][1:])).group(1)
+    return str(PROBLEM.findall("\n".join(message["content"] for message in body["messages"][1:]))[0])
 
 
-def chains_of(bodies: Sequence[dict]) -> dict[str, Chain]:
+def chains_of(bodies: Sequence[Body]) -> dict[str, Chain]:
     """The requests by problem, in the order in which the problems came."""
     chains: dict[str, Chain] = {}
     for body in bodies:
@@ -93,9 +95,10 @@ class SimulatedServer:
     def __init__(self, problems: int, stalling: float) -> None:
         self._known = {one.problem.text: one for one in drawn(problems)}
         self._free = asyncio.Semaphore(SEQUENCES)
-        self._stalling, self._asked = stalling, set()
+        self._stalling = stalling
+        self._asked: set[str] = set()
         self._now = self._most = 0
-        self._bodies: list[dict] = []
+        self._bodies: list[Body] = []
 
     async def chat(self, request: web.Request) -> web.Response:
         """A chat completion after the time that its sequences take."""

@@ -50,15 +50,16 @@ def write_library(path: Path) -> dict[str, str]:
     chosen = list(dict.fromkeys([*WRONG, *families]))[:HELPFUL]
     planted = [("helpful", name, families[name].lessons[0]) for name in chosen]
     planted += [("harmful", name, text) for name, text in WRONG.items()]
-    entries = []
-    for number, (_, name, text) in enumerate(planted, 1):
+    entries, kinds = [], {}
+    for number, (kind, name, text) in enumerate(planted, 1):
         source = sources.get(name)
         evidence = [{"problem_id": source.id, "problem_text": source.text}] if source else []
         category = families[name].category
         entries.append({"id": f"G1-{number:03d}", "content": text, "category": category, "evidence": evidence})
+        kinds[f"G1-{number:03d}"] = kind
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(entries, indent=1))
-    return {entry["id"]: kind for entry, (kind, *_) in zip(entries, planted, strict=True)}
+    return kinds
 
 
 def measure_alone(folder: Path) -> None:

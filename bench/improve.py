@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from unittest.mock import patch
 
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import named
@@ -41,9 +42,8 @@ def verdict(kind: str, effect: float, seed: int, problems: int) -> tuple[str, fl
         }
         (folder / "api.json").write_text(json.dumps(roles))
         words = ["--dataset", folder / "rows.jsonl", "--api-config", folder / "api.json", "--seed", seed]
-        named.WORKING_DIR = folder
         started = time.monotonic()
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), patch.object(named, "WORKING_DIR", folder):
             improve.main([str(word) for word in words])
         seconds = time.monotonic() - started
         [result] = (json.loads(path.read_text()) for path in folder.glob("runs/*/improved/result.json"))

@@ -16,6 +16,7 @@ import json
 import random
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.datasets import load_problems
@@ -131,9 +132,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoder", type=Path, help="folder of a sentence-transformers model")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args(argv)
-    sets = {f"quickstart:test, {n} families": lambda seed, n=n: quickstart(n, seed) for n in (17, 26)}
+    sets = {f"quickstart:test, {n} families": partial(quickstart, n) for n in (17, 26)}
     if given.mbpp:
-        sets["MBPP"] = lambda seed: mbpp(given.mbpp, seed)
+        sets["MBPP"] = partial(mbpp, given.mbpp)
     for name, make in sets.items():
         drawn = [make(seed) for seed in range(given.seeds)]
         rankings: dict[str, Ranking] = {"words": by_words}

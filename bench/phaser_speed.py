@@ -21,6 +21,7 @@ from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.node_setup import build_api_index
 from engine.tasks.phaser.validation.validator import PhaserValidator
+from engine.tasks.phaser.validation.verdict import ValidationRequest
 
 GAMES_PER_S = 20
 CORES = 2
@@ -28,7 +29,7 @@ WARM_UP = 40
 GAMES = 100  # few enough that no process is replaced, because its processor time would be lost
 
 
-def requests(options: GameOptions) -> list:
+def requests(options: GameOptions) -> list[ValidationRequest]:
     """Requests for mock replies to random prompts, with the faults in their usual shares."""
     rng = random.Random(0)
     faults = (*FAULTS, GOOD)

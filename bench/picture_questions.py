@@ -12,13 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from grpo_training.selector.__main__ import main as selector
 from tests.support import pictures
 from tests.support.fault_server import serve_in_thread
 
 
-def run(folder: Path, *, train: int, queries: int, test: int, pool: int, beam_size: int, epochs: int = 60) -> dict:
+def run(
+    folder: Path, *, train: int, queries: int, test: int, pool: int, beam_size: int, epochs: int = 60
+) -> dict[str, Any]:
     """The figures of the test set.
 
     Args:
@@ -65,7 +68,7 @@ def run(folder: Path, *, train: int, queries: int, test: int, pool: int, beam_si
             "rand",
         ]
         assert selector(["infer", *asked, *words, *stored, "--output", str(folder / "metrics.json")]) == 0
-    found: dict = json.loads((folder / "metrics.json").read_text())
+    found: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
     return found
 
 

@@ -106,7 +106,7 @@ def group_cost(executor: RayExecutor, groups: int) -> float:
     print(
         f"a group through Ray: {cpu / groups * 1e3:.2f} ms processor time of the driver, {groups / took:.0f} groups/s"
     )
-    return cpu / groups
+    return float(cpu) / groups
 
 
 def writer_cost(groups: int, folder: Path) -> float:
@@ -149,7 +149,7 @@ def accounts_cost(executor: RayExecutor, groups: int, folder: Path) -> float:
     accounts.call("close").result()
     accounts.end()
     print(f"shared accounts, for a group with a budget: {cpu / groups * 1e3:.2f} ms processor time")
-    return cpu / groups
+    return float(cpu) / groups
 
 
 def limits_cost(executor: RayExecutor, workers: int, folder: Path) -> float:
@@ -183,7 +183,7 @@ def limits_cost(executor: RayExecutor, workers: int, folder: Path) -> float:
     accounts.end()
     rate = 1 / every_s
     print(f"rate limits of {workers} workers: {cpu * 1e3:.2f} ms processor time, {rate:.0f} times a second")
-    return cpu * rate
+    return float(cpu) * rate
 
 
 def scaling(executor: RayExecutor, rows: int) -> None:

@@ -58,7 +58,7 @@ def peak_mib(step: Callable[[], float]) -> float:
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     step()
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
+    return float(torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 if __name__ == "__main__":

@@ -32,12 +32,12 @@ import agents
 import engine
 import grpo_training
 import prompts
-from bench.full_server import LEARNING_OFF, Chain, bare, chains_of, for_analyst, generator, got
+from bench.full_server import LEARNING_OFF, Body, Chain, bare, chains_of, for_analyst, generator, got
 from engine.statistics.paired import clustered_mean
 
 
 @contextlib.contextmanager
-def recording(url: str, bodies: list[dict]) -> Iterator[str]:
+def recording(url: str, bodies: list[Body]) -> Iterator[str]:
     """Yield the address of a proxy that appends each request to ``bodies``."""
     loop = asyncio.new_event_loop()
 
@@ -72,7 +72,7 @@ def unseen(chains: Iterable[Chain]) -> list[Chain]:
     """The chains with requests of the analyst that no earlier prompt begins with, but for the system message."""
     word = uuid.uuid4().hex
 
-    def marked(body: dict) -> dict:
+    def marked(body: Body) -> Body:
         *before, last = body["messages"]
         return {**body, "messages": [*before, {**last, "content": f"{word}\n{last['content']}"}]}
 
@@ -92,7 +92,9 @@ def compare(clients: dict[str, Callable[[], float]], rounds: int) -> None:
         str(number): [math.log(first / other)] for number, (first, other) in enumerate(zip(firsts, others, strict=True))
     }
     mean = clustered_mean(logs)
-    interval = "" if mean.low is None else f" ({math.exp(mean.low):.2f} to {math.exp(mean.high):.2f})"
+    interval = (
+        "" if mean.low is None or mean.high is None else f" ({math.exp(mean.low):.2f} to {math.exp(mean.high):.2f})"
+    )
     print(f"  ratio {math.exp(mean.value):.2f}{interval}", flush=True)
 
 
@@ -118,7 +120,7 @@ def main() -> int:
     for in_flight in arguments.in_flight:
         for name in learning if arguments.learning == "both" else (arguments.learning,):
             extra, flags = (in_flight if name == "on" else 0), learning[name]
-            bodies: list[dict] = []
+            bodies: list[Body] = []
             with recording(url, bodies) as proxy:
                 generator(proxy, *counts, in_flight, *flags, extra=extra, model=model)
             chains, analyses = chains_of(bodies).values(), sum(map(for_analyst, bodies))

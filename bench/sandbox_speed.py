@@ -92,7 +92,7 @@ def _run_guarded(code: str, report: Callable[[str], Any]) -> None:
             signal.setitimer(signal.ITIMER_REAL, 0)
         report(verdict)
         shutil.rmtree, os.rmdir, os.chdir = rmtree, rmdir, chdir
-        os.unlink, os.remove, os.getcwd = _ORIGINALS["unlink"], _ORIGINALS["remove"], _ORIGINALS["getcwd"]
+        vars(os).update(_ORIGINALS)
         os.chdir(home)
 
 

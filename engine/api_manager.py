@@ -37,9 +37,10 @@ LEARNERS = (*GENERATORS, "critic")
 """The roles that have a cache and an experience library."""
 DEFAULT_ROLE = "default"
 """The entry that stands for every role without one."""
+ANALYST_ROLE = "analyst"
 JUDGE_ROLE = "reward_evaluator"
 """Needs an entry of its own, which may be empty: a judge costs one more request for each rollout."""
-ROLES = (*LEARNERS, "analyst", JUDGE_ROLE, "teacher", DEFAULT_ROLE)
+ROLES = (*LEARNERS, ANALYST_ROLE, JUDGE_ROLE, "teacher", DEFAULT_ROLE)
 """The roles of the project. A file may have others, for ``evaluate --role``."""
 _PLACEHOLDER = re.compile(
     r"<.*>|\.{3}|\*+|(sk-)?x{3,}|(sk-)?\.{3}|todo|change[-_ ]?me|replace[-_ ]?me|(api[-_ ]?)?key"
@@ -238,6 +239,10 @@ class ApiManager:
     def has(self, role: str) -> bool:
         """Whether the role has an entry, or ``default`` stands for it."""
         return role in self._entries or (DEFAULT_ROLE in self._entries and role != JUDGE_ROLE)
+
+    def role_of(self, helper: str, role: str) -> str:
+        """Who does the work of a helper, such as the analyst: its own role if it is configured, else ``role``."""
+        return helper if self.has(helper) else role
 
     def local_model(self, role: str) -> str | None:
         """The model of a role with ``base_url: local``, on this machine and not served yet; None for other roles."""

@@ -23,7 +23,7 @@ def test_modules_import_each_other_in_no_cycle():
 
 
 def test_what_benches_and_examples_import_is_there():
-    """Neither runs in the tests, and mypy does not check them."""
+    """Neither runs in the tests, and mypy does not check the examples."""
     missing = []
     for file in [*(ROOT / "bench").glob("*.py"), *(ROOT / "examples").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text())):

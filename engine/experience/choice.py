@@ -118,6 +118,6 @@ class LearnedExperiences:
         return self._choice.choose(problem, 0, used)
 
 
-def experiences_for(problem: Problem, lessons: Sequence[Experience] | LearnedExperiences) -> Sequence[Experience]:
+def experiences_for(problem: Problem, given: Sequence[Experience] | LearnedExperiences) -> Sequence[Experience]:
     """The experiences in the prompt of a problem: all that are given, or those that a library chooses."""
-    return lessons.of(problem) if isinstance(lessons, LearnedExperiences) else lessons
+    return given.of(problem) if isinstance(given, LearnedExperiences) else given

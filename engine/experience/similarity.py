@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from engine.experience.review import shingles
-from engine.experience.state import sources_of
+from engine.experience.state import sources_of, texts_of_sources
 from engine.records import Experience, Problem
 
 _LIKE_IT = 0.5
@@ -141,7 +141,7 @@ class ProblemKinds:
 
     def likeness_of(self, text: str, one: Experience) -> float:
         """The likeness of a problem to those that an experience was learned from; 1 if their texts are unknown."""
-        sources = [each.problem_text for each in one.evidence if each.problem_text]
+        sources = texts_of_sources(one)
         return self.likeness(text, sources) if sources else 1.0
 
     @functools.cached_property

@@ -3,7 +3,7 @@
 Samples of one problem are correlated, so the problem is the unit of sampling (the cluster). Standard errors are
 cluster-robust (Liang and Zeger 1986; for evaluations of models: Miller 2024, "Adding Error Bars to Evals") with the
 small-sample correction G / (G - 1). Intervals use Student's t with G - 1 degrees of freedom; those of shares, which
-are bounded, are Wilson's.
+are bounded, are Wilson's. Their confidence is 95 %.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ import mpmath
 
 Clusters = Mapping[str, Sequence[float]]
 """Cluster -> its observations, at least one each."""
+
+_BOUND = 0.975
+"""The quantile at the upper end of the intervals, which hold the value with 95 % confidence."""
 
 _DIGITS = 30
 """Working precision of the quantile, in decimal digits; the result is rounded to a float."""
@@ -50,19 +53,19 @@ class Estimate:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-def clustered_mean(clusters: Clusters, confidence: float = 0.95) -> Estimate:
+def clustered_mean(clusters: Clusters) -> Estimate:
     """The mean of all observations, with its interval.
 
     With N observations in G clusters and mean m, the squared standard error is
     ``G / (G - 1) * sum over clusters of (sum over its observations of (x - m))^2 / N^2``.
 
     Raises:
-        ValueError: no cluster, an empty cluster, or a confidence outside (0, 1).
+        ValueError: no cluster, or an empty cluster.
     """
-    return _estimate(*_mean(clusters), confidence)
+    return _estimate(*_mean(clusters))
 
 
-def clustered_share(clusters: Clusters, samples: int | None = None, confidence: float = 0.95) -> Estimate:
+def clustered_share(clusters: Clusters, samples: int | None = None) -> Estimate:
     """The mean of observations in [0, 1], with an interval that stays in [0, 1] and has a width also at 0 and 1.
 
     It is Wilson's interval (1927) for the number of independent yes-or-no samples that the clusters are worth:
@@ -73,38 +76,34 @@ def clustered_share(clusters: Clusters, samples: int | None = None, confidence: 
         clusters: the observations, shares of a cluster's samples included.
         samples: the samples behind all observations, where an observation stands for several; the clusters are never
             worth more.
-        confidence: of the interval.
 
     Raises:
-        ValueError: no cluster, an empty cluster, or a confidence outside (0, 1).
+        ValueError: no cluster, or an empty cluster.
     """
     p, deviations, count = _mean(clusters)
-    estimate, groups = _estimate(p, deviations, count, confidence), len(clusters)
+    estimate, groups = _estimate(p, deviations, count), len(clusters)
     if groups < 2:
         return estimate
     variance = math.fsum(one**2 for one in deviations)
-    low, high = share_interval(p, variance, groups, max(samples or count, groups), confidence)
+    low, high = share_interval(p, variance, groups, max(samples or count, groups))
     return replace(estimate, low=low, high=high)
 
 
-def share_interval(
-    p: float, variance: float, clusters: int, samples: int, confidence: float = 0.95
-) -> tuple[float, float]:
+def share_interval(p: float, variance: float, clusters: int, samples: int) -> tuple[float, float]:
     """The ends of the interval of :func:`clustered_share`.
 
     Args:
         p: the mean.
         variance: its squared standard error without the factor ``G / (G - 1)``.
         clusters, samples: their numbers; at least two clusters, and no fewer samples.
-        confidence: of the interval.
     """
-    probability, worth = (1 + confidence) / 2, float(clusters)
+    worth = float(clusters)
     if 0 < p < 1:
         worth = min(p * (1 - p) / variance, samples) if variance > 0 else float(samples)
     if worth > clusters:  # a gain over one sample in each cluster, estimated from few clusters
-        lost = (student_t_quantile(probability, samples - 1) / student_t_quantile(probability, clusters - 1)) ** 2
+        lost = (student_t_quantile(_BOUND, samples - 1) / student_t_quantile(_BOUND, clusters - 1)) ** 2
         worth = max(worth * lost, clusters)
-    return _wilson(p, worth, NormalDist().inv_cdf(probability))
+    return _wilson(p, worth, NormalDist().inv_cdf(_BOUND))
 
 
 def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
@@ -114,19 +113,19 @@ def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
     return (0.0 if p == 0 else max(low, 0.0)), (1.0 if p == 1 else min(high, 1.0))
 
 
-def paired_difference(after: Clusters, before: Clusters, confidence: float = 0.95) -> Estimate:
+def paired_difference(after: Clusters, before: Clusters) -> Estimate:
     """The mean of ``after`` minus the mean of ``before`` over their common clusters, with its interval.
 
     The two sides' deviations are subtracted per cluster, so the difficulty of a cluster cancels. Where all
     clusters of a side have the same size, this is the paired t interval of the clusters' mean differences.
 
     Raises:
-        ValueError: no common cluster, an empty cluster, or a confidence outside (0, 1).
+        ValueError: no common cluster, or an empty cluster.
     """
     common = [name for name in after if name in before]
     one, other = (_mean({name: side[name] for name in common}) for side in (after, before))
     deviations = [of_one - of_other for of_one, of_other in zip(one[1], other[1], strict=True)]
-    return _estimate(one[0] - other[0], deviations, one[2] + other[2], confidence)
+    return _estimate(one[0] - other[0], deviations, one[2] + other[2])
 
 
 @functools.lru_cache(maxsize=256)
@@ -182,12 +181,10 @@ def _mean(clusters: Clusters) -> tuple[float, list[float], int]:
     return mean, [math.fsum(value - mean for value in values) / count for values in clusters.values()], count
 
 
-def _estimate(value: float, deviations: Sequence[float], observations: int, confidence: float) -> Estimate:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+def _estimate(value: float, deviations: Sequence[float], observations: int) -> Estimate:
     groups = len(deviations)
     if groups < 2:
         return Estimate(value, None, None, None, groups, observations)
     error = math.sqrt(groups / (groups - 1) * math.fsum(deviation**2 for deviation in deviations))
-    half = student_t_quantile((1 + confidence) / 2, groups - 1) * error
+    half = student_t_quantile(_BOUND, groups - 1) * error
     return Estimate(value, error, value - half, value + half, groups, observations)

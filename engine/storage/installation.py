@@ -1,4 +1,4 @@
-"""The command that installs an optional part of the project, for error messages."""
+"""Programs that are not Python packages, and the command that installs an optional part of the project."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 DISTRIBUTION = "scaffold-grpo"
+CHROMIUM = (
+    *("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell"),  # a third of the processor time
+    *("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+)
+"""Where Chromium or Chrome may be; the first that is there is used."""
+
+
+def first_installed(programs: Iterable[str]) -> str | None:
+    """The path of the first of some programs, names or paths, that is installed; None if none is."""
+    return next(filter(None, map(shutil.which, programs)), None)
 
 
 def install_command(extra: str = "", *, root: Path | None = None) -> str:

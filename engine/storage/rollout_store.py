@@ -19,8 +19,6 @@ from engine.storage.lines import Line, LineReader, encode_line
 
 RecordT = TypeVar("RecordT", bound=Record)
 ValueT = TypeVar("ValueT")
-KeyT = TypeVar("KeyT")
-LineT = TypeVar("LineT", RolloutGroup, Fusion)
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """An escape that may be a lone surrogate; UTF-8 JSON cannot contain one in another way."""
@@ -138,31 +136,6 @@ def in_problem_order(values: Iterable[ValueT], step: Callable[[ValueT], int | No
         step: the step of a value.
     """
     return sorted(values, key=lambda value: -1 if (number := step(value)) is None else number)
-
-
-def latest_by_problem(groups: Iterable[RolloutGroup]) -> dict[tuple[str, int], RolloutGroup]:
-    """One group per (problem_id, epoch): the last complete one, else the last, in problem order."""
-    return _latest(groups, lambda group: (group.problem_id, group.epoch), lambda group: group.complete)
-
-
-def latest_fusions(fusions: Iterable[Fusion]) -> dict[tuple[str, int, str], Fusion]:
-    """One fusion per (problem_id, epoch, generator_id): the last one with a reward, else the last; in problem order."""
-    return _latest(
-        fusions,
-        lambda fusion: (fusion.problem_id, fusion.epoch, fusion.generator_id),
-        lambda fusion: fusion.outcome.carries_reward,
-    )
-
-
-def _latest(
-    lines: Iterable[LineT], key_of: Callable[[LineT], KeyT], is_complete: Callable[[LineT], bool]
-) -> dict[KeyT, LineT]:
-    latest: dict[KeyT, LineT] = {}
-    for line in lines:
-        key = key_of(line)
-        if key not in latest or is_complete(line) or not is_complete(latest[key]):
-            latest[key] = line
-    return dict(in_problem_order(latest.items(), lambda item: item[1].step))
 
 
 def _encode(record: Record) -> bytes:

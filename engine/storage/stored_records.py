@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
@@ -15,7 +15,7 @@ from engine.storage.lines import Line
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
 from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summarise_fusion, summarise_group
 
-KeyT = TypeVar("KeyT")
+KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
 RecordT = TypeVar("RecordT", bound=Record)
 SummaryT = TypeVar("SummaryT", bound=Summary)
 
@@ -96,6 +96,17 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
                     changed.append(key)
         return changed
 
+    def by_problem(self) -> dict[tuple[str, int], list[KeyT]]:
+        """The keys of each problem and epoch: one of a generator, several of the critic."""
+        found: dict[tuple[str, int], list[KeyT]] = {}
+        for key in self:
+            found.setdefault((key[0], key[1]), []).append(key)
+        return found
+
+    def of_keys(self, keys: Iterable[KeyT]) -> list[RecordT]:
+        """The records with these keys, without those that cannot be read, which are in ``broken`` then."""
+        return [record for key in keys if (record := self.get(key)) is not None]
+
     def step(self, key: KeyT) -> int | None:
         """The step of a complete record, without reading the record."""
         place = self._place(key)
@@ -147,7 +158,7 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         return Line(place.line, text)
 
     def __contains__(self, key: object) -> bool:
-        return bool(self._places.get(key))  # type: ignore[arg-type]
+        return bool(self._places.get(key))  # type: ignore[call-overload]
 
     def __iter__(self) -> Iterator[KeyT]:
         return iter(in_problem_order((key for key, place in self._places.items() if place), self.step))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-import truststore
 from tqdm import tqdm
 
 from engine.errors import MissingInputError
 from engine.storage.append_log import replace_file
+from engine.storage.certificates import trusted_certificates
 from engine.storage.hub import is_offline
 
 _TIMEOUT_S = 20.0
@@ -70,9 +69,8 @@ def _kept(path: Path) -> list[dict[str, Any]]:
 
 
 def _fetch(name: str, url: str, revision: str) -> bytes:
-    verify = ssl.create_default_context() if os.environ.get("SSL_CERT_FILE") else truststore.SSLContext()
     with (
-        httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True, verify=verify) as client,
+        httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True, verify=trusted_certificates(url)) as client,
         client.stream("GET", url) as reply,
     ):
         reply.raise_for_status()

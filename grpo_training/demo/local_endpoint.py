@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, closing
 from pathlib import Path
 
-from engine.api_manager import LEARNERS, ApiManager
+from engine.api_manager import ANALYST_ROLE, LEARNERS, ApiManager
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.retry import RetryPolicy
@@ -16,7 +16,7 @@ from grpo_training.serve.local_server import LocalServer
 ROLE = "generator_1"
 """The role of single-model evaluations."""
 
-_ROLES = (*LEARNERS, "analyst")
+_ROLES = (*LEARNERS, ANALYST_ROLE)
 _RETRY_S = 120.0
 """A local server that has not answered for this long has failed."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agents.teacher import ROLE
-from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
+from engine.api_manager import ANALYST_ROLE, DEFAULT_ROLE, JUDGE_ROLE, LEARNERS, ApiManager, how_to_configure
 from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
@@ -21,9 +21,9 @@ from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
 
 _OPTIONAL_ROLES = {
-    "analyst": "; each learner then writes its own experiences",
-    "reward_evaluator": "; rewards are then computed without a judge",
-    "teacher": "; teacher traces cannot be generated",
+    ANALYST_ROLE: "; each learner then writes its own experiences",
+    JUDGE_ROLE: "; rewards are then computed without a judge",
+    ROLE: "; teacher traces cannot be generated",
 }
 _TIMEOUT_S = 90
 _COMPACT_BELOW = 3e9

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
-from engine.storage.installation import install_command
+from engine.storage.installation import CHROMIUM, first_installed, install_command
 from grpo_training.serve.engines import automatic_engine
 
 _EXTRAS = {
@@ -23,11 +23,7 @@ _EXTRAS = {
 _TOOLS = {
     "bubblewrap": (("bwrap",), "the strongest isolation of model-written code", "apt-get install bubblewrap"),
     "node": (("node", "nodejs"), "tasks in JavaScript", "apt-get install nodejs"),
-    "chromium": (
-        ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"),
-        "games in a browser",
-        "apt-get install chromium-headless-shell",
-    ),
+    "chromium": (CHROMIUM, "games in a browser", "apt-get install chromium-headless-shell"),
 }
 _MINIMUM_FREE = 200 << 20
 _RECOMMENDED_FREE = 2 << 30
@@ -53,7 +49,7 @@ def environment() -> Iterator[CheckResult]:
     engine, why = automatic_engine()
     yield passed(f"local models are served with {engine.name}: {why}")
     for tool, (names, purpose, fix) in _TOOLS.items():
-        found = next((path for name in names if (path := shutil.which(name))), None)
+        found = first_installed(names)
         yield passed(f"{tool}: {found}") if found else warned(f"{tool} is not installed; needed for {purpose}", fix)
     level = strongest_level()
     fix = "apt-get install bubblewrap; in a container, permit user namespaces."

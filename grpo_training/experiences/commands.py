@@ -34,7 +34,7 @@ from grpo_training.experiences.folder import LibraryFolder
 from grpo_training.experiences.selection import selected
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
 from grpo_training.runs.learner_files import library_file
-from grpo_training.runs.named import found_run, known_runs, unnamed_run
+from grpo_training.runs.named import known_runs, places, unnamed_run
 from prompts import experience_block
 
 _MOST_CATEGORY = 12
@@ -50,12 +50,11 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
     Raises:
         ScaffoldError: an id, a version or a library does not exist, or a file cannot be used.
     """
-    unnamed, given = unnamed_run(), (arguments.experiences_dir, arguments.cache_dir)
-    if given == (None, None):
-        run = found_run(arguments.run) if arguments.run is not None or known_runs() else unnamed
-        given = run.experiences, run.cache
-    arguments.experiences_dir = given[0] or unnamed.experiences
-    arguments.cache_dir = given[1] or unnamed.cache
+    given = arguments.run, arguments.cache_dir, arguments.experiences_dir
+    if any(given) or known_runs():
+        arguments.cache_dir, arguments.experiences_dir = places(*given)
+    else:
+        arguments.cache_dir, arguments.experiences_dir = unnamed_run().cache, unnamed_run().experiences
     if hasattr(arguments, "id"):
         arguments.id = arguments.id.upper()
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)

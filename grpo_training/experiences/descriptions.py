@@ -8,9 +8,8 @@ from pathlib import Path
 from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
-from engine.records import Evidence, Experience, Fusion, RolloutGroup
-from engine.storage.rollout_store import latest_by_problem, latest_fusions, read
-from grpo_training.runs.learner_files import results_file
+from engine.records import Evidence, Experience, Fusion, Rollout
+from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
 
 
 def uses(experience: Experience) -> tuple[str, str]:
@@ -103,22 +102,16 @@ def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None
 
 def evidence_rollouts(cache_dir: Path, library: str, evidence: Sequence[Evidence]) -> list[str]:
     """For each piece of evidence, the rollouts or fusions of its group in the cache, one line each."""
-    rows: dict[tuple[str, int], list[str]] = {}
-    if library == "critic":
-        fusions = latest_fusions(read(results_file(cache_dir, library), Fusion, missing_ok=True).records)
-        for fusion in fusions.values():
-            text = _answer(fusion.final_answer, fusion.is_correct, fusion.rewards.r_total)
-            rows.setdefault((fusion.problem_id, fusion.epoch), []).append(f"{fusion.generator_id}: {text}")
-    else:
-        stored = read(results_file(cache_dir, library), RolloutGroup, missing_ok=True).records
-        for key, group in latest_by_problem(stored).items():
-            rows[key] = [
-                f"{one.rollout_id}: {_answer(one.answer, one.is_correct, one.r_total)}" for one in group.rollouts
-            ]
-    return ["\n".join(rows.get((one.problem_id, one.epoch), ["not in the cache"])) for one in evidence]
+    stored = stored_records(cache_dir, library, with_incomplete=True)
+    keys = stored.by_problem()
+    found = [stored.of_keys(keys.get((one.problem_id, one.epoch), ())) for one in evidence]
+    return [
+        "\n".join(_described(answer) for record in records for answer in answers_in(record)) or "not in the cache"
+        for records in found
+    ]
 
 
-def _answer(answer: str | None, is_correct: bool | None, r_total: float | None) -> str:
-    verdict = {True: "right", False: "wrong", None: "not judged"}[is_correct]
-    short = "no answer" if answer is None else answer.replace("\n", " ")[:40]
-    return f"{short}, {verdict}, r={number(r_total)}"
+def _described(answer: Rollout | Fusion) -> str:
+    name = answer.generator_id if isinstance(answer, Fusion) else answer.rollout_id
+    short = "no answer" if answer.answer is None else answer.answer.replace("\n", " ")[:40]
+    return f"{name}: {short}, {VERDICTS[answer.is_correct]}, r={number(answer.rewards.r_total)}"

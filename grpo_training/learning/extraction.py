@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-from engine.api_manager import ApiManager
+from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.records import Fusion
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
-from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups, StoredRecords
+from engine.storage.stored_records import StepNumbers, StoredRecords
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
@@ -28,7 +27,7 @@ from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
-from grpo_training.runs.stored_answers import problem_of
+from grpo_training.runs.stored_answers import problem_of, stored_records
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
 
 
@@ -51,7 +50,7 @@ def run_extractor(settings: ExtractorSettings) -> int:
 
 async def _extract(settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager) -> int:
     role = settings.role
-    analyst_role = "analyst" if manager.has("analyst") else role
+    analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
     if settings.window is None:
@@ -68,9 +67,9 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
             loop = LearningLoop(window, extractor, groups, progress)
             try:
                 with progress:
+                    await loop.run(groups.steps())
                     for line in groups.broken:
                         progress.note(f"skipped {line}")
-                    await loop.run(groups.steps())
             finally:
                 progress.summary([*loop.summary_rows(), Row("library kept in", shown_path(library_path))])
         manifest.finish()
@@ -88,20 +87,15 @@ class RecordedGroups:
     """Yields stored groups instead of asking for new ones. A group has the number that it has in its run.
 
     Args:
-        path: the rollouts of a generator, or the fusions of the critic; a record is read when it is needed.
-        is_critic: whose they are.
+        stored: the groups of a generator, or the fusions of the critic; one is read when it is needed.
         tau: of the statistics.
     """
 
-    def __init__(self, path: Path, *, is_critic: bool, tau: float) -> None:
-        self._tau = tau
-        self._stored: StoredRecords[Any, Any, Any] = StoredFusions(path) if is_critic else StoredGroups(path)
-        self.broken = self._stored.broken
-        members: dict[tuple[str, int], list[Any]] = {}  # by problem and epoch
-        for key in self._stored:
-            members.setdefault(key[:2], []).append(key)
+    def __init__(self, stored: StoredRecords[Any, Any, Any], tau: float) -> None:
+        self._stored, self._tau = stored, tau
+        self.broken = stored.broken
         numbers = StepNumbers()
-        numbered = {numbers.number(self._stored.step(keys[0])): keys for keys in members.values()}
+        numbered = {numbers.number(stored.step(keys[0])): keys for keys in stored.by_problem().values()}
         self._keys = dict(sorted(numbered.items()))
 
     def __len__(self) -> int:
@@ -110,15 +104,15 @@ class RecordedGroups:
     async def steps(self) -> AsyncIterator[Step]:
         """The problems of the groups, in order."""
         for number, keys in self._keys.items():
-            first = self._stored[keys[0]]
-            yield Step(number, problem_of(first), first.epoch)
+            for first in self._stored.of_keys(keys)[:1]:
+                yield Step(number, problem_of(first), first.epoch)
 
     def stored(self, step: Step) -> None:
         """Nothing: all groups are shown to the analyst."""
 
     async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[Any]:
         """The stored group of a step, with statistics for the given tau."""
-        records = [self._stored[key] for key in self._keys[step.number]]
+        records = self._stored.of_keys(self._keys[step.number])
         scored: ScoredGroup[Any]
         if isinstance(records[0], Fusion):
             scored = scored_fusions(records, [], self._tau)
@@ -146,7 +140,7 @@ def stored_groups(settings: ExtractorSettings) -> RecordedGroups:
             f"Rollouts file not found: {path}",
             fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass another --cache-dir.",
         )
-    groups = RecordedGroups(path, is_critic=settings.role == "critic", tau=settings.tau)
+    groups = RecordedGroups(stored_records(settings.cache_dir, settings.role), settings.tau)
     if not groups:
         raise InputError(f"No complete group in {path}", fix="Run the same generator or critic again to complete it.")
     return groups

@@ -43,8 +43,8 @@ class GroupProducer(Protocol[RecordT]):
 
 
 @dataclass(frozen=True)
-class _StepResult(Generic[RecordT]):
-    """A stored group and the analyst's proposal, or why it was not asked, or the fault that leaves the step open."""
+class _Worked(Generic[RecordT]):
+    """The work on a step: a stored group and the analyst's proposal, or why it was not asked, or what left it open."""
 
     group: ScoredGroup[RecordT] | None
     proposal: Proposal | None = None
@@ -156,14 +156,14 @@ class LearningLoop(Generic[RecordT]):
         self.progress.ended(step.number, step.problem.id, saved=saved, is_new=False)
         return True
 
-    async def _work(self, number: int, step: Step) -> _StepResult[RecordT]:
+    async def _work(self, number: int, step: Step) -> _Worked[RecordT]:
         k = self._restored + number
         state = self._committed[k - self.window] if k >= self.window else self._start
         self.extractor.recorded(step)  # refuses a changed problem before anything is paid for
         self.progress.begun(step.number, step.problem.id)
         group = await self.producer.produce(step, state)
         if isinstance(group, Fault):
-            return _StepResult(None, fault=group)
+            return _Worked(None, fault=group)
         if not group.is_kept:
             async with self._storing:
                 await _to_the_end(self.producer.keep, group.record)
@@ -174,10 +174,10 @@ class LearningLoop(Generic[RecordT]):
             self.progress.note(reason)
         proposal = await self.extractor.propose(step, group, state)
         if proposal is not None and proposal.outcome is Outcome.INFRA_FAULT:
-            return _StepResult(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
-        return _StepResult(group, proposal, not_asked=reason)
+            return _Worked(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
+        return _Worked(group, proposal, not_asked=reason)
 
-    async def _commit(self, k: int, step: Step, result: _StepResult[RecordT]) -> bool:
+    async def _commit(self, k: int, step: Step, result: _Worked[RecordT]) -> bool:
         group = result.group
         if group is None or result.fault is not None:
             fault = result.fault or Fault(kind="unknown")
@@ -252,7 +252,7 @@ def _refusal(refusal: Refusal) -> str:
     return f"{about}: {refusal.message or refusal.reason.replace('_', ' ')}"
 
 
-def _why_none(step: _StepResult[RecordT], recorded: StepResult) -> str:
+def _why_none(step: _Worked[RecordT], recorded: StepResult) -> str:
     """Why a group that triggered has changed nothing; empty if it has, or if operations were refused."""
     if recorded.applied or recorded.refused:
         return ""

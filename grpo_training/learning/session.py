@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge, judged_by_rubric
 from engine.abilities import TakesOpinions
-from engine.api_manager import ApiManager
+from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, ApiManager
 from engine.llm.client import Counters, LLMClient, sum_of
 from engine.llm.interfaces import Purse
 from engine.records import Candidate, Fault, Outcome, Problem
@@ -144,14 +144,13 @@ def make_session(
     tasks: Sequence[Task] | None = None,
 ) -> Session:
     """A session of a client that is open. It has to be closed before the client."""
-    has_judge = manager.has("reward_evaluator")
-    judge_role = "reward_evaluator" if has_judge else role
+    judge_role = manager.role_of(JUDGE_ROLE, role)
     judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
     return Session(
         manager,
         client,
         make_analyst(settings, manager, client, role, tasks),
-        judge if has_judge else None,
+        judge if judge_role == JUDGE_ROLE else None,
         RewardEvaluator(settings.reward_weights, settings.weight_judge),
         tasks,
         rubric_judge=judge,
@@ -168,7 +167,7 @@ def make_analyst(
     """The analyst of a learner; it asks through the role ``analyst`` if that is configured, else through ``role``."""
     return ExperienceAnalyst(
         client,
-        "analyst" if manager.has("analyst") else role,
+        manager.role_of(ANALYST_ROLE, role),
         "critic" if role == "critic" else "generator",
         max_tokens=settings.max_tokens,
         seed=settings.seed,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from engine.api_manager import GENERATORS
+from engine.api_manager import LEARNERS
 from engine.errors import MissingInputError
-from engine.records import Fusion, Problem, RolloutGroup
-from engine.storage.stored_records import StoredFusions, StoredGroups
+from engine.records import Fusion, Problem, Rollout, RolloutGroup
+from engine.storage.stored_records import StoredFusions, StoredGroups, StoredRecords
 from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.runs.learner_files import results_file
 from grpo_training.runs.scored_groups import SCORED, scored_groups
+
+VERDICTS = {True: "right", False: "wrong", None: "not judged"}
+"""``is_correct`` in words."""
 
 
 class StoredAnswers(NamedTuple):
@@ -39,7 +42,7 @@ def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredA
         for group in scored_groups(cache_dir):
             yield StoredAnswers(SCORED, group.problem_id, group.epoch, (group,))
         return
-    roles = [name for name in (*GENERATORS, "critic") if role in (None, name)]
+    roles = [name for name in LEARNERS if role in (None, name)]
     files = {name: results_file(cache_dir, name) for name in roles}
     if not any(path.is_file() for path in files.values()):
         raise MissingInputError(
@@ -47,18 +50,28 @@ def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredA
             why=f"None of these files is there: {', '.join(path.name for path in files.values())}.",
             fix="Give the cache folder of a run (--cache-dir of the generators), such as grpo_training/cache.",
         )
-    for name, path in files.items():
-        if name == "critic":
-            fusions = StoredFusions(path, with_incomplete=True)
-            members: dict[tuple[str, int], list[tuple[str, int, str]]] = {}
-            for member in fusions:
-                members.setdefault(member[:2], []).append(member)
-            for (problem_id, epoch), ones in members.items():
-                found = tuple(fusion for one in ones if (fusion := fusions.get(one)) is not None)
-                yield StoredAnswers(name, problem_id, epoch, found)
-        else:
-            for group in StoredGroups(path, with_incomplete=True).in_order():
-                yield StoredAnswers(name, group.problem_id, group.epoch, (group,))
+    for name in roles:
+        stored = stored_records(cache_dir, name, with_incomplete=True)
+        for (problem_id, epoch), keys in stored.by_problem().items():
+            if records := tuple(stored.of_keys(keys)):
+                yield StoredAnswers(name, problem_id, epoch, records)
+
+
+def stored_records(cache_dir: Path, learner: str, *, with_incomplete: bool = False) -> StoredRecords[Any, Any, Any]:
+    """The groups of a generator, or the fusions of the critic, by a key that begins with problem and epoch.
+
+    Args:
+        cache_dir: the folder; the file of the learner need not be there.
+        learner: its name.
+        with_incomplete: the last record of a key counts if none is complete.
+    """
+    kind = StoredFusions if learner == "critic" else StoredGroups
+    return kind(results_file(cache_dir, learner), with_incomplete=with_incomplete)
+
+
+def answers_in(record: RolloutGroup | Fusion) -> list[Rollout] | list[Fusion]:
+    """The rollouts of a group; a fusion itself."""
+    return [record] if isinstance(record, Fusion) else record.rollouts
 
 
 def problem_of(record: RolloutGroup | Fusion) -> Problem:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, 
 from pathlib import Path
 from typing import Any
 
-from engine.api_manager import JUDGE_ROLE, LEARNERS, ApiManager
+from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, LEARNERS, ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.llm.client import LLMClient
 from engine.llm.interfaces import Purse
@@ -26,7 +26,7 @@ from grpo_training.serve.local_server import served_name
 from grpo_training.serve.model_folder import find_model
 from grpo_training.serve.shared_server import shared_server
 
-_HELPERS = ("analyst", JUDGE_ROLE)
+_HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
 """Roles that are asked about the replies of another one."""
 
 
@@ -61,7 +61,7 @@ def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None
         )
     if settings.budget_usd is None:
         return
-    for name in (role, "analyst", "reward_evaluator"):
+    for name in (role, *_HELPERS):
         if manager.has(name) and manager.endpoint(name).cost_usd(1, 1) is None:
             raise ConfigurationError(
                 f"--budget-usd needs prices, and {name} has none",
@@ -116,7 +116,7 @@ def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) 
 def model_facts(manager: ApiManager, role: str) -> dict[str, Any]:
     """Which models a run of a role has used, for its manifest: their names and extra request fields."""
     facts: dict[str, Any] = {}
-    for asked, name in ((role, "model"), ("analyst", "analyst"), (JUDGE_ROLE, JUDGE_ROLE)):
+    for asked, name in ((role, "model"), *((helper, helper) for helper in _HELPERS)):
         if asked == role or manager.has(asked):
             endpoint = manager.endpoint(asked)
             facts[name] = endpoint.model

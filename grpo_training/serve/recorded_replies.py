@@ -14,11 +14,11 @@ from engine.experience.file import parse_library
 from engine.reading.python_syntax import literal
 from engine.records import Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import Contents, read
+from grpo_training.runs.learner_files import learner_of_library
 
 _MAX_LITERAL_CHARS = 1 << 20
 _ANCHOR_CHARS = 24
 _FILE_NAME = re.compile(r"(?P<model>.+?)_(?:rollouts|results)\.jsonl")
-_LIBRARY_NAME = re.compile(r"(?P<model>.+?)_experiences\.json")
 _NO_REPLY = "I am sorry, I could not find an answer."
 
 
@@ -64,8 +64,8 @@ class RecordedReplies:
         self._recordings: dict[tuple[str, str], dict[str, Recording]] = {}
         self._libraries: dict[str, list[Experience]] = {}
         for path in files:
-            if library := _LIBRARY_NAME.fullmatch(path.name):
-                self._libraries[library["model"]] = _read_library(path)
+            if (learner := learner_of_library(path)) is not None:
+                self._libraries[learner] = _read_library(path)
                 continue
             for text, recording in _read(path):
                 self._add(text, recording)

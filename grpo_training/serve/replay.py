@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from engine.api_manager import GENERATORS
+from engine.api_manager import ANALYST_ROLE, GENERATORS
 from engine.errors import InputError
 from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.serve.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
@@ -42,7 +42,6 @@ from grpo_training.serve.settings import EXAMPLE_FILES, ReplaySettings
 MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
 _SHUTDOWN_S = 2.0
-_ANALYST = "analyst"
 _CRITIC = "critic"
 _RECORDED_WINDOW = 8
 """W of the runs that made the example: with it the analyst is asked the same."""
@@ -112,7 +111,7 @@ class ChatBody:
     def for_analyst(self) -> bool:
         """Whether the request asks for operations on an experience library."""
         return (
-            self.model == _ANALYST
+            self.model == ANALYST_ROLE
             or self.schema_name == "operations"
             or any(_OPERATIONS.search(text) for text in self.instructions)
         )
@@ -188,7 +187,7 @@ class _Handlers:
         return web.json_response(_completion(body, samples, seen.body))
 
     async def models(self, request: web.Request) -> web.Response:
-        names = sorted({*self._replies.problems, _ANALYST})
+        names = sorted({*self._replies.problems, ANALYST_ROLE})
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "replay"} for name in names]
         return web.json_response({"object": "list", "data": data})
 
@@ -316,7 +315,7 @@ def _greeting(app: web.Application, address: Any, settings: ReplaySettings) -> s
     url = f"http://{host}:{address[1]}/v1"
     problems: Mapping[str, int] = app["problems"]
     models = ", ".join(f"{name} ({count} problems)" for name, count in problems.items())
-    lines = [f"Serving on {url} (Ctrl-C to stop)", f"Models: {models}, {_ANALYST}", "Try in another terminal:"]
+    lines = [f"Serving on {url} (Ctrl-C to stop)", f"Models: {models}, {ANALYST_ROLE}", "Try in another terminal:"]
     for name, count in problems.items():
         command = name.replace("_", "") if name in GENERATORS or name == _CRITIC else "generator1"
         options = f"--run replay --base-url {url} --model {name}"

@@ -15,14 +15,11 @@ from engine.errors import InputError
 from engine.storage.shipped_files import shipped_file
 from grpo_training.cli.entry import CommandParser
 from grpo_training.cli.settings import POCKET_MODEL, Settings
+from grpo_training.runs.learner_files import library_file, results_file
 
 EXAMPLE = shipped_file("recorded")
 """Recordings of the pocket model on the first problems of the dataset ``POCKET_DATASET``."""
-EXAMPLE_FILES = tuple(
-    EXAMPLE / f"{role}_{kind}"
-    for role in LEARNERS
-    for kind in ("results.jsonl" if role == "critic" else "rollouts.jsonl", "experiences.json")
-)
+EXAMPLE_FILES = tuple(path for role in LEARNERS for path in (results_file(EXAMPLE, role), library_file(EXAMPLE, role)))
 
 
 class ServeSettings(Settings):

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterator
 
 from engine.errors import InputError
-from engine.records import Completion, Fault, Fusion, Rollout, RolloutGroup
+from engine.records import Fusion, Rollout, RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training.cli.tables import View
-from grpo_training.runs.stored_answers import StoredAnswers, problem_of, stored_answers
+from grpo_training.runs.stored_answers import VERDICTS, StoredAnswers, answers_in, problem_of, stored_answers
 
-_VERDICT = {True: "right", False: "wrong", None: "not judged"}
 _STYLE = {True: "green", False: "red", None: "yellow"}
 
 
@@ -61,7 +60,7 @@ def _truth(record: RolloutGroup | Fusion) -> str:
 def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
     rows = []
     for one in stored:
-        verdicts = [member.is_correct for _, member, _, _ in _members(one)]
+        verdicts = [member.is_correct for member in _members(one)]
         rows.append((one.problem_id, one.role, one.epoch, sum(map(bool, verdicts)), len(verdicts)))
     if as_json:
         names = ("problem_id", "role", "epoch", "right", "answers")
@@ -92,15 +91,15 @@ def _problem(stored: list[StoredAnswers], given: str) -> str:
     )
 
 
-def _members(one: StoredAnswers) -> Iterator[tuple[str, Rollout | Fusion, str | None, object]]:
-    """Of each rollout or fusion its label, the record, its answer and its scaffold."""
+def _members(one: StoredAnswers) -> Iterator[Rollout | Fusion]:
     for record in one.records:
-        if isinstance(record, RolloutGroup):
-            for rollout in record.rollouts:
-                yield f"rollout {rollout.rollout_id}", rollout, rollout.answer, rollout.scaffold
-        else:
-            merged = ", merged without a model" if record.merged == "structural" else ""
-            yield f"fusion of {record.generator_id}{merged}", record, record.final_answer, record.fused_scaffold
+        yield from answers_in(record)
+
+
+def _label(member: Rollout | Fusion) -> str:
+    if isinstance(member, Rollout):
+        return f"rollout {member.rollout_id}"
+    return f"fusion of {member.generator_id}{', merged without a model' if member.merged == 'structural' else ''}"
 
 
 def _group(one: StoredAnswers, view: View, chars: int) -> None:
@@ -113,21 +112,22 @@ def _group(one: StoredAnswers, view: View, chars: int) -> None:
         asked = "an experience was asked for (σ>τ)" if stats.triggered else "no experience was asked for (σ≤τ)"
         figures = f": μ={stats.mean:.3f}, σ={stats.std:.3f}, {asked}"
     view.line(f"{one.role}{epoch}{figures}", style="bold")
-    for label, member, answer, scaffold in _members(one):
-        _answer(view, label, answer, member)
-        _reply(view, member.completion, member.fault, scaffold, chars)
+    for member in _members(one):
+        _answer(view, member)
+        _reply(view, member, chars)
 
 
-def _answer(view: View, label: str, answer: str | None, member: Rollout | Fusion) -> None:
-    verdict, rewards = member.is_correct, member.rewards
+def _answer(view: View, member: Rollout | Fusion) -> None:
+    verdict, rewards, answer = member.is_correct, member.rewards, member.answer
     parts = {"r_total": rewards.r_total, **rewards.by_name()}
     figures = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
     shown = "no answer" if answer is None else answer.replace("\n", " ")[:200]
-    view.line(f"{label}: {_VERDICT[verdict]}: {shown}", style=_STYLE[verdict])
+    view.line(f"{_label(member)}: {VERDICTS[verdict]}: {shown}", style=_STYLE[verdict])
     view.line(f"  {figures or 'no reward'}; experiences: {', '.join(member.experience_ids) or 'none'}")
 
 
-def _reply(view: View, completion: Completion | None, fault: Fault | None, scaffold: object, chars: int) -> None:
+def _reply(view: View, member: Rollout | Fusion, chars: int) -> None:
+    completion, fault, scaffold = member.completion, member.fault, member.scaffold
     if fault is not None:
         view.line(f"  fault: {fault.kind} {fault.message}".rstrip(), style="yellow")
     if completion is None:

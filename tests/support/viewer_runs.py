@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from pathlib import Path
 
 from engine.records import Completion, Fault, Outcome, Rollout, RolloutGroup, Usage
 from engine.statistics.groups import group_stats
@@ -66,7 +67,7 @@ POCKET = ROOT / "tests/characterisation/golden/pocket_journal"
 """A run of the pocket model: three generators, the critic, four libraries. What differs from run to run is ``*``."""
 
 
-def pocket_run(folder):
+def pocket_run(folder: Path) -> Path:
     """The recorded run in ``folder/cache`` and ``folder/experiences``, with usage, latency and times filled in."""
     usage = '{"prompt_tokens":120,"completion_tokens":48,"cached_tokens":0,"attempts":1,"cost_usd":null}'
     for path in sorted(POCKET.iterdir()):

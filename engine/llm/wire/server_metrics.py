@@ -8,7 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from engine.llm.wire.transport import first_bytes, trusted_certificates
+from engine.llm.wire.transport import first_bytes
+from engine.storage.certificates import trusted_certificates
 
 _FETCH_S = 10.0
 _LARGEST_PAGE = 4 << 20

@@ -7,7 +7,6 @@ so the client imports this module, with the connections, when it opens its first
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import ssl
@@ -20,7 +19,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import aiohttp
-import truststore
 from aiohttp import http_exceptions
 from openai import (
     DEFAULT_CONNECTION_LIMITS,
@@ -36,6 +34,7 @@ from engine.api_manager import Endpoint
 from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
 from engine.reading.masking import shown_name, shown_url
+from engine.storage.certificates import trusted_certificates
 
 _http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
 """The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
@@ -288,12 +287,3 @@ def _check_headers(headers: Mapping[str, Any]) -> None:
                 why="OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS has characters that it may not have.",
                 fix="Correct that variable, or unset it.",
             )
-
-
-def trusted_certificates(url: str) -> ssl.SSLContext | bool:
-    """The trusted certificates for an address: Python alone does not find those of every system."""
-    if urlsplit(url).scheme != "https":
-        return False
-    if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
-        return ssl.create_default_context()
-    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -121,9 +121,10 @@ def described(how: HowCompared) -> str:
     if how.kind == "label":
         shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
         return f"compared as one of {len(how.labels)} labels ({shown})"
+    thousands = "1234" if how.grouping_points else "1234 or 1,234"
     names = {
         "number": "numbers"
-        + (f" with decimal commas (1.234 is {'1234' if how.grouping_points else '1234 or 1,234'})" if how.decimal_comma else "")
+        + (f" with decimal commas (1.234 is {thousands})" if how.decimal_comma else "")
         + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
         "text": "short texts, equal but for case and punctuation",
         "contains": "texts that the answer has to contain",

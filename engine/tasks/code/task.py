@@ -160,10 +160,9 @@ class CodeTask(Task[Program]):
         if report.outcome is Outcome.INFRA_FAULT:
             why = {"why": report.detail[:_MAX_REMARK_CHARS]}
             return Measurement({}, None, answer, "stated", Outcome.INFRA_FAULT, detail=why)
-        is_correct = report.total > 0 and report.passed == report.total == len(report.statuses)
         return Measurement(
-            components={"r_ans": 1.0 if is_correct else 0.0, "r_logic": _share(report, facts_of(problem))},
-            is_correct=is_correct,
+            components={"r_ans": float(report.all_passed), "r_logic": _share(report, facts_of(problem))},
+            is_correct=report.all_passed,
             answer=answer,
             answer_source="stated",
             outcome=report.outcome,

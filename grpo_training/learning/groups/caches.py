@@ -86,10 +86,11 @@ class GeneratorCaches:
 
     def groups(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
         """Each generator's group for a problem, in the generators' order."""
-        return self._opened.pop((problem_id, epoch), None) or self._read(problem_id, epoch)
+        return self._opened.pop((problem_id, epoch), None) or self._read((problem_id, epoch))
 
-    def _read(self, problem_id: str, epoch: int) -> dict[str, RolloutGroup]:
-        return {name: self._groups[name][problem_id, epoch] for name in self.names}
+    def _read(self, key: Key) -> dict[str, RolloutGroup]:
+        """Each generator's group, without those that cannot be read."""
+        return {name: group for name in self.names if (group := self._groups[name].get(key)) is not None}
 
     async def planned(self, tell: Callable[[str], object]) -> tuple[int | None, int]:
         """How many problems all generators will have answered, in all epochs, and their epochs.
@@ -151,7 +152,8 @@ class GeneratorCaches:
             )
         progress.set_total(len(ready))
         for number, key in ready:
-            yield self._step(number, key)
+            if (opened := self._step(number, key)) is not None:
+                yield opened
 
     def notes(self) -> list[str]:
         """The problems that were left out, with the generator that lacks them."""
@@ -181,8 +183,8 @@ class GeneratorCaches:
                     self._pending.remove(key)
                     if not self._pending:
                         self._pending = set()  # an emptied set would keep the memory of its largest size
-                    if not lacking:
-                        yield self._step(there, key)
+                    if not lacking and (step := self._step(there, key)) is not None:
+                        yield step
                         yielded += 1
                     number = there + 1
                 for reader in readers:
@@ -258,9 +260,13 @@ class GeneratorCaches:
                 self._start_over(name)
         return self._is_complete(name, manifest)
 
-    def _step(self, number: int, key: Key) -> Step:
+    def _step(self, number: int, key: Key) -> Step | None:
+        """The step of a problem; None if a group of it cannot be read."""
+        groups = self._read(key)
+        if len(groups) < len(self.names):
+            return None
         self._used.add(key)
-        groups = self._opened[key] = self._read(*key)
+        self._opened[key] = groups
         first = groups[self.names[0]]
         for name, other in groups.items():
             if (other.problem_text, other.ground_truth) != (first.problem_text, first.ground_truth):

@@ -144,11 +144,8 @@ def _has_logprobs(completion: Completion | None) -> bool:
 
 def _attempt(record: Rollout | Fusion) -> Attempt:
     """A rollout or a fusion as the analyst sees it."""
-    if isinstance(record, Fusion):
-        scaffold, answer = record.fused_scaffold, record.final_answer
-    else:
-        scaffold, answer = record.scaffold, record.answer
-    text = scaffold if isinstance(scaffold, str) else None
+    answer = record.answer
+    text = record.scaffold if isinstance(record.scaffold, str) else None
     if text is None and record.completion is not None:
         text = record.completion.text
     remarks = [] if record.fault is None else [record.fault.kind]

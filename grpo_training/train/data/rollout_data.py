@@ -198,7 +198,7 @@ def _read_cache(
 ) -> Iterator[TrainingGroup]:
     """The groups of a file in problem order, one in memory at a time. The order of the file depends on the timing.
 
-    Of several groups of a problem and epoch one is used, as in ``latest_by_problem``.
+    Of several groups of a problem and epoch the last complete one is used, else the last.
     """
     stored = StoredGroups(source.path, with_incomplete=True)
     for group in stored.in_order():

@@ -39,7 +39,7 @@ from grpo_training.train.online.outcome import judge_training
 from grpo_training.train.online.reward_settings import reward_functions
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from grpo_training.train.online.trainer import GRPOWithImitationTrainer
-from grpo_training.train.online.trl_arguments import check_arguments, count_steps, grpo_arguments
+from grpo_training.train.online.trl_arguments import count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
 from grpo_training.training.metrics_log import open_metrics
 
@@ -58,7 +58,7 @@ def train_online(
     The same call again resumes from the last checkpoint.
 
     Args:
-        config: the training configuration.
+        config: the training configuration, which :func:`check_arguments` has accepted.
         problems: to sample completions for.
         run_dir: gets ``metrics.jsonl``, ``samples.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
         prompts: prompts that are used as they stand, by problem id; the others are rendered.
@@ -68,13 +68,12 @@ def train_online(
     Raises:
         InputError: too few problems, prompts without room for a reply, no model at its path, a checkpoint of another
             number of processes.
-        ConfigurationError: the machine, an optional package or TRL does not support the configuration.
+        ConfigurationError: the machine or an optional package does not support the configuration.
         NothingScoredError: (exit code 3) no completion of several batches could be scored.
         TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
         KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
     started = clock()
-    check_arguments(config)
     model, tokenizer = load_model(config)
     logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs whole rows that have no reward
     prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)

@@ -14,14 +14,13 @@ from grpo_training.view.data.moving import moving_mean, positions, window_for
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages import compare_trainings
 from grpo_training.view.pages.measures import (
-    AXES,
     MEASURES,
     POINTS,
     Measure,
     bounded_mean,
     by_problem,
+    chart_of,
     component,
-    has_values,
     mean_share,
     rounded,
 )
@@ -130,8 +129,8 @@ def curves(names: Sequence[str], groups: Sequence[Sequence[GroupSummary]]) -> tu
             for name, found in zip(names, groups, strict=True)
             if found
         ]
-        if has_values(series):
-            charts[f"chart.{key}"] = {"x": [place + 1 for place in at], "y": AXES[key], "series": series}
+        if (chart := chart_of(key, at, series)) is not None:
+            charts[f"chart.{key}"] = chart
     return charts, window
 
 

@@ -86,6 +86,7 @@ def rounded(values: Sequence[float | None]) -> list[float | None]:
     return [None if value is None else round(value, 5) for value in values]
 
 
-def has_values(series: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether any of the curves of a chart has a value."""
-    return any(value is not None for one in series for value in one["values"])
+def chart_of(name: str, at: Sequence[int], series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The chart of some curves over the groups at some places, as ``charts.js`` draws it; None without any value."""
+    has_values = any(value is not None for one in series for value in one["values"])
+    return {"x": [place + 1 for place in at], "y": AXES[name], "series": series} if has_values else None

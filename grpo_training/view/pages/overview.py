@@ -23,8 +23,8 @@ from grpo_training.view.pages.measures import (
     Measure,
     bounded_mean,
     by_problem,
+    chart_of,
     component,
-    has_values,
     mean_share,
     rounded,
 )
@@ -133,12 +133,7 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
         "components": [curve("components", name, component(name)) for name in names],
         "experiences": [{"label": "", "values": experiences, "step": True}],
     }
-    numbers = [place + 1 for place in at]
-    return {
-        chart: {"x": numbers, "y": axis, "series": series[chart]}
-        for chart, axis in AXES.items()
-        if has_values(series[chart])
-    }
+    return {name: chart for name in AXES if (chart := chart_of(name, at, series[name])) is not None}
 
 
 def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:

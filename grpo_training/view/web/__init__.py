@@ -1,1 +1,1 @@
-"""How pages are put together, served and exported. The pages themselves are in ``viewer.pages``."""
+"""How pages are put together, served and exported. The pages themselves are in ``view.pages``."""

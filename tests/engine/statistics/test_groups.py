@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records import RolloutGroup
 from engine.statistics.groups import DeadRewardWatch, combine_rewards, group_stats
-from engine.storage.rollout_store import latest_by_problem, read
+from engine.storage.stored_records import StoredGroups
 
 GENERATOR = {"r_ans": 0.5, "r_logic": 0.25, "r_graph": 0.25}
 CRITIC = dict.fromkeys(("r_ans", "r_logic", "r_graph", "r_fusion"), 0.25)
@@ -57,7 +56,7 @@ def test_invalid_rewards_are_an_error(rewards, tau):
 def test_recorded_groups_against_numpy(recorded):
     flat = triggered = 0
     for name in ("generator_1_rollouts", "generator_2_rollouts"):
-        for group in latest_by_problem(read(recorded[name], RolloutGroup).records).values():
+        for group in StoredGroups(recorded[name]).values():
             rewards = [rollout.r_total for rollout in group.rollouts]
             stats = group_stats(rewards, tau=0.05)
             assert stats.std == pytest.approx(np.std(rewards), abs=1e-9)

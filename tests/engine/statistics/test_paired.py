@@ -53,8 +53,8 @@ def test_mean_of_unequal_clusters_by_hand():
 
 def test_mean_of_single_observations_is_the_t_interval():
     values = [0.2, 0.9, 0.4, 0.7, 0.1]
-    estimate = clustered_mean({str(number): [value] for number, value in enumerate(values)}, 0.9)
-    low, high = stats.t.interval(0.9, 4, loc=sum(values) / 5, scale=stats.sem(values))
+    estimate = clustered_mean({str(number): [value] for number, value in enumerate(values)})
+    low, high = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
     assert (estimate.standard_error, estimate.low, estimate.high) == (close(stats.sem(values)), close(low), close(high))
 
 

@@ -5,7 +5,8 @@ import pytest
 from engine.errors import LockHeldError, MissingInputError
 from engine.records import Completion, Fusion, Outcome, Rewards, Rollout, RolloutGroup
 from engine.storage.lines import LineReader
-from engine.storage.rollout_store import RolloutStore, latest_by_problem, latest_fusions, read
+from engine.storage.rollout_store import RolloutStore, read
+from engine.storage.stored_records import StoredFusions, StoredGroups
 
 
 def group(problem_id="p1", epoch=0, outcome=Outcome.OK, answer="1", **more):
@@ -82,11 +83,11 @@ def test_recorded_files_of_another_program_are_read_completely(recorded):
 
 def test_repeated_problems_of_the_recorded_files_count_once(recorded):
     groups = read(recorded["generator_1_rollouts"], RolloutGroup).records
-    latest = latest_by_problem(groups)
+    latest = StoredGroups(recorded["generator_1_rollouts"])
     assert (len(groups), len(latest)) == (33, 30)
     last = {one.problem_id: one for one in groups}
     assert all(latest[key, 0] == one for key, one in last.items())
-    assert len(latest_fusions(read(recorded["critic_results"], Fusion).records)) == 60
+    assert len(StoredFusions(recorded["critic_results"])) == 60
 
 
 def written(tmp_path, *lines):
@@ -184,7 +185,7 @@ def test_an_empty_file_has_no_records_and_a_missing_one_is_an_error(tmp_path):
     assert read(tmp_path / "absent.jsonl", RolloutGroup, missing_ok=True).records == []
 
 
-def test_the_last_complete_record_of_a_problem_wins():
+def test_the_last_complete_record_of_a_problem_wins(tmp_path):
     open_call = Outcome.INFRA_FAULT
     groups = [
         group("a", answer="1"),
@@ -194,7 +195,10 @@ def test_the_last_complete_record_of_a_problem_wins():
         group("a", epoch=1, answer="5"),
         group("b", outcome=open_call, answer="6"),
     ]
-    latest = latest_by_problem(groups)
+    store = RolloutStore(tmp_path / "groups.jsonl")
+    for one in groups:
+        store.append(one)
+    latest = StoredGroups(store.path, with_incomplete=True)
     assert {key: one.rollouts[0].answer for key, one in latest.items()} == {
         ("a", 0): "3",
         ("b", 0): "6",
@@ -202,13 +206,16 @@ def test_the_last_complete_record_of_a_problem_wins():
     }
 
 
-def test_fusions_of_different_generators_are_kept_separately():
+def test_fusions_of_different_generators_are_kept_separately(tmp_path):
     fusions = [
         fusion("generator_1", answer="1"),
         fusion("generator_2"),
         fusion("generator_1", Outcome.INFRA_FAULT),
     ]
-    latest = latest_fusions(fusions)
+    store = RolloutStore(tmp_path / "fusions.jsonl")
+    for one in fusions:
+        store.append(one)
+    latest = StoredFusions(store.path, with_incomplete=True)
     assert {key[2]: one.final_answer for key, one in latest.items()} == {"generator_1": "1", "generator_2": "1"}
 
 

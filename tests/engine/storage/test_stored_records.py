@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.records import Fusion, Outcome, Rollout, RolloutGroup
-from engine.storage.rollout_store import RolloutStore, latest_by_problem, latest_fusions, read
+from engine.storage.rollout_store import RolloutStore, read
 from engine.storage.stored_records import StepNumbers, StoredFusions, StoredGroups
 
 
@@ -24,7 +24,7 @@ def test_stored_groups_are_the_last_complete_ones_and_are_read_when_asked_for(tm
     whole = read(path, RolloutGroup)
     assert groups.broken == whole.broken
     assert len(groups.broken) == 2
-    assert dict(groups) == {key: one for key, one in latest_by_problem(whole.records).items() if one.complete}
+    assert dict(groups) == {(one.problem_id, one.epoch): one for one in whole.records if one.complete}
     assert len(StoredGroups(tmp_path / "none.jsonl")) == 0
 
 
@@ -49,7 +49,6 @@ def test_groups_are_in_problem_order_in_whatever_order_they_were_completed(tmp_p
     stored = StoredGroups(path)
     assert [name for name, _ in stored] == names
     assert [stored.step(key) for key in stored] == [None, None, 2, 3, 4]
-    assert [name for name, _ in latest_by_problem(read(path, RolloutGroup).records)] == names
 
 
 def test_a_group_keeps_its_number_while_the_file_grows():
@@ -80,8 +79,11 @@ def test_stored_fusions_are_the_last_ones_with_a_reward(tmp_path, recorded):
     store.append(first.model_copy(update={"outcome": Outcome.INFRA_FAULT}))
     store.append(first.model_copy(update={"problem_id": "new", "outcome": Outcome.INFRA_FAULT}))
     fusions = StoredFusions(path)
-    latest = latest_fusions(read(path, Fusion).records)
-    assert dict(fusions) == {key: one for key, one in latest.items() if one.outcome.carries_reward}
+    assert dict(fusions) == {
+        (one.problem_id, one.epoch, one.generator_id): one
+        for one in read(path, Fusion).records
+        if one.outcome.carries_reward
+    }
     assert fusions[first.problem_id, first.epoch, first.generator_id].final_answer == "another"
 
 
@@ -139,7 +141,10 @@ def test_with_incomplete_ones_the_records_are_the_latest_of_each_problem(tmp_pat
     for one in (group("a"), failed, group("a", "2"), group("a", outcome=Outcome.INFRA_FAULT), failed):
         store.append(one)
     groups = StoredGroups(path, with_incomplete=True)
-    assert list(groups.in_order()) == list(latest_by_problem(read(path, RolloutGroup).records).values())
+    assert [(one.problem_id, one.rollouts[0].answer, one.complete) for one in groups.in_order()] == [
+        ("a", "2", True),
+        ("b", "1", False),
+    ]
 
 
 def test_a_record_with_a_fault_that_its_summary_does_not_show_counts_as_not_there(tmp_path):

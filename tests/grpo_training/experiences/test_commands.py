@@ -321,6 +321,14 @@ def test_edit_forbid_and_allow_are_written(run, places):
     assert "no longer forbidden" in run("allow", "G1-001")
 
 
+def test_a_cache_alone_means_its_own_libraries_and_a_run_excludes_folders(places, capsys):
+    cache = ["--cache-dir", str(places["cache"])]
+    assert main(["list", "--library", "generator_1", *cache]) == 0
+    assert PARITY in capsys.readouterr().out
+    with pytest.raises(InputError, match="--run and --cache-dir or --experiences-dir exclude each other"):
+        main(["list", "--run", "another", *cache])
+
+
 def test_show_tells_the_effect_from_the_rollouts_of_the_cache(run, places):
     store = RolloutStore(places["cache"] / "generator_1_rollouts.jsonl")
     for problem, epoch, verdicts, ids in (
@@ -344,6 +352,11 @@ def test_show_tells_the_effect_from_the_rollouts_of_the_cache(run, places):
     assert shown["effect"]["paired"]["value"] == 0.5
     assert shown["content"] == PARITY
     assert shown["history"][0]["event"] == "step"
+    broken = json.loads(store.path.read_text().splitlines()[0]) | {"problem_id": "c"}
+    broken["rollouts"][0]["reward_detail"] = 3
+    with store.path.open("a") as stream:
+        stream.write(json.dumps(broken) + "\n")
+    assert json.loads(run("show", "G1-001", "--json"))["effect"] == shown["effect"]
 
 
 def test_every_listing_has_json(run, places):

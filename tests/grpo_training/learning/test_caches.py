@@ -73,6 +73,21 @@ async def test_steps_are_in_problem_order_and_not_in_that_of_the_file(tmp_path, 
     assert found == [(number, f"p{number}") for number in range(4)]
 
 
+@pytest.mark.parametrize("follow", [True, False])
+async def test_a_group_that_cannot_be_read_is_left_out_and_named(tmp_path, follow):
+    """Its fault is in a field that is read only when it is fused."""
+    store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
+    for name in "abc":
+        store.append(group(name))
+    lines = store.path.read_text().splitlines()
+    lines[1] = lines[1].replace('"reward_detail":{}', '"reward_detail":3')
+    store.path.write_text("\n".join(lines) + "\n")
+    write_manifest(tmp_path)
+    caches = GeneratorCaches(tmp_path, "1", follow=follow)
+    assert [(step.number, step.problem.id) async for step in caches.steps(PROGRESS)] == [(0, "a"), (2, "c")]
+    assert [line.number for line in caches.broken] == [2]
+
+
 async def test_following_waits_for_the_next_problem_and_not_for_the_next_line(tmp_path):
     store = RolloutStore(tmp_path / "generator_1_rollouts.jsonl")
     store.append(group("p1").model_copy(update={"step": 1}))

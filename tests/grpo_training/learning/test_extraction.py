@@ -1,6 +1,7 @@
 """``experience_extractor``: experiences from a cache that is there already."""
 
 import json
+import shutil
 
 import pytest
 
@@ -70,6 +71,28 @@ def test_the_same_command_again_changes_nothing_and_fresh_extracts_once_more(wor
     again, _ = extract(world, tmp_path, "--fresh")
     assert without_uses(again)[: len(first)] == without_uses(first)
     assert len((tmp_path / "generator_1_experiences.ops.jsonl").read_text()) > len(events)
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "key"),
+    [("generator_1", "generator_1_rollouts.jsonl", "reward_detail"), ("critic", "critic_results.jsonl", "repairs")],
+)
+def test_a_group_that_cannot_be_read_is_named_and_the_others_are_shown_to_the_analyst(
+    world, tmp_path, capsys, role, name, key
+):
+    """Its fault is in a field that is read only with the whole group."""
+    everything, _ = extract(world, tmp_path / "all", "--role", role, "--tau", 0)
+    cache = shutil.copytree(world.cache, tmp_path / "cache")
+    lines = (cache / name).read_text().splitlines()
+    first = json.loads(lines[0])
+    for record in first.get("rollouts", [first]):
+        record[key] = 3
+    lines[0] = json.dumps(first)
+    (cache / name).write_text("\n".join(lines) + "\n")
+    rest, _ = extract(world, tmp_path / "rest", "--role", role, "--tau", 0, "--cache-dir", cache, "--window", 1)
+    assert everything
+    assert rest
+    assert f"{name}:1: " in capsys.readouterr().out
 
 
 def test_a_cache_that_is_missing_or_empty(world, tmp_path):

@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from engine.records import RolloutGroup
-from engine.storage.rollout_store import latest_by_problem, read
+from engine.storage.stored_records import StoredGroups
 from grpo_training import critic, generator1
 from grpo_training.serve.recorded_replies import RecordedReplies
 from grpo_training.serve.replay import build_app
@@ -35,7 +34,7 @@ def run(tmp_path_factory):
 def test_a_run_on_the_example_has_the_recorded_verdicts_and_experiences(run):
     name, library = "generator_1_rollouts.jsonl", "generator_1_experiences.json"
     folders = (EXAMPLE, run / "cache")
-    recorded, replayed = (latest_by_problem(read(folder / name, RolloutGroup).records) for folder in folders)
+    recorded, replayed = (StoredGroups(folder / name) for folder in folders)
     assert list(recorded) == list(replayed)
     for key, group in recorded.items():
         assert [one.is_correct for one in group.rollouts] == [one.is_correct for one in replayed[key].rollouts]

@@ -119,7 +119,7 @@ def test_the_prefix_filter_finds_what_comparing_all_pairs_finds():
 
 
 def test_a_machine_that_cannot_run_programs_is_no_fault_of_the_problems(sources, tmp_path, monkeypatch):
-    report = Report(Outcome.INFRA_FAULT, (), 0, 1, "no namespaces")
+    report = Report(Outcome.INFRA_FAULT, (), "no namespaces")
     monkeypatch.setattr(preparation, "run_program", lambda *args, **options: report)
     with pytest.raises(ConfigurationError, match="no namespaces"):
         main(["--output_dir", str(tmp_path / "out"), "--skip_apps"])

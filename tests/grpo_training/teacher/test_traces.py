@@ -370,7 +370,7 @@ def test_a_sandbox_that_fails_makes_no_row(tmp_path, monkeypatch):
     from engine.tasks.code import task as code
     from engine.tasks.code.testing.program_tests import Report
 
-    broken = Report(outcome=Outcome.INFRA_FAULT, statuses=(), passed=0, total=0, detail="no workers")
+    broken = Report(outcome=Outcome.INFRA_FAULT, statuses=(), detail="no workers")
     world = World(tmp_path, rows=ROWS[:1])
     with world.served():
         with monkeypatch.context() as patch:

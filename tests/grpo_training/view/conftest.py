@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -10,12 +9,12 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from engine.storage.installation import CHROMIUM, first_installed
 from grpo_training.view.data.runs import Store
 from grpo_training.view.start import listen
 from grpo_training.view.web.server import application
 from tests.support.viewer_runs import pocket_run
 
-_CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _LIMIT_S = 60
 """It only ends a hang: a busy machine may take seconds for a page."""
 
@@ -54,7 +53,7 @@ def chromium():
     Playwright has an event loop in this thread as long as it runs: tests of other modules could not run their own.
     """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, _CHROMIUM)), None)
+    path = first_installed(CHROMIUM)
     if path is None:
         pytest.skip("Chromium is not installed (apt-get install chromium-headless-shell)")
     playwright.expect.set_options(timeout=_LIMIT_S * 1000)

@@ -103,7 +103,7 @@ class ProgramTester:
                 raise SandboxError(text)
             statuses = runner.statuses(tests)
         except SandboxError as error:
-            return Report(Outcome.INFRA_FAULT, (Status.INFRA_ERROR,) * len(tests), 0, len(tests), str(error))
+            return Report(Outcome.INFRA_FAULT, (Status.INFRA_ERROR,) * len(tests), str(error))
         report = _report(statuses, runner.detail)
         if report.outcome is Outcome.OK:
             self._keep(key, report)
@@ -137,9 +137,8 @@ def _contents(tests: Sequence[ProgramTest]) -> list[object]:
 
 
 def _report(statuses: tuple[Status, ...], detail: str) -> Report:
-    passed = sum(status is Status.PASS for status in statuses)
     outcome = Outcome.VERIFIER_TIMEOUT if Status.TIMEOUT in statuses else Outcome.OK
-    return Report(outcome, statuses, passed, len(statuses), "" if passed == len(statuses) else detail)
+    return Report(outcome, statuses, "" if set(statuses) == {Status.PASS} else detail)
 
 
 _shared: ProgramTester | None = None

@@ -112,17 +112,17 @@ class ApiIndex:
                 waiting += self._rows.get(name, {}).get("inherits", ())
         return tuple(found)
 
-    def near(self, symbol: str, count: int = 3) -> tuple[str, ...]:
-        """The existing symbols nearest to a wrong one, best first: members of its owner, else any symbol."""
+    def near(self, symbol: str) -> tuple[str, ...]:
+        """Up to three existing symbols nearest to a wrong one, best first: members of its owner, else any symbol."""
         owner, _, name = _split(symbol)
         members: dict[str, str] = {}
         for place in self.lineage(owner):
             for symbol_id in self._by_owner.get(place, ()):
                 members.setdefault(str(self._rows[symbol_id]["name"]), symbol_id)
-        close = difflib.get_close_matches(name, members, n=count, cutoff=0.6)
+        close = difflib.get_close_matches(name, members, cutoff=0.6)
         if close:
             return tuple(members[match] for match in close)
-        return tuple(difflib.get_close_matches(symbol, self._rows, n=count, cutoff=0.8))
+        return tuple(difflib.get_close_matches(symbol, self._rows, cutoff=0.8))
 
     @cached_property
     def _by_owner(self) -> dict[str, list[str]]:

@@ -12,12 +12,9 @@ from collections.abc import Sequence
 from engine.errors import ConfigurationError
 from engine.sandbox.command_process import CommandProcess
 from engine.sandbox.zygote_process import ProgramExit, SandboxError
+from engine.storage.installation import CHROMIUM, first_installed
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 
-_PLACES = (
-    *("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell"),  # a third of the processor time
-    *("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
-)
 _READABLE = ("/usr", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives", "/opt")
 _NOBODY = "65534"
 _END_S = 5.0
@@ -29,7 +26,7 @@ def find_chromium() -> str:
     Raises:
         ConfigurationError: it, bubblewrap or playwright-core is not installed.
     """
-    found = next(filter(None, map(shutil.which, _PLACES)), None)
+    found = first_installed(CHROMIUM)
     if found is None:
         raise ConfigurationError(
             "Chromium was not found", fix="Install it (Debian: apt install chromium-headless-shell)."

@@ -18,6 +18,7 @@ from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction
 from engine.llm.wire import transport
 from engine.llm.wire.transport import BodyTooLargeError, StatusError, Transport, classify_exception
+from engine.storage.web_rows import rows_from_web
 from tests.support.fault_server import serve
 from tests.support.llm_client import SECRET, refusing_url
 
@@ -269,12 +270,15 @@ async def test_a_header_of_the_environment_that_cannot_be_sent_is_refused(monkey
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A folder with a certificate of its own for localhost, and its key."""
+    """A folder with a certificate of its own for localhost and its key, and a folder of trusted ones with it."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject]
     subprocess.run([*command, "-keyout", "key.pem", "-out", "cert.pem"], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "trusted").mkdir()
+    shutil.copy(tmp_path / "cert.pem", tmp_path / "trusted")
+    subprocess.run(["openssl", "rehash", "trusted"], cwd=tmp_path, check=True)
     return tmp_path
 
 
@@ -296,6 +300,11 @@ async def test_a_certificate_is_checked_against_those_of_the_system_or_of_ssl_ce
         assert not decision.may_be_billed
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
         assert await post(url) == b"{}"
+        monkeypatch.delenv("SSL_CERT_FILE")
+        monkeypatch.setenv("SSL_CERT_DIR", str(certificate / "trusted"))
+        assert await post(url) == b"{}"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(certificate))
+        assert await asyncio.to_thread(rows_from_web, "one_row", url, "a1", lambda rows: "") == [{}]
 
 
 async def classified(url):

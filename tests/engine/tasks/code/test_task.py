@@ -85,7 +85,7 @@ def test_a_right_program_is_not_asked_for_again():
 
 
 def test_a_failure_of_the_sandbox_is_no_reward(monkeypatch):
-    report = Report(Outcome.INFRA_FAULT, (), 0, 3, "no worker could be started")
+    report = Report(Outcome.INFRA_FAULT, (), "no worker could be started")
     monkeypatch.setattr(task, "run_program", lambda *args, **options: report)
     result = scored(reply(ROW["code"]))
     assert (result.outcome, result.is_correct, result.rewards.r_total) == (Outcome.INFRA_FAULT, None, None)

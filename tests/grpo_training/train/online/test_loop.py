@@ -31,7 +31,7 @@ from grpo_training.train.online.callback import RunCallback  # noqa: E402
 from grpo_training.train.online.loop import last_checkpoint, tokenised_prompts, train_online  # noqa: E402
 from grpo_training.train.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.train.online.trainer import GRPOWithImitationTrainer  # noqa: E402
-from grpo_training.train.online.trl_arguments import grpo_arguments  # noqa: E402
+from grpo_training.train.online.trl_arguments import check_arguments, grpo_arguments  # noqa: E402
 from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.full_disk import largest_file  # noqa: E402
@@ -105,6 +105,7 @@ def config_of(model, **changes):
 
 
 def train(config, run_dir, problems=PROBLEMS):
+    check_arguments(config)
     return train_online(config, problems, run_dir, stream=io.StringIO())
 
 

@@ -71,7 +71,7 @@ def test_no_node(packages, monkeypatch):
 
 
 def test_no_chromium(packages, monkeypatch):
-    monkeypatch.setattr(browser, "_PLACES", ("no-such-browser",))
+    monkeypatch.setattr(browser, "CHROMIUM", ("no-such-browser",))
     with _refused("Chromium was not found"):
         browser.find_chromium()
 

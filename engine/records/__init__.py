@@ -1,0 +1,35 @@
+"""Record types that cross module boundaries. Import them from here; the modules import none of the other packages."""
+
+from engine.records.calls import IMAGE_MARK as IMAGE_MARK
+from engine.records.calls import ChatRequest as ChatRequest
+from engine.records.calls import Completion as Completion
+from engine.records.calls import Message as Message
+from engine.records.calls import Reply as Reply
+from engine.records.calls import Sampling as Sampling
+from engine.records.calls import Usage as Usage
+from engine.records.experiences import Evidence as Evidence
+from engine.records.experiences import Experience as Experience
+from engine.records.experiences import Operation as Operation
+from engine.records.experiences import TrialFigures as TrialFigures
+from engine.records.experiences import Uses as Uses
+from engine.records.record import FORMAT as FORMAT
+from engine.records.record import Fault as Fault
+from engine.records.record import Outcome as Outcome
+from engine.records.record import Record as Record
+from engine.records.record import left_out as left_out
+from engine.records.record import timestamp as timestamp
+from engine.records.rollouts import AnswerSource as AnswerSource
+from engine.records.rollouts import Candidate as Candidate
+from engine.records.rollouts import CausalEdge as CausalEdge
+from engine.records.rollouts import ContentT as ContentT
+from engine.records.rollouts import DisplayBlock as DisplayBlock
+from engine.records.rollouts import Fusion as Fusion
+from engine.records.rollouts import GroupStats as GroupStats
+from engine.records.rollouts import Half as Half
+from engine.records.rollouts import PlanStep as PlanStep
+from engine.records.rollouts import Problem as Problem
+from engine.records.rollouts import Rewards as Rewards
+from engine.records.rollouts import Rollout as Rollout
+from engine.records.rollouts import RolloutGroup as RolloutGroup
+from engine.records.rollouts import SamplingPolicy as SamplingPolicy
+from engine.records.rollouts import Scaffold as Scaffold

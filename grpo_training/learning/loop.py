@@ -232,7 +232,7 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     if best is not None and best.trial is not None:
         belief = state.trials.belief(best.id)
         evidence = f"helps with p = {belief.p_helps:.2f}, {best.trial.differences} groups"
-        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+.0f} points expected ({evidence})"))
+        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+z.0f} points expected ({evidence})"))
     return rows
 
 

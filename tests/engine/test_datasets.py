@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from engine.datasets import MAX_LINE_BYTES, load_problems
+from engine.datasets import MAX_LINE_BYTES, load_dataset, load_problems
 from engine.errors import InputError, MissingInputError
 from engine.storage import hub
 from engine.tasks.registry import task_named
@@ -438,3 +438,23 @@ def test_the_errors_tell_where_data_folders_are_looked_up(tmp_path):
         load_problems("no-such-set", search=[tmp_path])
     with pytest.raises(MissingInputError, match=r"\$SCAFFOLD_DATA"):
         load_problems("physics", search=[tmp_path])
+
+
+MAILS = [("Where is my parcel?", "shipping"), ("You charged me twice.", "billing"), ("It crashes.", "technical")]
+
+
+def test_rows_that_name_the_task_answers_are_compared_as_their_dataset_suggests(write):
+    """Also beside rows of another task, and beside rows that name none and are read as answers too."""
+    physics = {"problem": "How far do 3 m and 4 m reach?", "answer": "7 m", "task": "physics"}
+    named = [{"problem": f"{text} {n}", "answer": label, "task": "answers"} for n in (1, 2) for text, label in MAILS]
+    open_rows = [{"problem": text, "answer": label} for text, label in MAILS]
+    loaded = load_dataset(write(physics, *named, *open_rows))
+    assert loaded.note == "9 rows are read as answers, compared as one of 3 labels (billing, shipping, technical)"
+    assert loaded.problems[0].task == "physics"
+    values = [task_named("answers").prompt_values(problem) for problem in loaded.problems[1:]]
+    assert values == [{"kind": "label", "labels": ["billing", "shipping", "technical"], "keys": []}] * 9
+
+
+def test_rows_that_name_the_task_answers_are_compared_as_the_user_says(write):
+    row = {"problem": "How long is it?", "answer": "12.5 km", "task": "answers"}
+    assert load_dataset(write(row), compare_as="number:2%").note.endswith("compared as numbers, right within 2 %")

@@ -324,6 +324,7 @@ def test_csv_and_parquet_are_read_as_jsonl_is(tmp_path):
     [
         ("a.csv", b"problem,answer\none,1,2\n", "a.csv, line 2: more fields"),
         ("a.csv", b"problem,answer\n\xff,1\n", "not UTF-8"),
+        ("a.csv", "题目,答案\n走了多久？,3小时\n".encode("gb18030"), "not UTF-8"),
         ("a.csv", b'problem,answer\n"one,1\n', "not CSV"),
         ("a.parquet", b"problem,answer\n", "not a parquet file"),
     ],
@@ -458,3 +459,17 @@ def test_rows_that_name_the_task_answers_are_compared_as_their_dataset_suggests(
 def test_rows_that_name_the_task_answers_are_compared_as_the_user_says(write):
     row = {"problem": "How long is it?", "answer": "12.5 km", "task": "answers"}
     assert load_dataset(write(row), compare_as="number:2%").note.endswith("compared as numbers, right within 2 %")
+
+
+def test_the_columns_of_a_chinese_file_are_known(write):
+    path = write("序号,题型,题目,答案", "1,应用题,走了多久？,3小时", "2,应用题,走了多远？,12千米", name="a.csv")
+    loaded = load_dataset(path)
+    assert loaded.note == "2 rows are read as answers, compared as numbers"
+    assert [problem.text for problem in loaded.problems] == ["走了多久？", "走了多远？"]
+
+
+def test_a_file_in_another_encoding_names_the_ways_out(write):
+    with pytest.raises(InputError) as caught:
+        load_dataset(write("题目,答案\n走了多久？,3小时".encode("gb18030"), name="a.csv"))
+    assert "CSV UTF-8" in caught.value.fix
+    assert "iconv -f GB18030" in caught.value.fix

@@ -9,8 +9,8 @@ from engine.tasks.answers.comparison import Kind
 _MAX = 100_000
 """Characters of a reply that are read, from its end."""
 _LINE = re.compile(
-    r"^[ \t>#*_-]*(?:the[ \t]+)?(?:final[ \t]+)?(?:answer|antwort|réponse|respuesta|答案|回答)"
-    r"[ \t]*(?:is[ \t]*)?[*_]*[ \t]*[:：][ \t*_]*",
+    r"^[ \t>#*_-]*(?:the[ \t]+)?(?:final[ \t]+)?(?:answer|antwort|réponse|respuesta|(?:最终|最后|正确)?的?答案|回答)"
+    r"[ \t]*(?:is[ \t]*|[是为])?[*_]*[ \t]*[:：][ \t*_]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)

@@ -473,3 +473,20 @@ def test_a_file_in_another_encoding_names_the_ways_out(write):
         load_dataset(write("题目,答案\n走了多久？,3小时".encode("gb18030"), name="a.csv"))
     assert "CSV UTF-8" in caught.value.fix
     assert "iconv -f GB18030" in caught.value.fix
+
+
+def test_the_prompt_of_a_row_that_says_label_lists_the_labels_of_all_such_rows(write):
+    """One label alone would be the answer."""
+    numbers = [{"problem": f"How far is {n}?", "answer": f"{n} km", "compare": "number"} for n in (3, 5)]
+    labelled = [{"problem": text, "answer": label, "compare": "label"} for text, label in MAILS]
+    loaded = load_dataset(write(*numbers, *labelled))
+    assert loaded.note == "5 rows are read as answers, compared as each row says"
+    values = [task_named("answers").prompt_values(problem) for problem in loaded.problems]
+    assert [value["kind"] for value in values] == ["number"] * 2 + ["label"] * 3
+    assert values[-1]["labels"] == ["billing", "shipping", "technical"]
+    open_rows = [{"problem": f"Which team, {n}?", "answer": label} for n in (1, 2) for _, label in MAILS]
+    mixed = load_dataset(write(*numbers, *labelled[:1], *open_rows))
+    assert mixed.note.endswith("3 labels (billing, shipping, technical); 3 of them as the row says")
+    assert task_named("answers").prompt_values(mixed.problems[2])["labels"] == ["billing", "shipping", "technical"]
+    alone = load_problems(write(labelled[0]))
+    assert task_named("answers").prompt_values(alone[0])["labels"] == []

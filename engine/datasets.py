@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import itertools
 import os
@@ -9,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from engine.abilities import ReadsWholeDatasets, RowReader
@@ -37,7 +39,7 @@ class LoadedDataset:
     """The problems of a dataset.
 
     ``dropped`` has (row's id, reason code, sentence) of each unusable row. ``note`` says what was found out about rows
-    that name no task.
+    that are read as a whole.
     """
 
     problems: list[Problem]
@@ -82,7 +84,7 @@ def load_dataset(
     A line of a file is one JSON object in UTF-8; a file may also be one JSON array, CSV or parquet. The task of a row
     is the one of its ``task`` field, else the one of the dataset, else the one that recognises its fields. Rows of
     which none holds are of the task ``math`` if the answers of the first rows are numbers or formulas, else of
-    ``answers``.
+    ``answers``. How rows of ``answers`` are compared is found out from all of them.
     Rows without ``id`` are numbered: ``<name>_001``.
 
     Args:
@@ -238,19 +240,20 @@ class _Loading:
                 first.append(row)
         except InputError as error:  # raised when it is reached: max_problems may stop before
             failed = error
-        reader, note = _row_reader(self.task), ""
         renamed = [_renamed(row, self.fields, source) for row in first if isinstance(row, Mapping)]
         open_rows = [
             row for row in renamed if row.get("task") is None and (self.task is not None or task_of_row(row) is None)
         ]
         chosen = self.task or (task_of_rows(open_rows) if open_rows else None)
-        if open_rows and isinstance(chosen, ReadsWholeDatasets):
-            own, found = chosen.reader(open_rows, self.compare_as)
-            reader = _row_reader(self.task, read_open=own)
-            more = "+" if len(first) == _LOOKED_AT else ""
-            note = f"{len(open_rows)}{more} rows are read as {chosen.name}, {found}"
+        more = "+" if len(first) == _LOOKED_AT else ""
+        readers, notes = {}, []
+        for task, rows_of_task in _by_task(renamed, self.task, chosen):
+            if isinstance(task, ReadsWholeDatasets):
+                readers[task.name], found = task.reader(rows_of_task, self.compare_as)
+                notes.append(f"{len(rows_of_task)}{more} rows are read as {task.name}, {found}")
         everything = itertools.chain(first, arriving if failed is None else _failing(failed))
-        return replace(self.read(everything, name, source, reader), note=note)
+        reader = _row_reader(self.task, chosen=chosen, readers=readers)
+        return replace(self.read(everything, name, source, reader), note="; ".join(notes))
 
     def read(
         self, rows: Iterable[Any], name: str, source: str, reader: RowReader, dataset: Dataset | None = None
@@ -330,23 +333,36 @@ def _reader_of_path(path: Path) -> RowReader | None:
 
 
 def _row_reader(
-    dataset_task: Task | None = None, dataset: Dataset | None = None, read_open: RowReader | None = None
+    dataset_task: Task | None = None,
+    dataset: Dataset | None = None,
+    *,
+    chosen: Task | None = None,
+    readers: Mapping[str, RowReader] = MappingProxyType({}),
 ) -> RowReader:
-    """Reads rows by the task that each names, else by the dataset's own reader; ``read_open`` reads what is left."""
+    """Reads rows by the task of each, or by the dataset's own reader.
+
+    ``chosen`` is the task of rows that name none, and ``readers`` has those of tasks that read a dataset as a whole.
+    """
 
     def read(row: Mapping[str, Any], where: str) -> Problem | None:
-        if row.get("task") is not None:
-            task = _task_of(row, where, dataset_task)
-            if task is not dataset_task:
-                return task.problem_from_row(row, where)
-        if dataset is not None and dataset.read_row is not None:
+        task = _task_of(row, where, dataset_task, chosen)
+        if task is dataset_task and dataset is not None and dataset.read_row is not None:
             return dataset.read_row(row, where)
-        own = dataset_task or task_of_row(row)
-        if read_open is not None and (dataset_task is not None or own is None):
-            return read_open(row, where)
-        return (own or task_named("")).problem_from_row(row, where)
+        return readers.get(task.name, task.problem_from_row)(row, where)
 
     return read
+
+
+def _by_task(
+    rows: Iterable[Mapping[str, Any]], dataset_task: Task | None, chosen: Task | None
+) -> list[tuple[Task, list[Mapping[str, Any]]]]:
+    """The rows of each task. A row whose task is unknown is left out: it is refused when it is read."""
+    groups: dict[str, tuple[Task, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        with contextlib.suppress(InputError):
+            task = _task_of(row, "", dataset_task, chosen)
+            groups.setdefault(task.name, (task, []))[1].append(row)
+    return list(groups.values())
 
 
 def _renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
@@ -356,8 +372,13 @@ def _renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: st
     return {name: value for name, value in row.items() if name not in fields.values()} | moved
 
 
-def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None) -> Task:
-    """The task that a row names. In rows of other programs ``task`` may be a text that is no name."""
+def _task_of(row: Mapping[str, Any], where: str, dataset_task: Task | None, chosen: Task | None) -> Task:
+    """The task of a row: the one that it names, the dataset's, the one of its fields, or ``chosen``.
+
+    In rows of other programs ``task`` may be a text that is no name.
+    """
+    if row.get("task") is None:
+        return dataset_task or task_of_row(row) or chosen or task_named("")
     name = text_of(row, "task", where)
     try:
         return task_named(name)

@@ -53,7 +53,7 @@ def described(effect: Effect) -> str:
     if effect.paired is not None:
         one = effect.paired
         return (
-            f"right with it minus without it: {100 * one.value:+.0f} points{_interval(one, '+.0f')}, "
+            f"right with it minus without it: {100 * one.value:+z.0f} points{_interval(one, '+z.0f')}, "
             f"{one.clusters} problems answered in both ways"
         )
     if effect.when_present is None:

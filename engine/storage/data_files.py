@@ -70,9 +70,12 @@ def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
                     raise _bad_line(path, reader.line_num, "more fields than the first line has names")
                 yield {name: value for name, value in row.items() if value}
         except UnicodeDecodeError as error:
-            raise _bad_line(path, reader.line_num + 1, "not UTF-8", fix="Save the file as UTF-8.") from error
+            raise _bad_line(path, reader.line_num + 1, "not UTF-8", fix=_SAVE_AS_UTF8) from error
         except csv.Error as error:
             raise _bad_line(path, reader.line_num, f"not CSV: {error}") from error
+
+
+_SAVE_AS_UTF8 = "Save the file as UTF-8 (in Excel: Save As, CSV UTF-8), or: iconv -f GB18030 -t UTF-8 OLD.csv > NEW.csv"
 
 
 def _delimiter(path: Path) -> str:

@@ -224,7 +224,7 @@ class Progress:
             Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
             *([Row("experiences saved", str(self._saved))] if totals["could trigger"] else []),
             *rows,
-            Row("cost", _cost(counters)),
+            Row("cost", _cost(counters) + (" in this start" if self._before else "")),
             *(Row("" if place else "spent", text, True) for place, text in enumerate(_spending(counters))),
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),

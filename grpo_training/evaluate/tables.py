@@ -66,14 +66,14 @@ def percent_interval(estimate: Estimate | None) -> str:
 
 def points(difference: Estimate) -> str:
     """A difference of shares in percentage points."""
-    return f"{100 * difference.value:+.1f}"
+    return f"{100 * difference.value:+z.1f}"
 
 
 def points_interval(difference: Estimate) -> str:
     """The interval of a difference in percentage points."""
     if difference.low is None or difference.high is None:
         return _NONE
-    return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+    return f"{100 * difference.low:+z.1f} to {100 * difference.high:+z.1f}"
 
 
 def _show_difference(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_values: Sequence[int]) -> None:

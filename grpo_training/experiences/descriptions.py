@@ -47,7 +47,7 @@ def measured(experience_id: str, trials: Trials) -> tuple[str, str, str, str]:
 
 def points(share: float) -> str:
     """A difference of shares in points."""
-    return f"{100 * share:+.0f}"
+    return f"{100 * share:+z.0f}"
 
 
 def number(value: float | None) -> str:

@@ -8,8 +8,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from statistics import fmean
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from engine.api_manager import ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
@@ -20,9 +22,12 @@ from engine.experience.state import LibraryState, kept_text, sources_of, texts_o
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
+from engine.storage.append_log import replacement
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
-from grpo_training.evaluate.arms import ProblemResult
+from grpo_training.cli.settings import shown_path
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+from grpo_training.evaluate.files import write_samples
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.problems import FEW, check_number, shuffled, without_duplicates
 from grpo_training.gate.settings import GateSettings
@@ -256,7 +261,9 @@ async def gate(
             file=stream,
         )
     judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
-    finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream)
+    place = answers_file(settings, state.version, problems)
+    with replacement(place) as file:
+        finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
     verdict = verdict_of(finding)
     next_alpha = alpha_of_test(before + 2) / tests  # of a gate on these problems and further ones
     event = GateEvent(
@@ -284,8 +291,13 @@ async def gate(
         needed=problems_needed(finding.variance, alpha=next_alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
-    print("\n".join(verdict_lines(event)), file=stream)
+    print("\n".join(verdict_lines(event)), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
     return event
+
+
+def answers_file(settings: GateSettings, version: str, problems: Sequence[Problem]) -> Path:
+    """Where the answers of a gate on a version of the library are, one per line."""
+    return settings.cache_dir / f"{settings.role}_gate_{version}_{_dataset(problems)}.samples.jsonl"
 
 
 async def _looks(
@@ -296,8 +308,9 @@ async def _looks(
     test: GroupSequentialTest,
     judge_role: str,
     stream: TextIO,
+    file: BinaryIO,
 ) -> tuple[Finding, _Answers, int]:
-    """Ask until a look decides; the finding, the answers, and the number of looks."""
+    """Ask until a look decides, and write each answer; the finding, the answers, and the number of looks."""
     sampling = Sampling(
         temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
     )
@@ -306,6 +319,11 @@ async def _looks(
     for look, count in enumerate(test.looks, 1):
         batch, asked = problems[asked:count], count
         with problem_bar(2 * len(batch), f"look {look} of {LOOKS}", "prompts, with and without the library") as done:
+
+            def judged(arm: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+                write_samples(file, settings.role, arm, result, samples)
+                done()
+
             arms = await asyncio.gather(
                 *(
                     evaluate_problems(
@@ -317,10 +335,10 @@ async def _looks(
                         first_sample=_FIRST_SAMPLE,
                         style=settings.prompts,
                         lessons=arm,
-                        judged=lambda *_: done(),
+                        judged=partial(judged, name),
                         judge_role=judge_role,
                     )
-                    for arm in (lessons, ())
+                    for name, arm in (("with", lessons), ("without", ()))
                 )
             )
         for with_it, without in zip(*arms, strict=True):

@@ -40,4 +40,4 @@ def verdict_lines(event: GateEvent) -> list[str]:
 
 def points(share: float) -> str:
     """A difference of shares in percentage points, with its sign."""
-    return f"{100 * share:+.1f}"
+    return f"{100 * share:+z.1f}"

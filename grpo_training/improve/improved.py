@@ -42,6 +42,7 @@ class Result(Record):
         is_static: whether all prompts have the same experiences, so that ``messages.json`` is what was tested.
         temperature: with which the prompt was tested.
         tokens, cost_usd: of the run so far; the cost is None if the prices are not known.
+        remark: how many problems were asked with other instructions than those of this prompt; empty if none were.
     """
 
     sentence: str
@@ -58,6 +59,7 @@ class Result(Record):
     temperature: float | None = None
     tokens: int = Field(0, ge=0)
     cost_usd: float | None = None
+    remark: str = ""
 
 
 class Improved:

@@ -25,6 +25,7 @@ from grpo_training.gate.problems import check_number, few, shuffled, split, with
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved, Result
+from grpo_training.improve.kinds import common_kind
 from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
 from grpo_training.improve.plan import Plan, passes, tokens_of
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
@@ -93,6 +94,8 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     result = improved.result
     print(f"\n{result.sentence}", file=stream)
     print(f"  to use it: {shown_path(run.folder / 'improved')} (README.md says how)", file=stream)
+    if result.remark:
+        print(f"  {result.remark}", file=stream)
     if improved.experiences:
         print(f"  what was learned: python -m grpo_training.experiences --run {run.name}", file=stream)
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
@@ -341,7 +344,8 @@ def _write(
     tokens, cost_usd = spent(journal_path(settings))
     count = len(state.for_prompts if event is None else state.tested)
     found = sentence(event, count, spending(tokens, cost_usd))
-    example = plan.learned_from[0].model_copy(update={"id": "question", "text": "", "meta": {}})
+    common, remark = common_kind(plan.learned_from, settings.prompts)
+    example = common.model_copy(update={"id": "question", "text": "", "meta": {}})
     task = settings.task if settings.task is not None and ":" in settings.task else example.task
     choice = state.choice
     result = Result(
@@ -359,6 +363,7 @@ def _write(
         temperature=settings.temperature,
         tokens=tokens,
         cost_usd=cost_usd,
+        remark=remark,
     )
     return write_improved(run.folder / "improved", result, experiences, run.folder)
 

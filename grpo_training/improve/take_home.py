@@ -85,7 +85,7 @@ reply = client.chat.completions.create(model="{result.model}", messages=messages
 print(improved.answer(reply.choices[0].message.content))
 ```
 
-{static}
+{" ".join(filter(None, (static, result.remark)))}
 
 | file | content |
 |---|---|

@@ -232,7 +232,7 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     if best is not None and best.trial is not None:
         belief = state.trials.belief(best.id)
         evidence = f"helps with p = {belief.p_helps:.2f}, {best.trial.differences} groups"
-        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+.0f} points expected ({evidence})"))
+        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+z.0f} points expected ({evidence})"))
     return rows
 
 
@@ -257,7 +257,8 @@ def _why_none(step: _Worked[RecordT], recorded: StepResult) -> str:
     if recorded.applied or recorded.refused:
         return ""
     if step.proposal is None:
-        return step.not_asked or "an earlier start has recorded this group"
+        # the reason was said once, when the first group met it
+        return "the analyst was not asked" if step.not_asked else "an earlier start has recorded this group"
     if step.proposal.fault is not None:
         return f"the analyst's reply cannot be used ({step.proposal.fault.message or step.proposal.fault.kind})"
     return "the analyst proposed no change to the library"

@@ -116,7 +116,7 @@ def places(run: str | None, cache: Path | None, experiences: Path | None) -> tup
         found = found_run(run)
         return found.cache, found.experiences
     if run is not None:
-        raise InputError("--run and --cache-dir or --experiences-dir exclude each other")
+        raise InputError("--run and --cache-dir or --experiences-dir exclude each other", fix=_both_folders(run))
     return cache or unnamed_run().cache, experiences or (libraries_of(cache) if cache else unnamed_run().experiences)
 
 
@@ -212,8 +212,12 @@ def _manifests(cache: Path) -> Iterator[RunManifest]:
 def _has_places(settings: RoleSettings) -> bool:
     given = [name for name in PLACES if name in settings.model_fields_set]
     if given and settings.run is not None:
-        raise InputError(f"--run and {as_flag(given[0])} exclude each other")
+        raise InputError(f"--run and {as_flag(given[0])} exclude each other", fix=_both_folders(settings.run))
     return bool(given)
+
+
+def _both_folders(run: str) -> str:
+    return f"For one other folder, name both instead of the run: --cache-dir {_RUNS}/{run}/cache --experiences-dir DIR."
 
 
 def _placed(settings: SettingsT, run: RunFolder) -> SettingsT:

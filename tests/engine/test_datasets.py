@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from engine.datasets import MAX_LINE_BYTES, load_problems
+from engine.datasets import MAX_LINE_BYTES, load_dataset, load_problems
 from engine.errors import InputError, MissingInputError
 from engine.storage import hub
 from engine.tasks.registry import task_named
@@ -324,6 +324,7 @@ def test_csv_and_parquet_are_read_as_jsonl_is(tmp_path):
     [
         ("a.csv", b"problem,answer\none,1,2\n", "a.csv, line 2: more fields"),
         ("a.csv", b"problem,answer\n\xff,1\n", "not UTF-8"),
+        ("a.csv", "题目,答案\n走了多久？,3小时\n".encode("gb18030"), "not UTF-8"),
         ("a.csv", b'problem,answer\n"one,1\n', "not CSV"),
         ("a.parquet", b"problem,answer\n", "not a parquet file"),
     ],
@@ -438,3 +439,54 @@ def test_the_errors_tell_where_data_folders_are_looked_up(tmp_path):
         load_problems("no-such-set", search=[tmp_path])
     with pytest.raises(MissingInputError, match=r"\$SCAFFOLD_DATA"):
         load_problems("physics", search=[tmp_path])
+
+
+MAILS = [("Where is my parcel?", "shipping"), ("You charged me twice.", "billing"), ("It crashes.", "technical")]
+
+
+def test_rows_that_name_the_task_answers_are_compared_as_their_dataset_suggests(write):
+    """Also beside rows of another task, and beside rows that name none and are read as answers too."""
+    physics = {"problem": "How far do 3 m and 4 m reach?", "answer": "7 m", "task": "physics"}
+    named = [{"problem": f"{text} {n}", "answer": label, "task": "answers"} for n in (1, 2) for text, label in MAILS]
+    open_rows = [{"problem": text, "answer": label} for text, label in MAILS]
+    loaded = load_dataset(write(physics, *named, *open_rows))
+    assert loaded.note == "9 rows are read as answers, compared as one of 3 labels (billing, shipping, technical)"
+    assert loaded.problems[0].task == "physics"
+    values = [task_named("answers").prompt_values(problem) for problem in loaded.problems[1:]]
+    assert values == [{"kind": "label", "labels": ["billing", "shipping", "technical"], "keys": []}] * 9
+
+
+def test_rows_that_name_the_task_answers_are_compared_as_the_user_says(write):
+    row = {"problem": "How long is it?", "answer": "12.5 km", "task": "answers"}
+    assert load_dataset(write(row), compare_as="number:2%").note.endswith("compared as numbers, right within 2 %")
+
+
+def test_the_columns_of_a_chinese_file_are_known(write):
+    path = write("序号,题型,题目,答案", "1,应用题,走了多久？,3小时", "2,应用题,走了多远？,12千米", name="a.csv")
+    loaded = load_dataset(path)
+    assert loaded.note == "2 rows are read as answers, compared as numbers"
+    assert [problem.text for problem in loaded.problems] == ["走了多久？", "走了多远？"]
+
+
+def test_a_file_in_another_encoding_names_the_ways_out(write):
+    with pytest.raises(InputError) as caught:
+        load_dataset(write("题目,答案\n走了多久？,3小时".encode("gb18030"), name="a.csv"))
+    assert "CSV UTF-8" in caught.value.fix
+    assert "iconv -f GB18030" in caught.value.fix
+
+
+def test_the_prompt_of_a_row_that_says_label_lists_the_labels_of_all_such_rows(write):
+    """One label alone would be the answer."""
+    numbers = [{"problem": f"How far is {n}?", "answer": f"{n} km", "compare": "number"} for n in (3, 5)]
+    labelled = [{"problem": text, "answer": label, "compare": "label"} for text, label in MAILS]
+    loaded = load_dataset(write(*numbers, *labelled))
+    assert loaded.note == "5 rows are read as answers, compared as each row says"
+    values = [task_named("answers").prompt_values(problem) for problem in loaded.problems]
+    assert [value["kind"] for value in values] == ["number"] * 2 + ["label"] * 3
+    assert values[-1]["labels"] == ["billing", "shipping", "technical"]
+    open_rows = [{"problem": f"Which team, {n}?", "answer": label} for n in (1, 2) for _, label in MAILS]
+    mixed = load_dataset(write(*numbers, *labelled[:1], *open_rows))
+    assert mixed.note.endswith("3 labels (billing, shipping, technical); 3 of them as the row says")
+    assert task_named("answers").prompt_values(mixed.problems[2])["labels"] == ["billing", "shipping", "technical"]
+    alone = load_problems(write(labelled[0]))
+    assert task_named("answers").prompt_values(alone[0])["labels"] == []

@@ -39,6 +39,7 @@ class Budget:
         self.spent_tokens = 0
         self._held_usd = 0.0
         self._held_tokens = 0
+        self._unread, self._unread_tokens, self._unread_usd = 0, 0, 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -87,7 +88,19 @@ class Budget:
         self._held_usd -= hold.usd
         self.spent_tokens += tokens
         self.spent_usd += usd or 0.0
+        self._count_unread(hold, tokens, usd)
         self._wake_next()
+
+    def _count_unread(self, hold: Hold, tokens: int, usd: float | None) -> None:
+        """Count an attempt whose usage is not known: it costs what it reserved."""
+        if 0 < tokens == hold.tokens and (usd or 0.0) == hold.usd:
+            self._unread += 1
+            self._unread_tokens += hold.tokens
+            self._unread_usd += hold.usd
+
+    def _of_unread(self, amount: str) -> str:
+        attempts = f"{self._unread} attempt{'s' if self._unread > 1 else ''}"
+        return f", {amount} of these for {attempts} without a readable reply, at the most they may have cost"
 
     def _reserve(self, hold: Hold) -> Hold | None:
         if not self._fits(hold.tokens, hold.usd):
@@ -117,12 +130,15 @@ class Budget:
     def _exceeded(self, hold: Hold) -> BudgetExceededError:
         limits = []
         if self.tokens is not None:
+            unread = self._of_unread(f"{self._unread_tokens}") if self._unread else ""
             limits.append(
-                f"spent: {self.spent_tokens} tokens of {self.tokens}; the next request may use {hold.tokens} tokens"
+                f"spent: {self.spent_tokens} tokens of {self.tokens}{unread}; the next request may use "
+                f"{hold.tokens} tokens"
             )
         if self.usd is not None:
+            unread = self._of_unread(f"{self._unread_usd:.4f}") if self._unread else ""
             limits.append(
-                f"spent: {self.spent_usd:.4f} USD of {self.usd:g}; the next request may use {hold.usd:.4f} USD"
+                f"spent: {self.spent_usd:.4f} USD of {self.usd:g}{unread}; the next request may use {hold.usd:.4f} USD"
             )
         return BudgetExceededError(
             "Budget exhausted: the next request could exceed it",
@@ -175,6 +191,7 @@ class SharedBudget(Budget):
             self._file.execute("UPDATE spent SET tokens = tokens + ?, usd = usd + ?", (tokens, usd or 0.0))
             self._file.execute("COMMIT")
             self._read()
+        self._count_unread(hold, tokens, usd)
         self._wake_next()
 
     def close(self) -> None:

@@ -77,6 +77,7 @@ UNIT_SPELLINGS = tuple(
     for pattern, new in (
         (r"\b(?:Grad|degrés?|grados?|gradi|graus?)\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
         (r"\b(?:pro|par|por)\b|\bal(?=\s+(?:secondo|minuto|giorno)\b)|\ball'\s*(?=ora\b)|à\s+l'\s*(?=heure\b)|每", "/"),
+        (r"(?<=/)\s*时(?!\w)", "小时"),  # 3时 is a time of day
         (r"\bQuadrat([^\W\d_]{4,})", r"\1^2"),
         (r"\bKubik([^\W\d_]{4,})", r"\1^3"),
         (r"([^\W\d_]{4,})\s+(?:carrés?|cuadrados?|quadrat[oi]|quadri|quadrados?)\b", r"\1^2"),

@@ -1,7 +1,8 @@
 """How an answer is compared with the truth.
 
-All texts are compared without case, quotes, markup, a final dot, and repeated space. An answer that hedges is wrong: it
-has to equal one value, so that "billing or shipping" equals neither, and a list of all labels equals none.
+All texts are compared without case, quotes, markup, brackets around the whole, a final dot, and spaces that separate no
+words. An answer that hedges is wrong: it has to equal one value, so that "billing or shipping" equals neither, and a
+list of all labels equals none.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
+from engine.tasks.answers.chinese import half_width, read_choices
 
 Kind = Literal["label", "number", "text", "contains", "regex", "list", "set", "json", "date", "rubric"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -32,9 +34,13 @@ _MAX_PATTERN_TEXT = 1000
 _PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
-_EDGES = " \t\r\n\"'`*_“”‘’«»„‚"
+_EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*")
+_COMMA = re.compile(r"\s*[,、]\s*")
+_BESIDE_CHINESE = re.compile(r"(?<=[\u3400-\u9fff]) | (?=[\u3400-\u9fff])")
+"""A space that separates no words: Chinese has none between them."""
+_IN_BRACKETS = re.compile(r"\(([^()\[\],;]+)\)|【([^】【,;]+)】")
 _DENIES = re.compile(
     r"\b(?:not?|never|neither|nor|without|nicht|keine?[rmns]?|nie|weder|ohne|pas|jamais|ni|sans|nunca|tampoco|sin|non|mai|né"
     r"|senza|não|nem|sem)\b|n['’]t\b|[不没非无]"
@@ -106,10 +112,16 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
 
 
 def plain(text: str) -> str:
-    """A text without case, quotes, markup around it, a final dot, and repeated space."""
+    """A text without case, quotes and markup around it, brackets around the whole, a final dot, and spaces that repeat.
+
+    Commas have no space beside them, and neither have Chinese characters. The Chinese 、 is a comma.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    words = " ".join(folded.split()).strip(_EDGES)
-    return words.rstrip(".。!").rstrip(_EDGES) if not words.replace(".", "").isdigit() else words
+    words = _COMMA.sub(",", _BESIDE_CHINESE.sub("", " ".join(folded.split()))).strip(_EDGES)
+    if not words.replace(".", "").isdigit():
+        words = words.rstrip(".。!").rstrip(_EDGES)
+    inner = _IN_BRACKETS.fullmatch(words)
+    return (inner[1] or inner[2]).strip(_EDGES) if inner else words
 
 
 def alternatives(truth: str) -> list[str]:
@@ -120,7 +132,7 @@ def alternatives(truth: str) -> list[str]:
 
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
-    text = text.strip(_EDGES)
+    text = half_width(text.strip(_EDGES)).rstrip("。")
     written = plain_date(text)
     text = with_english_months(text) if written is None else written
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
@@ -164,7 +176,8 @@ def _refused(name: str) -> Any:
 
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
-    number = read_number_words(answer.strip(_EDGES + "."))
+    answer, truth = half_width(answer.strip(_EDGES)), half_width(truth)
+    number = read_number_words(answer.strip(".。"))
     answer = answer if number is None else str(number)
     readings = [answer]
     if how.decimal_comma:
@@ -210,6 +223,8 @@ def fullmatch(payload: Mapping[str, str]) -> bool:
 
 
 def _same_items(answer: str, truth: str, *, ordered: bool) -> bool:
+    if not ordered and (chosen := read_choices(answer)) and (choices := read_choices(truth)):
+        return chosen == choices
     said, right = read_items(answer), read_items(truth)
     if said is None or right is None:
         return False

@@ -15,13 +15,17 @@ from engine.answers.verify import is_value, verify_answer
 from engine.errors import InputError
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.units import read_quantity
+from engine.tasks.answers.chinese import half_width, read_choices
 from engine.tasks.answers.comparison import KINDS, HowCompared, alternatives, plain, read_date, read_json
 from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS
 
 RUBRIC_FIELD = "rubric"
 """The field of rows without a right answer: what a judge looks for."""
-QUESTIONS = (*TEXT_FIELDS, *"input query instruction message mail email sentence review document".split())
-ANSWERS = (*ANSWER_FIELDS, "label", "output", "target", "expected", "class", "category", "gold", RUBRIC_FIELD)
+QUESTIONS = (
+    *TEXT_FIELDS,
+    *"input query instruction message mail email sentence review document 题目 问题 题干".split(),
+)
+ANSWERS = (*ANSWER_FIELDS, *"label output target expected class category gold 答案 标签".split(), RUBRIC_FIELD)
 _NOT_COLUMNS = frozenset({"id", "task", "compare", "meta", "index", "split"})
 _MOST_LABELS, _LONGEST_LABEL = 30, 60
 _LARGEST_TOLERANCE = 0.5
@@ -79,6 +83,8 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
         return HowCompared(kind="label", labels=tuple(sorted(written.values())))
     if found == "date":
         return HowCompared(kind="date", day_first=_is_day_first(answers))
+    if found == "number":
+        answers = [half_width(answer) for answer in answers]
     commas = found == "number" and uses_decimal_commas(answers)
     points = commas and uses_grouping_points(answers)
     how = HowCompared(kind=found, tolerance=tolerance, decimal_comma=commas, grouping_points=points)  # type: ignore[arg-type]
@@ -139,7 +145,7 @@ def described(how: HowCompared) -> str:
 
 def nearly_numbers(answers: Sequence[str], how: HowCompared) -> str:
     """A remark on answers that are read as texts or labels although most of them are numbers; else empty."""
-    others = [answer for answer in answers if not _reads_as_number(answer)]
+    others = [answer for answer in answers if not _reads_as_number(half_width(answer))]
     if how.kind not in ("text", "label") or not others or _MOSTLY * len(others) > len(answers):
         return ""
     return (
@@ -153,10 +159,12 @@ def _kind_of(answers: Sequence[str]) -> str:
         return "json"
     if all(isinstance(value, list) for value in values):
         return "list"
-    if all(map(_reads_as_number, answers)) and all(map(_is_number, answers)):
+    if all(map(_is_number, answers)):
         return "number"
     if all(read_date(answer) is not None for answer in answers):
         return "date"
+    if all(map(_are_choices, answers)) and any(len(read_choices(answer) or ()) > 1 for answer in answers):
+        return "set"
     counts = Counter(map(plain, answers))
     few = len(counts) <= _MOST_LABELS and 2 * len(counts) <= len(answers) and len(counts) > 1
     if few and all(len(answer) <= _LONGEST_LABEL and alternatives(answer) == [answer] for answer in answers):
@@ -175,7 +183,16 @@ def _reads_as_number(answer: str) -> bool:
     return any(quantity is not None and quantity.number is not None and not quantity.prose for quantity in quantities)
 
 
+def _are_choices(answer: str) -> bool:
+    """Whether an answer names choices in their order. In another order, as BDAC, the order may be what is asked for."""
+    choices = read_choices(answer) if half_width(answer).isupper() else None
+    return choices is not None and [letter for letter in half_width(answer) if letter in choices] == sorted(choices)
+
+
 def _is_number(answer: str) -> bool:
+    answer = half_width(answer)
+    if not _reads_as_number(answer):
+        return False
     try:
         return verify_answer(answer, answer, comparison="measured").correct is True
     except InputError:

@@ -54,19 +54,28 @@ class AnswersTask(PlainTask):
         Raises:
             InputError: there is no field of a question or an answer, or the answers do not fit the comparison.
         """
-        known = [(row, found) for row in rows if (found := columns(row)) is not None]
-        truths = [answer_text(row[found[1]]) for row, found in known]
-        if compare_as is None and known and all(found[1].lower() == RUBRIC_FIELD for _, found in known):
+        known = [(row, answer_text(row[found[1]]), found[1]) for row in rows if (found := columns(row)) is not None]
+        alike = [(truth, field) for row, truth, field in known if row.get("compare") is None]
+        truths = [truth for truth, _ in alike]
+        if compare_as is None and alike and all(field.lower() == RUBRIC_FIELD for _, field in alike):
             compare_as = "rubric"
-        how = how_compared(truths or [""], compare_as) if truths else HowCompared(kind="text")
-        remark = nearly_numbers(truths, how) if compare_as is None else ""
-        return lambda row, where: self._problem(row, where, how), described(how) + remark
+        how = how_compared(truths, compare_as) if truths else HowCompared(kind="text")
+        labelled = [truth for row, truth, _ in known if row.get("compare") == "label"]
+        labels = how_compared(labelled + (truths if how.kind == "label" else []), "label")
+        found_out = described(how) + (nearly_numbers(truths, how) if compare_as is None else "")
+        if known and not alike:
+            found_out = "compared as each row says"
+        elif len(alike) < len(known):
+            found_out += f"; {len(known) - len(alike)} of them as the row says"
+        return lambda row, where: self._problem(row, where, how, labels), found_out
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row with a question and an answer; how it is compared is found out from this row alone."""
-        return self._problem(row, where, None)
+        return self._problem(row, where, None, None)
 
-    def _problem(self, row: Mapping[str, Any], where: str, how: HowCompared | None) -> Problem:
+    def _problem(
+        self, row: Mapping[str, Any], where: str, how: HowCompared | None, labels: HowCompared | None
+    ) -> Problem:
         found = columns(row)
         if found is None:
             raise InputError(
@@ -79,8 +88,10 @@ class AnswersTask(PlainTask):
         truth = text_of(row, answer, where) if is_plain else answer_text(row[answer])
         own = row.get("compare")
         try:
-            if own is not None:
-                how = how_compared([truth], str(own)) if own != "label" or how is None or how.kind != "label" else how
+            if own == "label":  # a prompt with one label alone would give the answer away
+                how = labels if labels and len(labels.labels) > 1 else HowCompared(kind="text")
+            elif own is not None:
+                how = how_compared([truth], str(own))
             how = how or how_compared([truth])
         except InputError as error:
             raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None

@@ -156,10 +156,10 @@ class GeneratorCaches:
                 yield opened
 
     def notes(self) -> list[str]:
-        """The problems that were left out, with the generator that lacks them."""
+        """The groups that were left out, with the generator that lacks them. A problem has one in each epoch."""
         keys = dict.fromkeys(key for groups in self._groups.values() for key in groups)
         return [
-            f"left out: {len(lacking)} problems without a complete group of {name} ({lacking[0][0]} ...)"
+            f"left out: {len(lacking)} groups that {name} has not completed ({lacking[0][0]} ...)"
             for name, groups in self._groups.items()
             if (lacking := [key for key in keys if key not in groups])
         ]

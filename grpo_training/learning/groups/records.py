@@ -167,5 +167,5 @@ def check_same_problem(problem: Problem, text: str, ground_truth: str, place: st
         raise InputError(
             f"{place} contains another problem with the id {problem.id}",
             why="The dataset has changed, or the cache belongs to another one.",
-            fix="Pass --fresh to set those results aside, or another --cache-dir.",
+            fix="Pass --fresh to set those results aside, or another --run or folder to keep both.",
         )

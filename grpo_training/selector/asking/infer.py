@@ -109,8 +109,8 @@ def _shown(figures: Mapping[str, Any]) -> str:
     for key in figures:
         if key.startswith("minus_") and f"{key}_low" in figures:
             low, high = figures[f"{key}_low"], figures[f"{key}_high"]
-            interval = "" if low is None else f" [{low:+.1f}, {high:+.1f}]"
-            parts.append(f"{figures[key]:+.1f}{interval} against {key.removeprefix('minus_').replace('_', ' ')}")
+            interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
+            parts.append(f"{figures[key]:+z.1f}{interval} against {key.removeprefix('minus_').replace('_', ' ')}")
     parts.append(f"{figures['choosing_ms_per_query']:.1f} + {figures['asking_ms_per_query']:.1f} ms per query")
     return "  ".join(parts)
 

@@ -58,7 +58,12 @@ generator_1: continuing; 1 of 4 groups and 5 experiences are there
 def test_a_file_has_a_line_for_each_group_and_experience():
     shown, whole = run(live=False)
     assert shown == LINES
-    for text in ("6 of 12 (50.0%); executed 2 of 3", "3 + 1 completed before", "1,234 tokens in, 567 out", "$0.0125"):
+    for text in (
+        "6 of 12 (50.0%); executed 2 of 3",
+        "3 + 1 completed before",
+        "1,234 tokens in, 567 out) in this start",
+        "$0.0125",
+    ):
         assert text in whole
     assert "6 experiences" in whole
 

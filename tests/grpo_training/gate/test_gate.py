@@ -1,6 +1,8 @@
 """``python -m grpo_training.gate``: verdicts on libraries with planted effects, and what a verdict changes."""
 
 import json
+from collections import Counter
+from statistics import fmean
 
 import pytest
 
@@ -61,6 +63,25 @@ def test_a_library_that_helps_is_adopted_before_all_problems_are_asked(tmp_path,
     assert world.test() == []
     assert "tested on these problems before" in capsys.readouterr().out
     assert len(world.events()) == 1
+
+
+def test_the_gain_and_the_cost_follow_from_the_stored_answers(tmp_path, capsys):
+    world = Gates(tmp_path, problems=40, contents=(HELPS,))
+    world.test()
+    (event,) = world.events()
+    file = world.cache / f"generator_1_gate_{event.version}_{event.dataset}.samples.jsonl"
+    assert f"Each answer is in {file}" in capsys.readouterr().out
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert Counter(row["draw"] for row in rows) == dict.fromkeys(("with", "without"), event.problems * event.samples)
+    right = {
+        draw: fmean(row["is_correct"] for row in rows if row["draw"] == draw)  # as many answers to each problem
+        for draw in ("with", "without")
+    }
+    assert right == pytest.approx({"with": event.right_with, "without": event.right_without}, abs=1e-4)
+    assert right["with"] - right["without"] == pytest.approx(event.mean, abs=1e-4)
+    usage = [row["completion"]["usage"] for row in rows]
+    assert sum(one["prompt_tokens"] + one["completion_tokens"] for one in usage) == event.tokens
+    assert len({row["task_id"] for row in rows}) == event.problems
 
 
 def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_path, capsys):

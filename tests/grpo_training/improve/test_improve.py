@@ -99,6 +99,20 @@ def test_a_library_that_does_not_help_is_not_called_an_improvement(folder, capsy
     assert f"\n{sentence}" in said
 
 
+def test_the_prompt_of_problems_of_several_kinds_is_that_of_the_most_common_one_and_says_so(folder, capsys):
+    server = PlantedServer("label", 0.5)
+    rows = server.rows(range(10))
+    numbers = [{**row, server.field: "7 km", "compare": "number"} for row in rows[:2]]
+    write(folder / "mails.jsonl", [*numbers, *rows[2:]])
+    start(folder, server, "--epochs", 1)
+    said, result = capsys.readouterr().out, result_of(folder)
+    remark = "2 of 10 problems were asked with other instructions than those of this prompt"
+    assert remark in said
+    assert remark in (folder / "runs/mails-m/improved/README.md").read_text()
+    assert result["task"] == "answers"
+    assert "one of:" in (folder / "runs/mails-m/improved/prompt.txt").read_text()
+
+
 def test_from_100_problems_on_nothing_is_learned_from_those_of_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(120)))

@@ -143,8 +143,9 @@ def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_
 
 def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):
     settings = GeneratorSettings(run="a", cache_dir=folder)
-    with pytest.raises(InputError, match="--run and --cache-dir exclude each other"):
+    with pytest.raises(InputError, match="--run and --cache-dir exclude each other") as caught:
         named.in_own_run(settings, "physics", "generator_1")
+    assert "--cache-dir runs/a/cache --experiences-dir DIR" in caught.value.fix
     for name in ("../a", "a/b", "", ".hidden", "x" * 101):
         with pytest.raises(InputError, match="cannot be the name of a run"):
             named.run_folder(name)

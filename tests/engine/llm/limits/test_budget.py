@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import re
 import subprocess
 import sys
 
@@ -10,9 +11,9 @@ from engine.llm.client import LLMClient
 from engine.llm.limits.budget import Budget, BudgetFileError, SharedBudget
 from engine.records import Sampling
 from tests.conftest import ROOT
-from tests.support.fault_server import serve
+from tests.support.fault_server import FaultPlan, chat_app, serve
 from tests.support.hostile_server import HostileServer
-from tests.support.llm_client import SHORT_WAITS, ask, client_of, manager
+from tests.support.llm_client import SHORT_WAITS, answer, ask, client_of, manager
 
 
 async def test_without_limits_everything_fits():
@@ -184,3 +185,25 @@ def test_an_unusable_budget_file_is_an_error_with_its_path(tmp_path):
     path.write_bytes(b"not a database, but long enough to be looked at" * 100)
     with pytest.raises(BudgetFileError, match=r"budget\.sqlite"):
         SharedBudget(path, tokens=1)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "wrong_schema", "reset"])
+async def test_an_exhausted_budget_says_how_much_of_it_was_for_attempts_that_could_not_be_read(kind, journal):
+    """Else the sum of the costs of all replies is less than what was spent, and nothing says why."""
+    budget = Budget(usd=0.01)
+    plan = FaultPlan(seed=1, rate=1.0, kinds=(kind,), max_consecutive_per_request=2)
+    prices = {"price_in": 1.0, "price_out": 100.0}
+    app = chat_app(answer, faults=plan)
+
+    async def ask_to_the_end(client):
+        for n in range(1000):
+            await client.sample(ask(f"{n}", sampling=Sampling(max_tokens=20)), [0])
+
+    async with client_of(app, journal, prices, budget=budget) as client:
+        with pytest.raises(BudgetExceededError) as caught:
+            await ask_to_the_end(client)
+        cost = client.counters.cost_usd
+    said = re.search(r"spent: ([\d.]+) USD of 0.01, ([\d.]+) of these for (\d+) attempts? without", caught.value.why)
+    assert said is not None
+    assert float(said[1]) - float(said[2]) == pytest.approx(cost or 0.0, abs=1e-4)
+    assert int(said[3]) == sum(plan.injected.values())

@@ -1,0 +1,20 @@
+"""Answers as they are written in Chinese: full-width forms, and the letters of several choices."""
+
+from __future__ import annotations
+
+import re
+
+_FULL_WIDTH = {0x3000: " ", **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}}
+_CHOICES = re.compile(r"[A-H](?:[\s,;、和]*[A-H])*")
+
+
+def half_width(text: str) -> str:
+    """A text whose full-width letters, digits and signs are ASCII."""
+    return text.translate(_FULL_WIDTH)
+
+
+def read_choices(text: str) -> frozenset[str] | None:
+    """The letters of the choices that a text names, each once: A、C, ``AC`` or ``A, C``; None if it names none."""
+    letters = half_width(text).upper().strip(" *_`\"'“”()[]【】。.")
+    found = re.findall("[A-H]", letters) if _CHOICES.fullmatch(letters) else []
+    return frozenset(found) if found and len(set(found)) == len(found) else None

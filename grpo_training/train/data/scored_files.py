@@ -176,6 +176,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
         groups.setdefault(key, (messages, row, []))[2].extend(responses)
     report_broken(report, broken)
+    report.stored_groups += len(groups)
     found = []
     for number, (messages, row, responses) in enumerate(groups.values(), 1):
         scored = tuple(response for response in responses if response is not None)

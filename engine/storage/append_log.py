@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 from engine.errors import InputError, LockHeldError, ScaffoldError
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
+from engine.storage.temporary_files import new_beside
 
 _POLL_S = 0.005
 _CHUNK = 1 << 16
@@ -256,7 +257,7 @@ def replacement(path: Path) -> Iterator[BinaryIO]:
         OSError: it cannot be written; the error names ``path``.
     """
     try:
-        fd, temporary = _new_beside(path)
+        fd, temporary = new_beside(path)
     except OSError as error:
         error.filename = str(path)
         raise
@@ -274,25 +275,6 @@ def replacement(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):  # what a full disk does not take fails once more
             stream.close()
     sync_directory(path.parent)
-
-
-def _new_beside(path: Path) -> tuple[int, Path]:
-    """An empty file: ``<name>.tmp``, which a killed process may have left, or while that is in use another one."""
-    shared, own = path.with_name(f"{path.name}.tmp"), path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-    with contextlib.suppress(OSError):
-        fd = os.open(shared, flags | os.O_NOFOLLOW, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(fd), os.lstat(shared)):  # else it was renamed before it was locked
-                os.ftruncate(fd, 0)
-                return fd, shared
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
-    own.unlink(missing_ok=True)
-    return os.open(own, flags | os.O_EXCL, 0o644), own
 
 
 @contextlib.contextmanager

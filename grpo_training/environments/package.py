@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
-import tempfile
 from pathlib import Path
 
 import jinja2
 
 from engine.datasets import load_problems
 from engine.errors import InputError
-from engine.storage.append_log import named_if_full, replace_file
+from engine.storage.append_log import replace_file
+from engine.storage.folders import replace_folder
 from engine.storage.installation import DISTRIBUTION
 from engine.tasks.registry import load_task
 from grpo_training.environments.problem_files import PROBLEMS, write_problems
@@ -48,26 +46,26 @@ def export_environment(arguments: argparse.Namespace) -> int:
     problems = load_problems(arguments.dataset, task=task, max_problems=arguments.max_problems)
     files = _FILES[arguments.to]
     code = Path(next(name for name in files if name.endswith(".py")).format(module=module))
-    if output.exists() and not (output / code.parent / PROBLEMS).is_file():
-        raise InputError(f"{output} exists and is no environment", fix="Give a new folder.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with named_if_full(output), tempfile.TemporaryDirectory(dir=output.parent) as folder:
-        written = Path(folder) / "environment"
-        (written / code.parent).mkdir(parents=True)
-        write_problems(written / code.parent, problems, arguments.prompts or "full", place)
-        names = {
-            "module": module,
-            "name": module.replace("_", "-"),
-            "tasks": sorted({problem.task for problem in problems}),
-            "problems": len(problems),
-            "distribution": DISTRIBUTION,
-        }
-        environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - no HTML
+    names = {
+        "module": module,
+        "name": module.replace("_", "-"),
+        "tasks": sorted({problem.task for problem in problems}),
+        "problems": len(problems),
+        "distribution": DISTRIBUTION,
+    }
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 - no HTML
+
+    def check() -> None:
+        if output.exists() and not (output / code.parent / PROBLEMS).is_file():
+            raise InputError(f"{output} exists and is no environment", fix="Give a new folder.")
+
+    def write(folder: Path) -> None:
+        (folder / code.parent).mkdir(parents=True)
+        write_problems(folder / code.parent, problems, arguments.prompts or "full", place)
         for name, template in files.items():
             text = environment.from_string((_TEMPLATES / template).read_text(encoding="utf-8")).render(names)
-            replace_file(written / name.format(module=module), text.encode())
-        if output.exists():
-            shutil.move(output, Path(folder) / "earlier")
-        os.replace(written, output)
+            replace_file(folder / name.format(module=module), text.encode())
+
+    replace_folder(output, write, check)
     print(f"{len(problems)} problems: {output}")
     return 0

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
-from engine.storage.append_log import named_if_full, replace_file
+from engine.storage.append_log import replace_file, replacement
+from engine.storage.folders import replace_folder
 from grpo_training.environments.package import export_environment
 from grpo_training.export.formats import ENVIRONMENTS
 from grpo_training.export.inspect_log import inspect_log
@@ -177,33 +175,26 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
 def _write_rows(rows: Iterable[Row], output: Path) -> int:
     """Write a file completely, then give it its name; the number of rows. Lines are written one after the other."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    with named_if_full(output), tempfile.TemporaryDirectory(dir=output.parent) as folder:
-        written = Path(folder) / output.name
-        count = 0
-        if output.suffix == ".jsonl":
-            with written.open("wb") as stream:
-                for row in rows:
-                    stream.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-                    count += 1
-        else:
+    with replacement(output) as stream:
+        if output.suffix != ".jsonl":
             dataset = to_dataset(list(rows))
-            count = len(dataset)
-            dataset.to_parquet(str(written))
-        os.replace(written, output)
-    return count
+            dataset.to_parquet(stream)
+            return len(dataset)
+        count = 0
+        for row in rows:
+            stream.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            count += 1
+        return count
 
 
 def _save_folder(dataset: Dataset, output: Path) -> None:
     """Write a dataset's folder completely, then give it its name. An earlier dataset there is replaced."""
-    if output.exists() and not (output / "dataset_info.json").is_file():
-        raise InputError(f"{output} exists and is no dataset", fix="Give a new folder.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with named_if_full(output), tempfile.TemporaryDirectory(dir=output.parent) as folder:
-        written = Path(folder) / "dataset"
-        dataset.save_to_disk(str(written))
-        if output.exists():
-            shutil.move(output, Path(folder) / "earlier")
-        os.replace(written, output)
+
+    def check() -> None:
+        if output.exists() and not (output / "dataset_info.json").is_file():
+            raise InputError(f"{output} exists and is no dataset", fix="Give a new folder.")
+
+    replace_folder(output, lambda folder: dataset.save_to_disk(str(folder)), check)
 
 
 def _check_suffix(output: Path, *suffixes: str) -> None:

@@ -21,6 +21,7 @@ _SAMPLE_BYTES = 4096
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 _HEADER_BYTES = 100 << 20  # limit of the format
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_NUMBER = re.compile(r"\d+")
 _HUB_TIMEOUT_S = 30.0
 _NEEDED = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
 TIED = "Its embedding and its head are one tensor, so merging the LoRA of one of them changes the other too."
@@ -127,16 +128,27 @@ def base_of_adapter(adapter: Path) -> Path | None:
 def load_complete(model: str | Path, **options: Any) -> Any:
     """The causal language model of a folder or hub name, all of whose weights are stored.
 
-    transformers gives weights that are missing random values, with no more than a note.
+    transformers gives weights that are missing random values, leaves out layers that ``config.json`` does not have, and
+    takes weights as not quantised where it does not know the method, with no more than a note.
 
     Raises:
-        ValueError: some are missing, or the model cannot be loaded; also the other errors of ``from_pretrained``.
+        ValueError: weights are missing, there are more layers, the method is unknown, or the model cannot be loaded;
+            also the other errors of ``from_pretrained``.
     """
     from transformers import AutoModelForCausalLM
 
     loaded, found = AutoModelForCausalLM.from_pretrained(model, output_loading_info=True, **options)
     if missing := sorted(found["missing_keys"]):
         raise ValueError(f"Weights are missing in its files: {len(missing)}, such as {missing[0]}.")
+    kinds = {_NUMBER.sub("", name) for name in loaded.state_dict()}
+    if surplus := sorted(name for name in found["unexpected_keys"] if _NUMBER.sub("", name) in kinds):
+        raise ValueError(
+            f"Its files have layers that its config.json does not have: {surplus[0]} is one of their weights."
+        )
+    method = getattr(loaded.config, "quantization_config", None)
+    if method is not None and getattr(loaded, "hf_quantizer", None) is None:
+        name = method.get("quant_method") if isinstance(method, dict) else method
+        raise ValueError(f"transformers does not know the quant_method of its config.json, {name!r}.")
     return loaded
 
 

@@ -34,10 +34,13 @@ def run(settings: VerifySettings) -> int:
     if settings.output.exists():
         raise InputError(f"{settings.output} is there already", fix="Remove it, or choose another --output.")
     contents = read(settings.traces, TeacherTrace)
-    for line in contents.broken:
-        say(f"skipped {line}")
+    broken = ""
+    if contents.broken:
+        broken = f"unreadable lines, left out: {len(contents.broken)}, such as {contents.broken[0]}"
     if not contents.records:
-        raise InputError(f"{settings.traces} has no traces")
+        raise InputError(f"{settings.traces} has no traces", why=broken)
+    if broken:
+        say(broken)
     problems = (
         {problem.id: problem for problem in load_problems(str(settings.train_data))} if settings.train_data else {}
     )

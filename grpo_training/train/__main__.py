@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.parsing import parse_settings
+from grpo_training.cli.terminal_text import say
 from grpo_training.train.config import GRPOTrainingConfig, load_config
+from grpo_training.train.processes import is_first_process
 
 __all__ = ["GRPOTrainingConfig", "load_config", "main", "train_grpo"]
 
@@ -23,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             "served, metrics and a page of curves to --output-dir. Run the same command again to resume."
         ),
     )
+    if is_first_process():
+        say("reading the data")  # the imports alone may take seconds
     return train_grpo(config)
 
 

@@ -22,6 +22,7 @@ from engine.storage.installation import install_command
 from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
+from grpo_training.cli.terminal_text import say
 from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
 from grpo_training.runs.manifest import RunManifest, check_same_configuration, load_manifest
 from grpo_training.runs.named import found_run
@@ -121,6 +122,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
         samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
         facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
         check_same(facts)
+    _say_loading(config)
     from grpo_training.train.offline.loop import train_offline
 
     return _train_in_run_directory(
@@ -157,6 +159,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
         facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
         check_same(facts)
+    _say_loading(config)
     from grpo_training.train.online.loop import train_online
 
     return _train_in_run_directory(
@@ -164,6 +167,12 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         facts,
         lambda folder: train_online(config, problems, folder, prompts=prompts),
     )
+
+
+def _say_loading(config: GRPOTrainingConfig) -> None:
+    """Say what takes the next seconds: the import of the trainer and its model."""
+    if is_first_process():
+        say(f"loading {config.model_name_or_path}")
 
 
 def _rendered(tokenizer: Any, messages: Iterable[Message]) -> str:

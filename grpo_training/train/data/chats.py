@@ -14,11 +14,13 @@ from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import drawn
 from grpo_training.train.data.samples import DropReport, Sample
-from grpo_training.train.data.scored_files import RowError, json_rows, prompt_messages, report_broken
+from grpo_training.train.data.scored_files import REPAIR, RowError, placed_rows, prompt_messages
 from grpo_training.train.data.teacher_samples import prompt_hashes, trace_sample
 from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.tokenizer import load_tokenizer
+
+_ROW = "A row needs `messages` that end with one of the assistant, or is a trace of a teacher."
 
 
 def load_chats(config: GRPOTrainingConfig) -> TrainingData:
@@ -30,7 +32,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
 
     Raises:
         MissingInputError: there is no such file, or no such model.
-        InputError: it holds no chat that can be used.
+        InputError: a row is no chat and no trace; or none can be used.
     """
     path = config.dataset_path
     if path is None or not path.is_file():
@@ -40,16 +42,14 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     report, chat = DropReport(), ChatTokens(load_tokenizer(config))
     hashes = prompt_hashes(config)
     samples: list[Sample] = []
-    broken = []
-    for number, row in enumerate(json_rows(path, report), 1):
+    for number, (place, row) in enumerate(placed_rows(path, with_surrogates=True), 1):
         try:
             if _is_trace(row):
                 sample = trace_sample(_trace(row), hashes, chat, config, report)
             else:
                 sample = _sample(row, f"{path.stem}:{number}", chat)
         except RowError as error:
-            broken.append(f"{path}, row {number}: {error}")
-            continue
+            raise InputError(f"{place}: {error}", why=_ROW, fix=REPAIR) from None
         if sample is None:
             continue
         if sample.length > config.max_seq_length:
@@ -58,12 +58,11 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
             samples.append(sample)
         if len(samples) == config.max_problems:
             break
-    report_broken(report, broken)
     if not samples:
         raise InputError(
             f"No chats to train on in {path}",
             why=str(report) or "It is empty.",
-            fix="A row needs `messages` that end with one of the assistant, or is an accepted trace of a teacher.",
+            fix=_ROW,
         )
     held_out = drawn(list(dict.fromkeys(one.prompt_ids for one in samples)), config.validation_share, config.seed)
     return TrainingData(

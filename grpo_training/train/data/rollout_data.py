@@ -29,6 +29,7 @@ NO_TEXT = "groups: the text of no reply is stored"
 NO_EXPERIENCES = "groups: the experiences of their prompt were not found (--experiences strip trains without any)"
 SINGLE = "groups: a single reply, whose advantage is 0"
 EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
+FURTHER = "groups: of further problems (--max-problems)"
 NO_PROMPT = "groups: the templates have changed since their prompt was sent"
 SECOND_REQUEST = "replies: to a second request, whose prompt is not stored"
 RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
@@ -97,6 +98,8 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
         if settings.max_problems is None or group.problem_id in problems or len(problems) < settings.max_problems:
             problems.add(group.problem_id)
             yield answered
+        else:
+            report.drop(FURTHER)
     for advice in dict.fromkeys(text for one in prompts.values() for text in one.advice()):
         report.detail(advice)
 
@@ -202,6 +205,7 @@ def _read_cache(
     """
     stored = StoredGroups(source.path, with_incomplete=True)
     for group in stored.in_order():
+        report.stored_groups += 1
         # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
         for part in group.by_prompt() if group.complete else [group]:
             yield from _training_groups(part, source.name, settings, prompts, report)

@@ -112,11 +112,18 @@ class DropReport:
         dropped: reason -> count; a reason names its unit ("groups: ...", "replies: ...").
         remarks: remark -> count; these were kept.
         details: messages for the user, such as the location of an invalid line.
+        stored_groups: groups in the files; those whose replies have two prompts are one.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
     remarks: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
+    stored_groups: int = 0
+
+    @property
+    def dropped_groups(self) -> int:
+        """Groups of one prompt that are left out, for whatever reason."""
+        return sum(count for reason, count in self.dropped.items() if reason.startswith("groups:"))
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count items that are left out."""
@@ -137,6 +144,7 @@ class DropReport:
         """Add the counts and messages of another report."""
         self.dropped.update(other.dropped)
         self.remarks.update(other.remarks)
+        self.stored_groups += other.stored_groups
         for text in other.details:
             self.detail(text)
 

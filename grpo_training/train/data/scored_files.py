@@ -27,6 +27,7 @@ from engine.tasks.registry import DEFAULT_TASK
 from grpo_training.teacher.traces import messages_hash
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 
+REPAIR = "Correct or remove that row."
 BROKEN_ROWS = "rows: could not be read"
 NO_REWARD = "groups: incomplete, a reply has no reward"
 _REPLY, _REPLIES, _REWARD = (
@@ -70,12 +71,25 @@ def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str
         report_broken(report, broken)
 
 
-def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def placed_rows(path: Path, *, with_surrogates: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file, each with its place for messages: ``path, line N``.
+
+    Args:
+        path: the file.
+        with_surrogates: accept unpaired surrogates, which the caller replaces.
 
     Raises:
         InputError: a line or an element of the array is no JSON object, or cannot be encoded; names file and line.
     """
+    for where, value in _placed_values(path):
+        if not isinstance(value, dict):
+            raise InputError(f"{where}: not a JSON object", fix=REPAIR)
+        if not with_surrogates:
+            _check_encodable(value, where)
+        yield where, value
+
+
+def _placed_values(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".json" and path.stat().st_size <= 16 * MAX_LINE_BYTES:
         try:
             text = path.read_text(encoding="utf-8-sig")
@@ -87,11 +101,14 @@ def placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line in LineReader(path).read(to_the_end=True):
         where = f"{path}, line {line.number}"
         if line.fault:
-            raise InputError(f"{where}: {line.fault}")
-        yield where, _object(line.text, where)
+            raise InputError(f"{where}: {line.fault}", fix=REPAIR)
+        try:
+            yield where, json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: not JSON", why=str(error), fix=REPAIR) from None
 
 
-def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, Any]]:
     """The elements of a JSON array, each with the line that it begins in."""
     try:
         json.loads(text)
@@ -103,28 +120,16 @@ def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, dict[str, Any
     while match := _ELEMENT.match(text, place):
         line, counted = line + text.count("\n", counted, match.end()), match.end()
         value, place = decoder.raw_decode(text, match.end())
-        where = f"{path}, line {line}"
-        yield where, _checked(value, where)
+        yield f"{path}, line {line}", value
 
 
-def _object(text: str | bytes, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON", why=str(error)) from None
-    return _checked(value, where)
-
-
-def _checked(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{where}: not a JSON object")
+def _check_encodable(value: Any, where: str) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise InputError(
             f"{where}: unpaired surrogate (\\ud800 to \\udfff)", fix="Replace it, or remove the row."
         ) from None
-    return value
 
 
 def report_broken(report: DropReport, places: Sequence[str]) -> None:
@@ -171,6 +176,7 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
         groups.setdefault(key, (messages, row, []))[2].extend(responses)
     report_broken(report, broken)
+    report.stored_groups += len(groups)
     found = []
     for number, (messages, row, responses) in enumerate(groups.values(), 1):
         scored = tuple(response for response in responses if response is not None)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from transformers import PreTrainedModel
 
 from engine.errors import InputError, first_line
@@ -67,6 +68,9 @@ class State:
     validation: HeldOutFigures | None = None
 
 
+_STATES = TypeAdapter(State)
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint's folder and its ``state.json``."""
@@ -112,7 +116,8 @@ def load_tensors(checkpoint: Checkpoint) -> dict[str, Any]:
         InputError: they cannot be read.
     """
     try:
-        tensors: dict[str, Any] = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
+        stored = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
+        tensors = {name: dict(stored[name]) for name in ("optimizer", "kl", "reference")}
     except Exception as error:  # a damaged file raises one of many types
         raise InputError(
             f"The checkpoint {checkpoint.folder} cannot be read",
@@ -137,16 +142,19 @@ def checkpoints(run_dir: Path) -> list[Checkpoint]:
 
 def _read_state(path: Path) -> State:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        held_out = values.pop("validation")
-        if held_out is not None:
-            held_out["rewards"] = tuple(held_out["rewards"])
-            held_out = HeldOutFigures(**held_out)
-        return State(**values, validation=held_out)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"Cannot read {path}", why=str(error), fix="Remove that checkpoint, or start over with --fresh."
-        ) from error
+        state = _STATES.validate_json(path.read_bytes(), strict=True)
+        if path.parent.name != f"{_PREFIX}{state.step}":
+            raise ValueError(f"It is the state after step {state.step}.")
+        if state.validation is not None and not state.validation.rewards:
+            raise ValueError("It has no figures of held-out groups.")
+    except ValueError as error:
+        why = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            why = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        fix = "Remove that checkpoint, or start over with --fresh."
+        raise InputError(f"Cannot read {path}", why=why, fix=fix) from error
+    return state
 
 
 def check_same_run(checkpoint: Checkpoint, stored: Mapping[str, Any], settings: Mapping[str, Any], data: str) -> None:

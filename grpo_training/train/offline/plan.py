@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rows import pack
+from grpo_training.train.data.rows import balanced
 from grpo_training.training.schedules import curriculum_top_k, lr_factor
 
 Stage = Literal["sft", "rce", "early", "late"]
@@ -47,9 +47,10 @@ class PlannedStep:
 def plan_steps(sizes: Sequence[int], config: GRPOTrainingConfig, processes: int = 1) -> list[PlannedStep]:
     """All optimizer steps of a training.
 
-    Each epoch takes every group once, in its own random order. A step holds whole groups: as many as fit into
-    ``per_device_train_batch_size x gradient_accumulation_steps x processes`` rows, and at least one. ``max_steps``
-    truncates the plan, or extends it by further late epochs.
+    Each epoch takes every group once, in its own random order. A step holds whole groups of at most
+    ``per_device_train_batch_size x gradient_accumulation_steps x processes`` rows together, and at least one. The steps
+    of an epoch have nearly as many rows each: a small last one would give its rows more weight than all others have, as
+    each step is a mean. ``max_steps`` truncates the plan, or extends it by further late epochs.
 
     Args:
         sizes: number of responses of each group.
@@ -91,7 +92,7 @@ def _epoch(epoch: int, sizes: Sequence[int], rows: int, config: GRPOTrainingConf
         top_k = curriculum_top_k(grpo_epoch, config.curriculum_epochs, config.early_top_k, config.late_top_k)
     order = list(range(len(sizes)))
     random.Random(f"{config.seed}:order:{epoch}").shuffle(order)  # noqa: S311
-    packed = list(pack(order, [size if top_k is None else min(size, top_k) for size in sizes], rows))
+    packed = list(balanced(order, [size if top_k is None else min(size, top_k) for size in sizes], rows))
     return [
         PlannedStep(stage, 0, 0, round(epoch + number / len(packed), 6), number == len(packed), groups, top_k)
         for number, groups in enumerate(packed, start=1)

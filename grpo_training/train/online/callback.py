@@ -18,6 +18,7 @@ from transformers.trainer_callback import ExportableState
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from grpo_training.runs.stop_request import StopRequest
+from grpo_training.train.online.checkpoints import STATE
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.train.processes import number_of_processes
 from grpo_training.training.metrics_log import MetricsLog
@@ -27,7 +28,6 @@ from grpo_training.training.stopped import TrainingStoppedError
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"
-STATE = "trainer_state.json"
 _PROCESSES = "processes"
 _SAMPLES_PER_STEP = 6
 _LOGS_WITHOUT_SPREAD = 10

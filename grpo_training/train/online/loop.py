@@ -8,7 +8,6 @@ its last checkpoint.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import warnings
@@ -33,7 +32,8 @@ from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import NO_DROPOUT, check_vocabulary, has_adapter, load_model, uses_bf16
 from grpo_training.train.models.positions import check_positions, position_note
 from grpo_training.train.objective.term_weights import adaptive_kl
-from grpo_training.train.online.callback import STATE, RunCallback, check_same_processes
+from grpo_training.train.online.callback import RunCallback, check_same_processes
+from grpo_training.train.online.checkpoints import last_checkpoint
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
 from grpo_training.train.online.reward_settings import reward_functions
@@ -147,17 +147,6 @@ def tokenised_prompts(
     ids = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, return_dict=True)["input_ids"]
     room = config.max_seq_length - config.max_completion_length
     return {problem.id: tuple(prompt) for problem, prompt in zip(problems, ids, strict=True) if len(prompt) <= room}
-
-
-def last_checkpoint(run_dir: Path) -> Path | None:
-    """The latest complete checkpoint. The trainer writes its state last; a checkpoint without it is incomplete."""
-    found = []
-    for folder in run_dir.glob("checkpoint-*"):
-        try:
-            found.append((int(json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]), folder))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return max(found)[1] if found else None
 
 
 def _use_base_as_reference(model: Any) -> None:

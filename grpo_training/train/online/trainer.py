@@ -25,6 +25,7 @@ from grpo_training.train.folders import none_if_failed
 from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.logprobs import completion_logps
 from grpo_training.train.objective.term_weights import TermWeights, term_weights
+from grpo_training.train.online.checkpoints import remove_old_checkpoints
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.training.losses import LossTerm, sft_loss
 from grpo_training.training.schedules import AdaptiveKL
@@ -104,7 +105,7 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         """No model card: the run directory documents the run."""
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """A checkpoint; none if it cannot be written.
+        """A checkpoint, and no older ones than ``save_total_limit`` allows; none if it cannot be written.
 
         Raises:
             ScaffoldError: it cannot be written.
@@ -112,6 +113,8 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         with none_if_failed(folder, folder):
             super()._save_checkpoint(model, trial)
+        if self.args.should_save:
+            remove_old_checkpoints(folder.parent, self._settings.save_total_limit)
 
     def _plan_step(self) -> None:
         """At the first micro-batch of a step: set the weights of the terms and select the imitated rows."""

@@ -29,7 +29,7 @@ _SAME_NAME = (
     *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
     *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "scale_rewards"),
     *("mask_truncated_completions", "beta", "use_bias_correction_kl", "disable_dropout", "gradient_checkpointing"),
-    *("logging_steps", "save_total_limit"),
+    "logging_steps",
 )
 """Settings that TRL has under the same name."""
 
@@ -65,6 +65,7 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
         "dataloader_pin_memory": not use_cpu,
         "save_strategy": "epoch" if config.save_steps is None else "steps",
         "save_steps": config.save_steps or 500,
+        "save_total_limit": None,  # the trainer removes old ones itself
     }
     return same | _FIXED | derived
 

@@ -55,7 +55,8 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
     return [
         model,
         ("data", f"{place} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
-        ("training", f"{len(data.groups)} groups, {len(rows)} replies; held out: {len(data.validation)} groups"),
+        ("groups", _groups(data)),
+        ("training", f"{len(data.groups)} groups, {len(rows)} replies"),
         ("rewards", f"mean {statistics.fmean(row.reward for row in rows):.3f}, {_verdicts(rows)}"),
         tokens,
         (
@@ -110,6 +111,14 @@ def print_dry_run(config: GRPOTrainingConfig, prompt: str) -> None:
         value = getattr(config, name)
         if value and name not in config.model_fields_set:
             say(f"default: {name} {value:g}: {meaning}. --{name.replace('_', '-')} 0 turns it off.")
+
+
+def _groups(data: TrainingData) -> str:
+    """The number of groups and what becomes of them; a stored group may be more than one, and the numbers add up."""
+    left_out = data.report.dropped_groups
+    total, stored = len(data.groups) + len(data.validation) + left_out, data.report.stored_groups
+    of_stored = "" if total == stored else f" of {stored} stored ones, as one with two prompts counts as two"
+    return f"{total}{of_stored}: {len(data.groups)} for training, {len(data.validation)} held out, {left_out} left out"
 
 
 def _reward(config: GRPOTrainingConfig) -> str:

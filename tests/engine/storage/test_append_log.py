@@ -325,6 +325,42 @@ def test_what_a_killed_process_left_of_a_new_file_is_used_again(tmp_path):
     assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"new")]
 
 
+def test_what_killed_processes_left_beside_others_is_removed_and_live_ones_are_not_disturbed(tmp_path):
+    path, go = tmp_path / "a.json", FORK.Event()
+
+    def write(content, ready):
+        with replacement(path) as stream:
+            stream.write(content)
+            stream.flush()
+            ready.set()
+            go.wait(60) if content == b"alive" else time.sleep(60)
+
+    processes = []
+    for content in (b"killed", b"killed too", b"alive", b"killed last"):
+        ready = FORK.Event()
+        processes.append(FORK.Process(target=write, args=(content, ready)))
+        processes[-1].start()
+        assert ready.wait(60)
+    for number in (0, 1, 3):
+        os.kill(processes[number].pid, signal.SIGKILL)
+        processes[number].join()
+    assert len(list(tmp_path.iterdir())) == 4
+    replace_file(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [entry.read_bytes() for entry in tmp_path.iterdir() if entry != path] == [b"alive"]
+    go.set()
+    processes[2].join()
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"alive")]
+
+
+def test_threads_that_replace_the_same_file_have_files_of_their_own(tmp_path):
+    path = tmp_path / "a.json"
+    with replacement(path) as first, replacement(path) as second, replacement(path) as third:
+        for stream, content in ((first, b"first"), (second, b"second"), (third, b"third")):
+            stream.write(content)
+    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"first")]
+
+
 def test_a_file_that_cannot_be_replaced_stays_and_is_named(tmp_path):
     path = tmp_path / "a.json"
     replace_file(path, b"old")

@@ -73,6 +73,19 @@ def test_each_trace_is_executed_and_accepted_or_rejected(verified, capsys):
         verify_teacher_traces.main(["--traces", str(verified), "--output", str(verified)])
 
 
+def test_lines_that_cannot_be_read_are_one_counted_line(tmp_path, capsys):
+    path = tmp_path / "foreign.jsonl"
+    path.write_text("{\n" + json.dumps({"task_id": "1"}) + "\n" + json.dumps(FOREIGN[0]) + "\n{")
+    flags = ["--traces", str(path), "--prompts", "compact", "--output"]
+    assert verify_teacher_traces.main([*flags, str(tmp_path / "traces.jsonl")]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if str(path) in line]
+    assert lines == [lines[0]]
+    assert lines[0].startswith(f"unreadable lines, left out: 3, such as {path}:1: not JSON")
+    path.write_text("{\n")
+    with pytest.raises(InputError, match=r"has no traces\n.*unreadable lines, left out: 1"):
+        verify_teacher_traces.main([*flags, str(tmp_path / "none.jsonl")])
+
+
 def test_accepted_traces_are_imitated_and_are_chats_for_supervised_training(verified):
     settings = config(verified)
     tokenizer = load_tokenizer(settings)

@@ -56,20 +56,31 @@ def test_prompt_and_completion_rows_mean_the_same(model, tmp_path):
     assert len({(group[0].prompt_ids, group[0].completion_ids) for group in groups}) == 1
 
 
-def test_rows_that_are_no_chats_are_left_out_and_named(model, tmp_path):
-    bad = [
-        {"messages": [{"role": "user", "content": "w1"}]},
-        {"messages": [{"role": "assistant", "content": "w1"}]},
-        {"messages": [{"role": "user", "content": "w1"}, {"role": "assistant", "content": " "}]},
-        {"text": "w1"},
-        chat(4, " ".join(["w5"] * 200)),
-    ]
-    data = chats(model, write(tmp_path / "chats.jsonl", chat(1), *bad), max_seq_length=100)
-    assert len(data.groups) == 1
-    assert sum(data.report.dropped.values()) == 5
-    assert "row 3: the messages do not end with a reply" in str(data.report)
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"messages": [{"role": "user", "content": "w1"}]}', "the messages do not end with a reply"),
+        ('{"messages": [{"role": "assistant", "content": "w1"}]}', "the messages do not end with a reply"),
+        ('{"prompt": "w1", "completion": " "}', "the reply has no text"),
+        ('{"text": "w1"}', "no prompt"),
+        ('{"task_id": "a", "prompt": "w1", "code": []}', "code: Input should be a valid string"),
+        ('["w1"]', "not a JSON object"),
+        ('{"prompt": "w1", "compl', "not JSON"),
+    ],
+)
+def test_a_row_that_is_no_chat_is_an_error_with_its_place(model, tmp_path, line, message):
+    path = write(tmp_path / "chats.jsonl", chat(1))
+    path.write_text(path.read_text() + "\n" + line + "\n" + json.dumps(chat(2)) + "\n")
+    with pytest.raises(InputError, match=rf"chats\.jsonl, line 3: {message}") as caught:
+        chats(model, path)
+    assert caught.value.fix == "Correct or remove that row."
+
+
+def test_chats_that_are_too_long_are_counted(model, tmp_path):
+    data = chats(model, write(tmp_path / "chats.jsonl", chat(1), chat(4, " ".join(["w5"] * 200))), max_seq_length=100)
+    assert (len(data.groups), sum(data.report.dropped.values())) == (1, 1)
     with pytest.raises(InputError, match="No chats to train on"):
-        chats(model, write(tmp_path / "bad.jsonl", bad[0]))
+        chats(model, write(tmp_path / "none.jsonl"))
     with pytest.raises(MissingInputError, match="No file of chats"):
         chats(model, tmp_path)
 

@@ -162,6 +162,39 @@ def test_weights_that_are_not_stored_get_no_random_values(folder, tmp_path, miss
     assert "Weights are missing in its files" in raised.value.why
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"num_hidden_layers": 1, "layer_types": ["full_attention"]},
+            "layers that its config.json does not have: model",
+        ),
+        (
+            {"quantization_config": {"quant_method": "int3"}},
+            "does not know the quant_method of its config.json, 'int3'",
+        ),
+    ],
+)
+def test_a_configuration_that_does_not_fit_the_weights(folder, tmp_path, changes, why):
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(InputError, match="cannot be loaded") as raised:
+        load_model(settings(other))
+    assert why in raised.value.why
+
+
+def test_weights_of_no_layer_are_left_out(folder, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    safetensors = importlib.import_module("safetensors.torch")
+    weights = safetensors.load_file(other / "model.safetensors")
+    safetensors.save_file({**weights, "v_head.weight": torch.zeros(3)}, other / "model.safetensors", {"format": "pt"})
+    rows = good_and_bad(1)[0]
+    assert logps(load_model(settings(other))[0], rows) == pytest.approx(logps(load(folder), rows), abs=1e-6)
+
+
 def test_a_checkpoint_of_a_whole_model_needs_all_weights(folder, tmp_path):
     model, _ = load_model(settings(folder, use_peft=False))
     save_weights(model, tmp_path)

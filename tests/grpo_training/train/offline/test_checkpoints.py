@@ -1,3 +1,4 @@
+import json
 import os
 import resource
 import signal
@@ -43,7 +44,11 @@ def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
     with torch.no_grad():
         for weight in trained_weights(model).values():
             weight.normal_()
-    tensors = {"optimizer": {"state": {0: {"step": torch.tensor(3.0)}}}, "reference": {5: torch.tensor([1.5])}}
+    tensors = {
+        "optimizer": {"state": {0: {"step": torch.tensor(3.0)}}},
+        "kl": {"beta": 0.1},
+        "reference": {5: torch.tensor([1.5])},
+    }
     saved = save_checkpoint(tmp_path, model, state(12, [0.5, 0.25]), tensors)
     assert saved.folder == tmp_path / "checkpoint-12"
     (read,) = checkpoints(tmp_path)
@@ -75,6 +80,31 @@ def test_a_damaged_checkpoint_is_named(model, tmp_path):
     (saved.folder / "state.json").write_text("{")
     with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json"):
         checkpoints(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "1"},
+        {"step": 2},  # of another folder
+        {"num_tokens": None},
+        {"settings": None},
+        {"validation": {"rewards": [], "kl": 0.0, "effective_samples": 1.0}},
+        {"validation": {"rewards": [0.5], "kl": "x", "effective_samples": 1.0}},
+    ],
+)
+def test_a_state_that_no_checkpoint_has_is_named(model, tmp_path, change):
+    path = save_checkpoint(tmp_path, model, state(1, [0.5], float("nan")), {}).folder / "state.json"
+    assert len(checkpoints(tmp_path)) == 1
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json\n.+\nRemove that checkpoint"):
+        checkpoints(tmp_path)
+
+
+def test_a_checkpoint_without_some_of_its_tensors_is_named(model, tmp_path):
+    saved = save_checkpoint(tmp_path, model, state(1), {"optimizer": {}, "kl": {}})
+    with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
+        load_tensors(saved)
 
 
 def test_tensors_that_carry_code_are_refused(model, tmp_path):

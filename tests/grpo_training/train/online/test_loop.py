@@ -1,10 +1,12 @@
 import dataclasses
 import importlib.util
 import io
+import itertools
 import json
 import os
 import shutil
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +17,7 @@ pytest.importorskip("trl")
 pytest.importorskip("peft")
 pytest.importorskip("datasets")
 
-from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
+from transformers import GPT2Config, GPT2LMHeadModel, TrainerState  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from agents.generator import generator_messages, prompt_hash  # noqa: E402
@@ -363,6 +365,22 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path):
             (folder / "trainer_state.json").write_text(state)
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert last_checkpoint(tmp_path / "nowhere") is None
+
+
+def test_the_last_checkpoints_are_kept_whatever_the_clock_says(model, task, tmp_path, monkeypatch):
+    """The clock is set back by a day before each checkpoint; a killed process has left an incomplete one."""
+    (tmp_path / "run/checkpoint-9").mkdir(parents=True)
+    save, days = TrainerState.save_to_json, itertools.count(1)
+
+    def on_an_earlier_day(state, path):
+        save(state, path)
+        moment = 2e9 - next(days) * 86_400
+        os.utime(Path(path).parent, (moment, moment))
+
+    monkeypatch.setattr(TrainerState, "save_to_json", on_an_earlier_day)
+    train(config_of(model, max_steps=4, save_steps=1), tmp_path / "run")
+    kept = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
+    assert kept == ["checkpoint-3", "checkpoint-4"]
 
 
 def test_a_full_disk_leaves_no_part_of_a_checkpoint_and_the_training_goes_on(model, task, tmp_path):

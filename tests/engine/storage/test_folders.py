@@ -1,0 +1,78 @@
+import multiprocessing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InputError
+from engine.storage.folders import replace_folder
+
+FORK = multiprocessing.get_context("fork")
+
+
+def write(folder: Path, content: str = "new") -> None:
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).write_text(content)
+
+
+def nothing() -> None:
+    pass
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_processes_that_replace_the_same_folder_leave_a_whole_one_of_the_last(tmp_path):
+    def replace_often(name):
+        for number in range(200):
+            replace_folder(tmp_path / "out", partial(write, content=f"{name}{number}"), nothing)
+
+    processes = [FORK.Process(target=replace_often, args=(name,)) for name in ("x", "y", "z")]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    found = contents(tmp_path / "out")
+    assert found["a"] == found["b"] in ("x199", "y199", "z199")
+
+
+def test_a_failure_leaves_the_folder_that_was_there(tmp_path, monkeypatch):
+    replace_folder(tmp_path / "out", lambda folder: write(folder, "old"), nothing)
+
+    def broken(folder):
+        write(folder)
+        raise OSError("broken")
+
+    with pytest.raises(OSError, match="broken"):
+        replace_folder(tmp_path / "out", broken, nothing)
+    rename = Path.rename
+
+    def once(path, target):
+        if path.name == "new":
+            raise OSError("broken")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", once)
+    with pytest.raises(OSError, match="broken"):
+        replace_folder(tmp_path / "out", write, nothing)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert contents(tmp_path / "out") == {"a": "old", "b": "old"}
+
+
+def test_what_another_process_has_made_meanwhile_is_checked_too(tmp_path):
+    def check():
+        if (tmp_path / "out").exists() and not (tmp_path / "out/a").exists():
+            raise InputError("not one of ours")
+
+    def beside_another(folder):
+        write(folder)
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/theirs").write_text("kept")
+
+    with pytest.raises(InputError, match="not one of ours"):
+        replace_folder(tmp_path / "out", beside_another, check)
+    assert contents(tmp_path / "out") == {"theirs": "kept"}

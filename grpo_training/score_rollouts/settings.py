@@ -71,8 +71,11 @@ class ScoreSettings(ResumableSettings):
 
     @model_validator(mode="after")
     def _different_files(self) -> Self:
-        if self.out.resolve() in {self.rollouts.resolve(), *([self.cache.resolve()] if self.cache else [])}:
-            raise ValueError("--out must be another file than --rollouts and --cache")
+        files = {"--prompts": Path(self.prompts), "--rollouts": self.rollouts, "--cache": self.cache, "--out": self.out}
+        named: dict[Path, str] = {}
+        for flag, path in files.items():
+            if path is not None and (other := named.setdefault(path.expanduser().resolve(), flag)) != flag:
+                raise ValueError(f"{flag} must be another file than {other}")
         return self
 
     @classmethod

@@ -49,6 +49,8 @@ class EmbeddingTable:
     def __init__(self, matrix: Any, place: str = "the embeddings") -> None:
         if matrix.ndim != 2 or not matrix.shape[1]:
             raise InputError(f"{place}: expected a matrix with one row per item, got the shape {tuple(matrix.shape)}")
+        if matrix.dtype.kind not in "biuf":
+            raise InputError(f"{place}: expected numbers, got {matrix.dtype}")
         self._matrix, self._place = matrix, place
 
     def __len__(self) -> int:
@@ -67,8 +69,10 @@ class EmbeddingTable:
         """
         self.check(ids)
         rows = torch.as_tensor(np.asarray(self._matrix[list(ids)], dtype=np.float32))
-        if not bool(torch.isfinite(rows).all()):
-            raise InputError(f"{self._place}: an embedding is not finite")
+        if not bool((finite := torch.isfinite(rows).all(1)).all()):
+            raise InputError(
+                f"{self._place}: the embedding of the item {ids[int(finite.int().argmin())]} is not finite"
+            )
         return rows
 
     def check(self, ids: Sequence[int]) -> None:
@@ -296,6 +300,7 @@ def embed_once(
     items: Sequence[str],
     compute: Callable[[Sequence[str]], Array],
     modality: Modality = "text",
+    contents: Sequence[str] | None = None,
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
@@ -306,8 +311,9 @@ def embed_once(
         items: texts, or paths of images.
         compute: embeds a part of the items; called with at most 1,024 at a time.
         modality: of the items.
+        contents: identifies what the items hold, for paths; None: the items themselves.
     """
-    key = hashlib.sha256(json.dumps([name, list(items)], ensure_ascii=True).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps([name, list(contents or items)], ensure_ascii=True).encode()).hexdigest()[:16]
     path = folder / f"embeddings-{key}.npy"
     if path.is_file() and path.with_suffix(".json").is_file():
         write_record(path, source, name, modality, load_table(path))  # earlier versions recorded no modality

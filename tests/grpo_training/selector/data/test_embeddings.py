@@ -207,3 +207,41 @@ def test_the_embed_step_writes_texts_and_images(clip, tmp_path, capsys):
     (tmp_path / "out2").mkdir()
     with pytest.raises(InputError, match="Cannot read the image"):
         main([*images, "--embedding-model", f"clip:{clip}", "--output-dir", str(tmp_path / "out2")])
+
+
+def test_what_is_no_number_is_named(tmp_path):
+    np.save(tmp_path / "texts.npy", np.array([["a", "b"]]))
+    np.save(tmp_path / "complex.npy", np.ones((2, 2), dtype=complex))
+    for name in ("texts", "complex"):
+        with pytest.raises(InputError, match=f"{name}.npy: expected numbers"):
+            load_table(tmp_path / f"{name}.npy")
+    with pytest.raises(InputError, match="the embedding of the item 5 is not finite"):
+        EmbeddingTable(np.where(np.arange(8)[:, None] == 5, np.nan, np.ones((8, 2)))).rows([1, 5, 6])
+
+
+ENCODER = """
+import numpy as np
+
+class Sizes:
+    name = "sizes"
+
+    def embed(self, texts):
+        return np.ones((len(texts), 2), dtype=np.float32)
+
+    def embed_images(self, paths):
+        return np.array([[len(open(path, "rb").read()), 1.0] for path in paths], dtype=np.float32)
+"""
+
+
+def test_another_picture_under_the_same_name_is_embedded_again(tmp_path, capsys):
+    (tmp_path / "own.py").write_text(ENCODER)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"problem": "colour?", "answer": "red", "image": "a.png"}) + "\n")
+    words = ["embed", "--dataset", str(tmp_path / "rows.jsonl"), "--images", "image", "--images-dir", str(tmp_path)]
+    words += ["--embedding-model", f"{tmp_path / 'own.py'}:Sizes", "--output-dir", str(tmp_path / "out")]
+    found = []
+    for content in (b"one", b"another", b"one"):
+        (tmp_path / "a.png").write_bytes(content)
+        assert main(words) == 0
+        found.append(capsys.readouterr().out.split(": ")[1].strip())
+        assert np.load(found[-1])[0, 0] == len(content)
+    assert found[0] == found[2] != found[1]

@@ -14,7 +14,7 @@ from engine.errors import InputError
 from engine.executor.choice import EXECUTOR_HELP
 from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
-from grpo_training.cli.settings import Positive, Weight
+from grpo_training.cli.settings import Positive, Weight, refuse_overwriting
 from grpo_training.runs.settings import ExecutorName, ResumableSettings
 
 DEFAULT_WORKERS = 2
@@ -71,11 +71,8 @@ class ScoreSettings(ResumableSettings):
 
     @model_validator(mode="after")
     def _different_files(self) -> Self:
-        files = {"--prompts": Path(self.prompts), "--rollouts": self.rollouts, "--cache": self.cache, "--out": self.out}
-        named: dict[Path, str] = {}
-        for flag, path in files.items():
-            if path is not None and (other := named.setdefault(path.expanduser().resolve(), flag)) != flag:
-                raise ValueError(f"{flag} must be another file than {other}")
+        refuse_overwriting(self, "out", ("prompts", "rollouts", "cache"))
+        refuse_overwriting(self, "cache", ("prompts", "rollouts"))
         return self
 
     @classmethod

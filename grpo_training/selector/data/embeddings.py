@@ -34,6 +34,7 @@ Modality = Literal["text", "image"]
 
 HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
+_MOST_DIMENSIONS = 65_536
 _WORD = re.compile(r"[^\W_]+")
 _BATCH = 64
 
@@ -104,7 +105,8 @@ def load_table(path: Path) -> EmbeddingTable:
     """
     if not path.is_file():
         raise MissingInputError(
-            f"Embeddings not found: {path}", fix="Make them: python -m grpo_training.selector embed"
+            f"Embeddings not found: {path}",
+            fix="Make them with `python -m grpo_training.selector embed`, or pass --embeddings FILE.",
         )
     try:
         if path.suffix == ".npy":
@@ -279,7 +281,8 @@ def open_embedder(name: str) -> TextEmbedder:
         InputError: an own one is not there, or embeds nothing.
     """
     if ".py:" in name:
-        own = load_object(name)()
+        made = load_object(name)
+        own = made() if callable(made) else made
         if not isinstance(own, TextEmbedder):
             raise InputError(f"{name} is no encoder", fix="It needs `name`, and `embed(texts)` with one row per text.")
         return own
@@ -288,8 +291,8 @@ def open_embedder(name: str) -> TextEmbedder:
         return ClipEmbedder(size)
     if kind != HASHING:
         return SentenceEmbedder(name)
-    if size and not (size.isdecimal() and int(size) > 0):
-        raise ConfigurationError(f"{name}: the dimensions must be a positive number")
+    if size and not (size.isdecimal() and 0 < int(size) <= _MOST_DIMENSIONS):
+        raise ConfigurationError(f"{name}: the dimensions must be a positive number up to {_MOST_DIMENSIONS:,}")
     return HashingEmbedder(int(size or _HASHING_DIMENSIONS))
 
 
@@ -319,8 +322,11 @@ def embed_once(
         write_record(path, source, name, modality, load_table(path))  # earlier versions recorded no modality
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [compute(items[start : start + 1024]) for start in range(0, len(items), 1024)]
-    write_embeddings(path, np.concatenate(parts), source, name, modality)
+    parts = [np.asarray(compute(items[start : start + 1024])) for start in range(0, len(items), 1024)]
+    table = EmbeddingTable(np.concatenate(parts), source)
+    if len(table) != len(items):
+        raise InputError(f"{source} made {len(table)} rows of {len(items)} items")
+    write_embeddings(path, table.rows(range(len(items))).numpy(), source, name, modality)
     return path
 
 

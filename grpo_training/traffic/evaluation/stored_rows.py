@@ -52,7 +52,8 @@ def read_dataset(path: Path) -> list[TrafficRow]:
 
     Raises:
         MissingInputError: there is none.
-        InputError: a row is invalid, there is none or one twice, or rows have different horizons, so that their figures cannot be compared.
+        InputError: a row is invalid, there is none or one twice, or rows have different horizons, so that their
+            figures cannot be compared.
     """
     rows = all_rows(path)
     for name, values in (

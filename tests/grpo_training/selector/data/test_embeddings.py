@@ -245,3 +245,21 @@ def test_another_picture_under_the_same_name_is_embedded_again(tmp_path, capsys)
         found.append(capsys.readouterr().out.split(": ")[1].strip())
         assert np.load(found[-1])[0, 0] == len(content)
     assert found[0] == found[2] != found[1]
+
+
+def test_an_own_encoder_gives_a_finite_row_for_each_item(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n"
+        "class Few:\n    name = 'few'\n    def embed(self, texts): return np.ones((1, 2))\n"
+        "class Nan:\n    name = 'nan'\n    def embed(self, texts): return np.full((len(texts), 2), np.nan)\n"
+        "NUMBER = 5\n"
+    )
+    rows = [{"problem": text, "answer": "1"} for text in ("one", "two")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["embed", "--dataset", str(tmp_path / "rows.jsonl"), "--output-dir", str(tmp_path / "out")]
+    for name, message in (("Few", "made 1 rows of 2 items"), ("Nan", "not finite"), ("NUMBER", "is no encoder")):
+        with pytest.raises(InputError, match=message):
+            main([*words, "--embedding-model", f"{tmp_path / 'own.py'}:{name}"])
+    assert not list(tmp_path.glob("out/*.npy"))
+    with pytest.raises(ConfigurationError, match="positive number up to"):
+        main([*words, "--embedding-model", "hashing:99999999999"])

@@ -181,10 +181,10 @@ def _ways(
         "random": _Way([rng.sample(pool, count) for pool in pools], pooling_s),
         "similarity": _Way([pool[:count] for pool in pools], pooling_s),
     }
-    for name, path, own in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
+    for name, path, table in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
         model, _ = load_model(path)
         began = clock()
-        sequences = choose_shots(model, groups, own, count, _BEAM)
+        sequences = choose_shots(model, groups, table, count, _BEAM)
         found[name] = _Way([one[0][0] for one in sequences], pooling_s + clock() - began)
     return found
 

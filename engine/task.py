@@ -281,14 +281,20 @@ def validate(task: Task[Any], problem: Problem) -> list[str]:
     return found
 
 
+_NOT_THE_MODEL = ("user", "system", "developer", "tool", "function")
+
+
 def completion_of_row(row: Mapping[str, Any]) -> Completion | None:
     """The completion of a row: ``text``, ``completion``, ``response`` or ``output``, as text or as chat messages.
+
+    Of several messages it is the last one of the model.
 
     ``reasoning`` and ``finish_reason`` are taken from the row or from its ``meta``.
     """
     reply = next((row[key] for key in REPLY_FIELDS if row.get(key) is not None), None)
-    if isinstance(reply, list) and reply:
-        reply = reply[-1]
+    if isinstance(reply, list):
+        said = [one for one in reply if not isinstance(one, Mapping) or one.get("role") not in _NOT_THE_MODEL]
+        reply = said[-1] if said else None
     if isinstance(reply, Mapping):
         reply = reply.get("content", reply.get("text"))
     if not isinstance(reply, str):

@@ -132,6 +132,22 @@ def as_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def refuse_overwriting(settings: Settings, output: str, inputs: Sequence[str]) -> None:
+    """Raise ``ValueError`` if a file that a command writes is one that it reads.
+
+    Args:
+        settings: of the command.
+        output: field of the file that is written.
+        inputs: fields of what is read: files, names of datasets or several files.
+    """
+    written = getattr(settings, output)
+    for name in inputs:
+        value = getattr(settings, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if None not in (written, one) and Path(one).expanduser().resolve() == written.resolve():
+                raise ValueError(f"{as_flag(output)} must be another file than {as_flag(name)}")
+
+
 def plain_type(annotation: Any) -> type:
     """The type inside ``Annotated`` and ``| None``; ``str`` for choices."""
     if get_origin(annotation) in (Union, types.UnionType):

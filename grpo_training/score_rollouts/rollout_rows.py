@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -151,11 +152,16 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def _finite(text: str) -> float | None:
+    """A number of JSON; null where it is too large, as it could not be written again."""
+    return value if math.isfinite(value := float(text)) else None
+
+
 def _row(line: Line, task: Task, prompts: Collection[str]) -> RolloutRow | BadRow:
     if line.fault:
         return BadRow(line.number, line.fault)
     try:
-        row = json.loads(line.text.decode("utf-8-sig"), parse_constant=lambda _: None)
+        row = json.loads(line.text.decode("utf-8-sig"), parse_constant=lambda _: None, parse_float=_finite)
     except UnicodeDecodeError as error:
         return BadRow(line.number, f"not UTF-8 at byte {error.start}")
     except RecursionError:

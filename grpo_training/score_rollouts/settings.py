@@ -14,7 +14,7 @@ from engine.errors import InputError
 from engine.executor.choice import EXECUTOR_HELP
 from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
-from grpo_training.cli.settings import Positive, Weight
+from grpo_training.cli.settings import Positive, Weight, refuse_overwriting
 from grpo_training.runs.settings import ExecutorName, ResumableSettings
 
 DEFAULT_WORKERS = 2
@@ -71,8 +71,8 @@ class ScoreSettings(ResumableSettings):
 
     @model_validator(mode="after")
     def _different_files(self) -> Self:
-        if self.out.resolve() in {self.rollouts.resolve(), *([self.cache.resolve()] if self.cache else [])}:
-            raise ValueError("--out must be another file than --rollouts and --cache")
+        refuse_overwriting(self, "out", ("prompts", "rollouts", "cache"))
+        refuse_overwriting(self, "cache", ("prompts", "rollouts"))
         return self
 
     @classmethod

@@ -39,7 +39,7 @@ class StoredVerdict(Record):
     """
 
     outcome: Outcome
-    total: float | None = None
+    total: float | None = Field(default=None, ge=0, le=1 + 1e-9)
     is_correct: bool | None = None
     components: dict[str, float | None] = Field(default_factory=dict)
     validation: dict[str, Any] = Field(default_factory=dict)
@@ -52,7 +52,7 @@ class StoredVerdict(Record):
     @property
     def is_reusable(self) -> bool:
         """Whether the same reply has the same verdict at any time. A timeout depends on the machine's load."""
-        return self.outcome in (Outcome.OK, Outcome.MODEL_FAULT)
+        return self.outcome in (Outcome.OK, Outcome.MODEL_FAULT) and self.total is not None
 
 
 class VerdictKeys:

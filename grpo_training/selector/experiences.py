@@ -16,7 +16,8 @@ from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
 from engine.records import Experience, Fusion, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
-from engine.storage.rollout_store import in_problem_order, read
+from engine.storage.rollout_store import BrokenLine, in_problem_order, read_each
+from grpo_training.cli.terminal_text import say
 from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.named import places
 from grpo_training.selector.data.beam_file import beam_entry
@@ -132,15 +133,18 @@ def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...],
     if not path.exists():
         raise MissingInputError(f"Rollouts file not found: {path}", fix="Run that role first, or pass --cache-dir.")
     found: list[tuple[str, str, list[str], float | None]] = []
+    broken: list[BrokenLine] = []
     if role == "critic":
-        for one in in_problem_order(read(path, Fusion).records, lambda one: one.step):
+        for one in in_problem_order(read_each(path, Fusion, broken), lambda one: one.step):
             reward = one.rewards.r_total if one.outcome.carries_reward else None
             found.append((one.problem_id, one.problem_text, one.experience_ids, reward))
     else:
-        for group in in_problem_order(read(path, RolloutGroup).records, lambda group: group.step):
+        for group in in_problem_order(read_each(path, RolloutGroup, broken), lambda group: group.step):
             for rollout in group.rollouts:
                 reward = rollout.r_total if rollout.outcome.carries_reward else None
                 found.append((group.problem_id, group.problem_text, rollout.experience_ids, reward))
+    for line in broken:
+        say(f"skipped {line}")
     for problem, text, ids, reward in found:
         if reward is not None:
             texts[problem] = text

@@ -6,6 +6,7 @@ runs over the candidates of one query.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import torch
@@ -16,6 +17,18 @@ from grpo_training.selector.step_settings import NormalizeMethod, RewardMode
 
 ADVANTAGE_CLIP = 5.0
 REWARD_CLIP = 5.0
+MEASUREMENTS: Mapping[RewardMode, Sequence[str]] = {
+    "hard_plus_soft": ("soft",),
+    "hard_plus_soft_v2": ("soft",),
+    "separated": ("soft",),
+    "hard_only": ("hard",),
+    "soft_only": ("soft",),
+    "hard01_plus_gtprob": ("gt_prob",),
+    "hard01_plus_gtprob_separated": ("gt_prob",),
+    "hard_plus_gtprob_plus_rel": ("gt_prob", "rel"),
+    "legacy": ("hard",),
+}
+"""What has to be measured in each mode of :func:`task_reward`. Others that are missing are 0."""
 _NO_SPREAD = 1e-12
 """InfoScores can be as small as 1e-7, so that a usual epsilon would hide their differences."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight
+from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, refuse_overwriting
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.named import libraries_of
 from grpo_training.runs.settings import ResumableSettings
@@ -251,6 +251,11 @@ class ConvertSettings(EmbeddingSettings):
     shots: Positive = Field(2, description="length of the sequences that it was trained on")
     num_heads: Positive = Field(1, description="attention heads, which the weights do not tell")
 
+    @model_validator(mode="after")
+    def _own_output(self) -> Self:
+        refuse_overwriting(self, "output", ("checkpoint", "embeddings", "img_emb", "text_emb"))
+        return self
+
 
 class PredictSettings(EmbeddingSettings):
     """Settings of ``selector predict``."""
@@ -263,6 +268,11 @@ class PredictSettings(EmbeddingSettings):
     beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
     output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
+
+    @model_validator(mode="after")
+    def _own_output(self) -> Self:
+        refuse_overwriting(self, "output", ("checkpoint", "test_data", "embeddings", "img_emb", "text_emb"))
+        return self
 
 
 class ExperiencesSettings(StepSettings):

@@ -17,6 +17,10 @@ _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _PERIOD = re.compile(r"\.(?!\d)")
 """A period that no digit follows; others belong to a decimal."""
+_AROUND = "\"'`()[]{}<>;:!?,*"
+"""Marks around a word that do not count where a row has one right answer."""
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_JOINED = re.compile(r"(?<=[^\W\d_])[-/](?=[^\W\d_])")
 _NUMBERS = {
     name: str(number) for number, name in enumerate("zero one two three four five six seven eight nine ten".split())
 } | {"none": "0"}
@@ -81,7 +85,28 @@ def vqa_accuracy(answer: str, references: Sequence[str]) -> float:
     return sum(min(1.0, (total - own) / _AGREE) for own in equal) / len(equal)
 
 
+def is_same_answer(answer: str, truth: str) -> bool:
+    """Whether an answer is that of a row with one right answer.
+
+    Case, articles, numbers in words and marks around words do not count, as for people's answers. Marks inside a word
+    and signs do, as ``-5`` is not ``5``; and of ``A`` the article is left, so that an empty answer is never right.
+    """
+    return bool(given := _plain(answer)) and given == _plain(truth)
+
+
+def _plain(text: str) -> str:
+    words = _JOINED.sub(" ", _THOUSANDS.sub("", text.lower())).split()
+    named = [word for one in words if (word := _PERIOD.sub("", one).strip(_AROUND))]
+    numbers = [_NUMBERS.get(word, word) for word in named]
+    kept = [word for word in numbers if word not in _ARTICLES] or numbers
+    return " ".join(_WORDS.get(word, word) for word in kept)
+
+
+def own_part(text: str) -> str:
+    """What of a completion answers its question: after any thinking, up to ``Question``, ``Answer`` or ``Short``."""
+    return re.split(r"Question|Answer|Short|<think>", text.rpartition("</think>")[2], maxsplit=1)[0].strip()
+
+
 def short_answer(text: str) -> str:
-    """The answer in a completion: up to ``Question``, ``Answer`` or ``Short``, and up to a comma with a space."""
-    text = re.split(r"Question|Answer|Short", text, maxsplit=1)[0]
-    return text.split(", ", 1)[0].strip()
+    """The answer in a completion: its own part up to a comma with a space."""
+    return own_part(text).split(", ", 1)[0].strip()

@@ -51,15 +51,17 @@ def compute_reward(code: str, test_cases: Sequence[str], test_setup_code: str = 
         test_setup_code: runs before each of them.
 
     Returns:
-        None if the tests could not be run through no fault of the program.
+        None if there are no tests, or they could not be run through no fault of the program.
 
     Raises:
         InputError: a test cannot be read.
         ConfigurationError: this machine has no sandbox that isolates programs.
     """
+    if not test_cases:
+        return None
     problem = _problem("-", test_cases, test_setup_code)
     task = _task()
-    candidate = task.parse(Completion(text=f"```python\n{code}\n```"), problem)
+    candidate = task.candidate_from_record(code, None, problem)
     scored = RewardEvaluator().score(task, problem, candidate)
     return scored.rewards.r_total if scored.outcome.carries_reward else None
 

@@ -10,7 +10,7 @@ from pydantic import Field, create_model, model_validator
 
 from engine.contract.datasets import DataPreparation
 from engine.records import Sampling
-from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings
+from grpo_training.cli.settings import PHASES, WORKING_DIR, Positive, Settings, refuse_overwriting
 from grpo_training.runs.settings import ENDPOINT_FIELDS, ClientSettings, ResumableSettings
 
 
@@ -103,6 +103,7 @@ class TeacherSettings(ClientSettings, ResumableSettings):
     def _file_or_dataset(self) -> Self:
         if self.train_data is not None and self.dataset is not None:
             raise ValueError("--train-data and --dataset exclude each other")
+        refuse_overwriting(self, "output", ("train_data", "dataset"))
         return self
 
     @classmethod

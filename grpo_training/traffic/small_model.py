@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from engine.tasks.traffic.validation import dataset_files, read_rows
+from engine.tasks.traffic.validation import all_rows
 from grpo_training.pocket.model_card import write_model
 from grpo_training.pocket.tokenizer import train_tokenizer
 from grpo_training.pocket.trainer import new_model
@@ -40,7 +40,7 @@ _PERIODS = (1.5, 4.0, 10.0, 25.0, 60.0, 150.0)
 
 def make_small_model(settings: SmallModelSettings) -> int:
     """Write a new model whose tokenizer is made for the prompts of a dataset. Returns the exit code."""
-    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
+    rows = all_rows(settings.dataset)
     prompts = prompts_of(rows, settings.prompts)
     tokenizer = small_tokenizer(message.content for messages in prompts for message in messages)
     torch.manual_seed(settings.seed)

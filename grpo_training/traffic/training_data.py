@@ -15,7 +15,7 @@ from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.task import TASK
-from engine.tasks.traffic.validation import dataset_files, read_rows
+from engine.tasks.traffic.validation import all_rows
 from grpo_training.cli.bar import progress_bar
 from grpo_training.traffic.settings import RolloutsSettings, SftSettings
 
@@ -67,7 +67,7 @@ def sft_examples(
 
 def write_sft_data(settings: SftSettings) -> int:
     """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``. Returns the exit code."""
-    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
+    rows = all_rows(settings.dataset)
     messages = [[message.model_dump() for message in prompt] for prompt in prompts_of(rows, settings.prompts)]
     examples = sft_examples(rows, messages, settings.sample_size, settings.seed)
     settings.output_dir.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def write_rollouts(settings: RolloutsSettings) -> int:
     evaluator = RewardEvaluator()
     policy = SamplingPolicy(model=ENUMERATED, prompt_hash=prompt_hash(TASK, settings.prompts))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [row for file in dataset_files(settings.dataset) for row in read_rows(file)]
+    rows = all_rows(settings.dataset)
     lines = [
         enumerated_group(problem_of(row), evaluator, policy, now).model_dump_json()
         for row in progress_bar(rows, desc="rows", unit="")

@@ -76,15 +76,12 @@ def read_reply(
         the reply; or what to do about one that is truncated, has another schema, has no text and no tokens, reports an
         error, or of which no choice is finished.
     """
-    try:
-        payload = json.loads(content)
-    except (ValueError, RecursionError):
-        return _not_json(content)
-    if not isinstance(payload, dict):
-        return _retry("wrong_schema", "the body is not a JSON object")
+    payload = read_object(content)
+    if isinstance(payload, RetryDecision):
+        return payload
     usage = payload.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    prompt_tokens, completion_tokens = reported_tokens(payload)
 
     def bad(decision: RetryDecision, *, may_be_billed: bool = True) -> RetryDecision:
         return replace(
@@ -122,6 +119,22 @@ def read_reply(
         completion_tokens,
         cached or _count(usage, "prompt_cache_hit_tokens"),
     )
+
+
+def read_object(content: bytes) -> dict[str, Any] | RetryDecision:
+    """The JSON object in the body of a reply with status 200; or what to do about a body that has none."""
+    try:
+        payload = json.loads(content)
+    except (ValueError, RecursionError):
+        return _not_json(content)
+    return payload if isinstance(payload, dict) else _retry("wrong_schema", "the body is not a JSON object")
+
+
+def reported_tokens(payload: Mapping[str, Any]) -> tuple[int, int]:
+    """Prompt and completion tokens that a reply reports; 0 where it reports none."""
+    usage = payload.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
 
 def completions(

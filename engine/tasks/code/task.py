@@ -145,8 +145,10 @@ class CodeTask(Task[Program]):
         """Read a program back: its text, a whole reply, or an object with ``code``."""
         if isinstance(scaffold, dict):
             scaffold = scaffold.get("code")
-        text = scaffold if isinstance(scaffold, str) else answer or ""
-        if "```" not in text and normalised(text) is None and text.strip():
+        text = (scaffold if isinstance(scaffold, str) else answer or "").replace("\r\n", "\n")
+        if text.strip() and normalised(text) is not None:  # its strings may have fences and tags of thinking
+            return _candidate(CodeReply(None, text, ReplyStatus.OK), text)
+        if "```" not in text and text.strip():
             return _candidate(CodeReply(None, text, ReplyStatus.SYNTAX_ERROR), text)
         return self.parse(Completion(text=text), problem)
 

@@ -37,10 +37,12 @@ def from_assert(text: str, setup: str = "") -> CodeTest:
     ``dict(...)`` count as literals. Every other statement becomes a test of kind ``assert``.
 
     Raises:
-        ValueError: the statement is not valid Python.
+        ValueError: the statement is not valid Python, or there is none.
     """
     text = text.strip().replace("\r\n", "\n")
     body = parse(text).body
+    if not body:
+        raise ValueError("empty: every program would pass it")
     row: CodeTest = {"kind": "assert", "code": text}
     if setup.strip():
         row["setup"] = setup.replace("\r\n", "\n")

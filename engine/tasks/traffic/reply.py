@@ -13,6 +13,7 @@ _LONGEST = 20_000  # characters of a reply that is read; a decision takes about 
 _FLAGS = re.IGNORECASE | re.ASCII
 # An object that begins with the key `extend`, also with missing quotes or with more keys after it.
 _PARTIAL = re.compile(r'\{["\s]*extend["\s]*:["\s]*(yes|no)["\s]*[,}]', _FLAGS)
+_ESCAPED_LETTER = re.compile(r"\\u00([46][1-9a-fA-F]|[57][0-9aA])")
 _DECISION = re.compile(r"\bextend[\"'\s]*:[\"'\s]*(?:yes|no)\b", _FLAGS)
 
 
@@ -45,11 +46,13 @@ def read_reply(text: str | None) -> TrafficReply:
 
     Strict: the whole text is one JSON object whose only key is ``extend``, with "yes" or "no" in any case.
     Partial: somewhere an object begins with such a key. Invalid: neither, or more than one decision, also if they are
-    equal; or a text of more than 20,000 characters. Text before ``</think>`` is not part of it.
+    equal; or a text of more than 20,000 characters. Text before ``</think>``, and thinking that does not end, are not
+    part of it.
     """
     if not isinstance(text, str):
         return INVALID
-    text = text.rpartition("</think>")[2]
+    text = text.rpartition("</think>")[2].partition("<think>")[0]
+    text = _ESCAPED_LETTER.sub(lambda found: chr(int(found[1], 16)), text)  # JSON reads these as letters too
     if len(text) > _LONGEST or len(_DECISION.findall(text)) > 1:
         return INVALID
     value = _only_value(text)

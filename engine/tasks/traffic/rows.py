@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import InputError
 from engine.tasks.traffic.signals import Observation
@@ -145,7 +145,7 @@ def state_text(seen: Observation, extend_seconds: int) -> str:
     """The state of a light as the model sees it: the same for generation, training and closed-loop evaluation."""
     state = {
         "crossing_id": crossing_id(seen.junction),
-        "as_of": (_FIRST_DAY + timedelta(seconds=seen.time % _DAY_S)).strftime("%Y-%m-%d %H:%M:%S"),
+        "as_of": moment(seen.time),
         "phase_order": seen.phase_order,
         "state": {
             "current_phase_id": seen.phase,
@@ -162,9 +162,21 @@ def state_text(seen: Observation, extend_seconds: int) -> str:
     return json.dumps(state)
 
 
+def moment(time_s: float) -> str:
+    """The time of day of a simulated time, as the model sees it."""
+    return (_FIRST_DAY + timedelta(seconds=time_s % _DAY_S)).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def crossing_id(junction: str) -> int:
     """A number from 0 to 9999 for a light, the same in every process (``hash`` is not)."""
     return int.from_bytes(hashlib.sha256(junction.encode()).digest()[:4], "big") % 10_000
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that is wrong with a row."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place + ': ' if place else ''}{str(first['msg']).removeprefix('Value error, ')}"
 
 
 def read_array(path: Path) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from engine.tasks.traffic.rewards import (
     regret,
     row_of_answer,
 )
-from engine.tasks.traffic.rows import Branches, TrafficRow
+from engine.tasks.traffic.rows import Branches, TrafficRow, crossing_id, first_fault, moment
 from engine.tasks.traffic.simulation.live import LiveOutcomes
 from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
@@ -79,7 +80,6 @@ class TrafficTask(Task[TrafficReply]):
         try:
             checked = TrafficRow.model_validate(row)
         except ValidationError as error:
-            first = error.errors()[0]
             if "branches" not in row:
                 raise InputError(
                     f"{where}: the row has no outcomes (branches)",
@@ -88,7 +88,7 @@ class TrafficTask(Task[TrafficReply]):
                     "FOLDER --scenarios-dir FOLDER --output-dir FOLDER",
                 ) from None
             raise InputError(
-                f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+                f"{where}: {first_fault(error)}",
                 fix="Check the file: python -m grpo_training.traffic validate",
             ) from None
         answer = json.dumps(checked.model_dump(mode="json", exclude={"prompt", "state_file", "expert_decision"}))
@@ -198,8 +198,9 @@ class TrafficTask(Task[TrafficReply]):
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """An experience that names the junction or the moment of its problem is about that state alone."""
-        state = json.loads(problem.text)
-        return any(str(state[key]) in content for key in ("crossing_id", "as_of"))
+        row = row_of_answer(problem.answer)
+        names = crossing_id(row.junction_id), moment(row.simulation_time)
+        return any(re.search(rf"(?<!\d){name}(?!\d)", content) for name in names)
 
 
 def _outcomes_text(row: TrafficRow) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.traffic.rewards import observation_of
-from engine.tasks.traffic.rows import TrafficRow, read_array, state_text
+from engine.tasks.traffic.rows import TrafficRow, first_fault, read_array, state_text
 from engine.tasks.traffic.simulation.generation import DATASET
 
 RowT = TypeVar("RowT", bound=BaseModel)
@@ -51,6 +51,23 @@ def read_rows(path: Path) -> list[TrafficRow]:
     return rows_of(path, TrafficRow)
 
 
+def all_rows(path: Path) -> list[TrafficRow]:
+    """The rows of a dataset file, or of all scenarios of a folder.
+
+    Raises:
+        MissingInputError: there is none.
+        InputError: as for :func:`rows_of`; or there is no row, or two have the same id.
+    """
+    found: dict[str, TrafficRow] = {}
+    for file in dataset_files(path):
+        for number, row in enumerate(read_rows(file), 1):
+            if found.setdefault(row.id, row) is not row:
+                raise InputError(fault_text(file, number, f"the id {row.id!r} is there twice"))
+    if not found:
+        raise InputError(f"{path} has no rows", fix="Generate some: python -m grpo_training.traffic generate --all")
+    return list(found.values())
+
+
 def rows_of(path: Path, model: type[RowT]) -> list[RowT]:
     """The rows of a file.
 
@@ -62,7 +79,7 @@ def rows_of(path: Path, model: type[RowT]) -> list[RowT]:
         try:
             rows.append(model.model_validate(value))
         except ValidationError as error:
-            raise InputError(f"{path}, row {number}: {_first(error)}") from None
+            raise InputError(f"{path}, row {number}: {first_fault(error)}") from None
     return rows
 
 
@@ -75,7 +92,7 @@ def errors_of(path: Path, horizon: int | None = None) -> Iterator[str]:
     try:
         values = read_array(path)
     except InputError as error:
-        yield fault_text(path, 0, str(error.what))
+        yield str(error.what)
         return
     if len(values) < MIN_ROWS:
         yield fault_text(path, 0, f"{len(values)} rows; a scenario needs at least {MIN_ROWS}")
@@ -85,7 +102,7 @@ def errors_of(path: Path, horizon: int | None = None) -> Iterator[str]:
         try:
             row = TrafficRow.model_validate(value)
         except ValidationError as error:
-            yield fault_text(path, number, _first(error))
+            yield fault_text(path, number, first_fault(error))
             continue
         horizon = row.horizon if horizon is None else horizon
         networks.add(row.network)
@@ -120,9 +137,3 @@ def _wrong_with_state(path: Path) -> Iterator[str]:
         return
     if root != "snapshot":
         yield f"state file {path.name} is no SUMO state: its root is <{root}>"
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place + ': ' if place else ''}{str(first['msg']).removeprefix('Value error, ')}"

@@ -14,7 +14,7 @@ from engine.records import ChatRequest, Message, Outcome, Problem, Sampling
 from grpo_training.selector.asking.settings import InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.items import people_of
-from grpo_training.selector.vqa import normalize_answer, short_answer, vqa_accuracy
+from grpo_training.selector.vqa import is_same_answer, normalize_answer, own_part, short_answer, vqa_accuracy
 
 _AT_ONCE = 256
 """Prompts that are built at a time; with images each takes megabytes."""
@@ -66,7 +66,8 @@ def score(problem: Problem, completion: str) -> float:
     answer, people = short_answer(completion), people_of(problem)
     if people is not None:
         return vqa_accuracy(answer, people)
-    return float(normalize_answer(answer) == normalize_answer(problem.answer))
+    read = (answer, own_part(completion))  # a right answer may have a comma itself
+    return float(any(is_same_answer(one, problem.answer) for one in read))
 
 
 def measurements(problem: Problem, completion: str) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def measurements(problem: Problem, completion: str) -> dict[str, Any]:
     said = normalize_answer(answer)
     references = {normalize_answer(one) for one in people_of(problem) or [problem.answer]}
     overlap = max(_token_f1(said, one) for one in references)
-    alike = max(difflib.SequenceMatcher(None, said, one).ratio() for one in sorted(references))
+    alike = max(difflib.SequenceMatcher(None, said, one).ratio() for one in sorted(references)) if said else 0.0
     return {
         "vqa_raw_generation": completion,
         "vqa_pred_answer": answer,

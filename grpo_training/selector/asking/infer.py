@@ -60,7 +60,8 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     images = checked_images(settings, shots, settings.shots_dataset)
     images += checked_images(settings, queries, settings.dataset)
     tables = _tables(settings, [*shots, *queries], images)
-    chosen = {count: _ways(settings, tables, len(shots), count, clock) for count in settings.shot_nums}
+    own = _own_shots(shots, queries)
+    chosen = {count: _ways(settings, tables, len(shots), own, count, clock) for count in settings.shot_nums}
     prompts = ShotPrompts([*shots, *queries], images, settings.max_image_mb)
     asyncio.run(_ask_all(settings, manager, prompts, len(shots), chosen, clock))
     metrics = {}
@@ -73,9 +74,18 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     replace_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
     for name, figures in metrics.items():
         label, _, number = name.partition(": shot_num=")
-        print(f"{number} shots, {label:10} {_shown(figures)}")
+        print(f"{number} shots, {label:10} {_shown(figures, ['similarity', *selectors])}")
+    if own:
+        print(f"{len(own)} queries are also among the shots; none was a shot of itself.")
     print(f"{len(queries)} queries: {settings.output}")
     return 0
+
+
+def _own_shots(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
+    """Query -> its own row among the shots, by id and text: with its answer in the prompt it would be no test."""
+    place = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
+    keys = ((query.id, query.text) for query in queries)
+    return {number: place[key] for number, key in enumerate(keys) if key in place}
 
 
 def selector_names(checkpoints: Sequence[Path]) -> list[str]:
@@ -92,7 +102,7 @@ def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, 
     figures: dict[str, Any] = {"accuracy": _percent(mean.value), "low": _percent(mean.low), "high": _percent(mean.high)}
     for name, other in against.items():
         gain = paired_difference(way.accuracy, other.accuracy)
-        key = f"minus_{name.replace(' ', '_')}"
+        key = _key(name)
         figures |= {key: _percent(gain.value), f"{key}_low": _percent(gain.low), f"{key}_high": _percent(gain.high)}
     return figures | {
         "choosing_ms_per_query": round(1000 * way.choosing_s / queries, 2),
@@ -104,13 +114,18 @@ def _percent(value: float | None) -> float | None:
     return None if value is None else round(100 * value, 2)
 
 
-def _shown(figures: Mapping[str, Any]) -> str:
+def _key(name: str) -> str:
+    """The key of the difference to a way of choosing."""
+    return f"minus_{name.replace(' ', '_')}"
+
+
+def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
     parts = [f"{figures['accuracy']:5.1f} %"]
-    for key in figures:
-        if key.startswith("minus_") and f"{key}_low" in figures:
+    for name in names:
+        if (key := _key(name)) in figures:
             low, high = figures[f"{key}_low"], figures[f"{key}_high"]
             interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
-            parts.append(f"{figures[key]:+z.1f}{interval} against {key.removeprefix('minus_').replace('_', ' ')}")
+            parts.append(f"{figures[key]:+z.1f}{interval} against {name}")
     parts.append(f"{figures['choosing_ms_per_query']:.1f} + {figures['asking_ms_per_query']:.1f} ms per query")
     return "  ".join(parts)
 
@@ -138,20 +153,26 @@ def _tables(settings: InferSettings, problems: Sequence[Problem], images: Sequen
 
 
 def _ways(
-    settings: InferSettings, tables: Sequence[EmbeddingTable], shots: int, count: int, clock: Callable[[], float]
+    settings: InferSettings,
+    tables: Sequence[EmbeddingTable],
+    shots: int,
+    own: Mapping[int, int],
+    count: int,
+    clock: Callable[[], float],
 ) -> dict[str, _Way]:
-    """The shots of each way of choosing.
+    """The shots of each way of choosing. ``own`` has the queries that are shots too, which no pool of theirs has.
 
     Raises:
         InputError: there are fewer shots than asked for.
     """
-    if count > min(settings.pool, shots):
+    if count > min(settings.pool, shots - bool(own)):
         raise InputError(f"{count} shots are asked for; {settings.shots_dataset} has {shots}, --pool {settings.pool}")
-    table, ids = tables[0], list(range(shots))
+    table, every = tables[0], list(range(shots))
     began = clock()
     pools = []
     for number, row in enumerate(table.rows(range(shots, len(table)))):
-        drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, shots))  # noqa: S311
+        ids = [one for one in every if one != own[number]] if number in own else every
+        drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, len(ids)))  # noqa: S311
         pools.append(table.nearest(row, ids if settings.sampler == "near" else drawn, settings.pool))
     pooling_s = clock() - began
     groups = [ShotGroup(shots + number, tuple(pool), ()) for number, pool in enumerate(pools)]
@@ -160,10 +181,10 @@ def _ways(
         "random": _Way([rng.sample(pool, count) for pool in pools], pooling_s),
         "similarity": _Way([pool[:count] for pool in pools], pooling_s),
     }
-    for name, path, own in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
+    for name, path, table in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
         model, _ = load_model(path)
         began = clock()
-        sequences = choose_shots(model, groups, own, count, _BEAM)
+        sequences = choose_shots(model, groups, table, count, _BEAM)
         found[name] = _Way([one[0][0] for one in sequences], pooling_s + clock() - began)
     return found
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, Positive
+from grpo_training.cli.settings import WORKING_DIR, Positive, refuse_overwriting
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import (
     ENDPOINT_FIELDS,
@@ -121,6 +121,11 @@ class RewardsSettings(ClientSettings, ImageSettings, EmbeddingSettings):
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
     output: Path = Field(OUTPUTS / "rewards.json", description="the reward file")
 
+    @model_validator(mode="after")
+    def _own_output(self) -> Self:
+        refuse_overwriting(self, "output", ("dataset", "beam_data", "checkpoint", "embeddings", "img_emb", "text_emb"))
+        return self
+
 
 class InferSettings(ClientSettings, ImageSettings):
     """Settings of ``selector infer``."""
@@ -156,6 +161,11 @@ class InferSettings(ClientSettings, ImageSettings):
     role: str = Field("generator_1", description="role of --api-config that is asked")
     max_tokens: Positive = Field(16, description="maximum tokens of an answer")
     output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
+
+    @model_validator(mode="after")
+    def _own_output(self) -> Self:
+        refuse_overwriting(self, "output", ("checkpoint", "dataset", "shots_dataset"))
+        return self
 
     @field_validator("checkpoint", mode="before")
     @classmethod

@@ -21,11 +21,13 @@ import torch
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
-from grpo_training.selector.rewards import task_reward
+from grpo_training.selector.rewards import MEASUREMENTS, task_reward
 from grpo_training.selector.step_settings import RewardMode
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
 _QUERY = re.compile(r"-?[0-9]{1,4000}")
+_MEASURED = {"hard": "vqa_correct", "soft": "vqa_acc_score", "gt_prob": "vqa_gt_prob", "rel": "vqa_rel_score"}
+"""Measurement of :func:`task_reward` -> its key in a candidate."""
 _UNSCORED = ("fallback", "error")
 """Values of ``vqa_eval_mode`` whose score is not that of the official metric."""
 
@@ -182,12 +184,21 @@ def _has_shots_only(
 
 
 def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: RewardFormula, at: str) -> ScoredSequence:
-    names = {"hard": "vqa_correct", "soft": "vqa_acc_score", "gt_prob": "vqa_gt_prob", "rel": "vqa_rel_score"}
-    measured = {name: _number(candidate.get(key) or 0.0, f"{at}, {key}") for name, key in names.items()}
-    quality = candidate.get("beam_score")
-    if quality is None:
-        quality = -_number(candidate.get("logprob_score") or 0.0, f"{at}, logprob_score")
-    measured["quality"] = _number(quality, f"{at}, beam_score")
+    measured = {
+        name: _number(candidate[key], f"{at}, {key}")
+        for name, key in _MEASURED.items()
+        if candidate.get(key) is not None
+    }
+    if candidate.get("beam_score") is not None:
+        measured["quality"] = _number(candidate["beam_score"], f"{at}, beam_score")
+    elif candidate.get("logprob_score") is not None:
+        measured["quality"] = -_number(candidate["logprob_score"], f"{at}, logprob_score")
+    if missing := [_MEASURED[name] for name in MEASUREMENTS[reward.mode] if name not in measured]:
+        raise InputError(
+            f"{at}: no {missing[0]}, which --reward-mode {reward.mode} combines",
+            why="What was not measured is not 0, which is the reward of a wrong answer.",
+            fix="Measure it, pass another --reward-mode, or mark candidates that could not be scored by eval_failed.",
+        )
     total = task_reward(
         reward.mode,
         **measured,

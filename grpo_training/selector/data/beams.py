@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import closing
@@ -19,10 +20,10 @@ from engine.storage.append_log import AppendLog, replace_file
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
 from grpo_training.selector.asking.settings import BeamsSettings
-from grpo_training.selector.data.beam_file import beam_entry
+from grpo_training.selector.data.beam_file import beam_entry, groups_of_beams
 from grpo_training.selector.data.embeddings import ImageEmbedder, open_embedder, write_embeddings
 from grpo_training.selector.data.encoder import part_of_file
-from grpo_training.selector.data.images import checked_images, data_url
+from grpo_training.selector.data.images import checked_images, contents_of, data_url
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.data.sampling import PoolSampler
 from grpo_training.selector.data.scoring import AnswerScorer
@@ -45,6 +46,8 @@ def make_beams(settings: BeamsSettings) -> int:
     endpoint = manager.endpoint(settings.role)
     problems = load_items(settings.dataset)
     images = checked_images(settings, problems, settings.dataset)
+    if silent := next((problem.id for problem in problems if not problem.answer.strip()), None):
+        raise InputError(f"{settings.dataset}: {silent} has no answer, whose probability could be asked for")
     if settings.pool < settings.shots or len(problems) <= settings.pool:
         raise InputError(
             f"{settings.dataset} has {len(problems)} problems, --pool is {settings.pool}, --shots {settings.shots}",
@@ -54,7 +57,7 @@ def make_beams(settings: BeamsSettings) -> int:
     log = AppendLog(settings.output_dir / PARTIAL)
     files = RunFiles(settings.output_dir / "beams_run.json", [log.path], lock=log)
     settings = files.resumed(settings)
-    with files.open(settings, {"model": endpoint.model}) as manifest:
+    with files.open(settings, {"model": endpoint.model, "rows": _digest(problems, images)}) as manifest:
         embedder = open_embedder(settings.embedding_model)
         rows = embedder.embed([problem.text for problem in problems])
         write_embeddings(settings.output_dir / EMBEDDINGS, rows, settings.embedding_model, embedder.name)
@@ -192,13 +195,21 @@ def prompt_of(problems: Sequence[Problem], shots: Sequence[int], query: int, bef
     return "".join(parts) + f"{before}Question:{problems[query].text} Short answer:"
 
 
+def _digest(problems: Sequence[Problem], images: Sequence[Path]) -> str:
+    """Identifies what is asked about the rows: beams of other rows are not continued."""
+    rows = [[problem.text, problem.answer] for problem in problems]
+    return hashlib.sha256(json.dumps([rows, contents_of(images)]).encode()).hexdigest()[:16]
+
+
 def _stored(path: Path) -> dict[int, dict[str, Any]]:
     """Query -> its entry, of the lines that are complete."""
     found = {}
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             entry = json.loads(line)
-            found[int(entry.pop("query"))] = entry
-        except (ValueError, KeyError, TypeError):
-            continue  # torn by a crash
+            query = entry.pop("query")
+            groups_of_beams({str(query): entry}, str(path))
+            found[int(query)] = entry
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, InputError):
+            continue  # torn by a crash, or damaged: the query is searched again, with the stored replies
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from engine.errors import InputError
 from grpo_training.selector.data.embeddings import Array, ImageEmbedder, Modality, embed_once, open_embedder
-from grpo_training.selector.data.images import image_paths
+from grpo_training.selector.data.images import contents_of, image_paths
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.settings import EmbedSettings
 
@@ -20,6 +20,7 @@ def embed_dataset(settings: EmbedSettings) -> int:
     problems = load_items(settings.dataset)
     embedder = open_embedder(settings.embedding_model)
     compute: Callable[[Sequence[str]], Array]
+    contents = None
     if settings.images is None:
         items, compute = [problem.text for problem in problems], embedder.embed
     else:
@@ -29,8 +30,8 @@ def embed_dataset(settings: EmbedSettings) -> int:
                 fix="Pass --embedding-model clip:MODEL, or FILE.py:NAME.",
             )
         paths = image_paths(problems, settings.images, settings.images_dir, settings.dataset)
-        items, compute = [str(path) for path in paths], embedder.embed_images
+        items, compute, contents = [str(path) for path in paths], embedder.embed_images, contents_of(paths)
     modality: Modality = "text" if settings.images is None else "image"
-    path = embed_once(settings.output_dir, settings.embedding_model, embedder.name, items, compute, modality)
+    path = embed_once(settings.output_dir, settings.embedding_model, embedder.name, items, compute, modality, contents)
     print(f"{len(items)} {'texts' if settings.images is None else 'images'}: {path}")
     return 0

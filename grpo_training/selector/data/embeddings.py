@@ -34,6 +34,7 @@ Modality = Literal["text", "image"]
 
 HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
+_MOST_DIMENSIONS = 65_536
 _WORD = re.compile(r"[^\W_]+")
 _BATCH = 64
 
@@ -49,6 +50,8 @@ class EmbeddingTable:
     def __init__(self, matrix: Any, place: str = "the embeddings") -> None:
         if matrix.ndim != 2 or not matrix.shape[1]:
             raise InputError(f"{place}: expected a matrix with one row per item, got the shape {tuple(matrix.shape)}")
+        if matrix.dtype.kind not in "biuf":
+            raise InputError(f"{place}: expected numbers, got {matrix.dtype}")
         self._matrix, self._place = matrix, place
 
     def __len__(self) -> int:
@@ -67,8 +70,10 @@ class EmbeddingTable:
         """
         self.check(ids)
         rows = torch.as_tensor(np.asarray(self._matrix[list(ids)], dtype=np.float32))
-        if not bool(torch.isfinite(rows).all()):
-            raise InputError(f"{self._place}: an embedding is not finite")
+        if not bool((finite := torch.isfinite(rows).all(1)).all()):
+            raise InputError(
+                f"{self._place}: the embedding of the item {ids[int(finite.int().argmin())]} is not finite"
+            )
         return rows
 
     def check(self, ids: Sequence[int]) -> None:
@@ -100,7 +105,8 @@ def load_table(path: Path) -> EmbeddingTable:
     """
     if not path.is_file():
         raise MissingInputError(
-            f"Embeddings not found: {path}", fix="Make them: python -m grpo_training.selector embed"
+            f"Embeddings not found: {path}",
+            fix="Make them with `python -m grpo_training.selector embed`, or pass --embeddings FILE.",
         )
     try:
         if path.suffix == ".npy":
@@ -275,7 +281,8 @@ def open_embedder(name: str) -> TextEmbedder:
         InputError: an own one is not there, or embeds nothing.
     """
     if ".py:" in name:
-        own = load_object(name)()
+        made = load_object(name)
+        own = made() if callable(made) else made
         if not isinstance(own, TextEmbedder):
             raise InputError(f"{name} is no encoder", fix="It needs `name`, and `embed(texts)` with one row per text.")
         return own
@@ -284,8 +291,8 @@ def open_embedder(name: str) -> TextEmbedder:
         return ClipEmbedder(size)
     if kind != HASHING:
         return SentenceEmbedder(name)
-    if size and not (size.isdecimal() and int(size) > 0):
-        raise ConfigurationError(f"{name}: the dimensions must be a positive number")
+    if size and not (size.isdecimal() and 0 < int(size) <= _MOST_DIMENSIONS):
+        raise ConfigurationError(f"{name}: the dimensions must be a positive number up to {_MOST_DIMENSIONS:,}")
     return HashingEmbedder(int(size or _HASHING_DIMENSIONS))
 
 
@@ -296,6 +303,7 @@ def embed_once(
     items: Sequence[str],
     compute: Callable[[Sequence[str]], Array],
     modality: Modality = "text",
+    contents: Sequence[str] | None = None,
 ) -> Path:
     """Compute the embeddings of items, unless the folder has them already; the path of the ``.npy`` file.
 
@@ -306,15 +314,19 @@ def embed_once(
         items: texts, or paths of images.
         compute: embeds a part of the items; called with at most 1,024 at a time.
         modality: of the items.
+        contents: identifies what the items hold, for paths; None: the items themselves.
     """
-    key = hashlib.sha256(json.dumps([name, list(items)], ensure_ascii=True).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps([name, list(contents or items)], ensure_ascii=True).encode()).hexdigest()[:16]
     path = folder / f"embeddings-{key}.npy"
     if path.is_file() and path.with_suffix(".json").is_file():
         write_record(path, source, name, modality, load_table(path))  # earlier versions recorded no modality
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [compute(items[start : start + 1024]) for start in range(0, len(items), 1024)]
-    write_embeddings(path, np.concatenate(parts), source, name, modality)
+    parts = [np.asarray(compute(items[start : start + 1024])) for start in range(0, len(items), 1024)]
+    table = EmbeddingTable(np.concatenate(parts), source)
+    if len(table) != len(items):
+        raise InputError(f"{source} made {len(table)} rows of {len(items)} items")
+    write_embeddings(path, table.rows(range(len(items))).numpy(), source, name, modality)
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +52,21 @@ def checked_images(settings: ImageSettings, problems: Sequence[Problem], dataset
     return found
 
 
+def contents_of(paths: Sequence[Path]) -> list[str]:
+    """A digest of the content of each file.
+
+    Raises:
+        MissingInputError: there is no such file.
+    """
+    return [hashlib.sha256(_found(path).read_bytes()).hexdigest() for path in paths]
+
+
+def _found(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingInputError(f"No image at {path}", fix="Set --images-dir, which the paths are relative to.")
+    return path
+
+
 def data_url(path: Path, max_mb: float) -> str:
     """An image file as ``data:image/...;base64,...``.
 
@@ -62,9 +78,7 @@ def data_url(path: Path, max_mb: float) -> str:
         MissingInputError: there is no such file.
         InputError: it is too large, or of another type.
     """
-    if not path.is_file():
-        raise MissingInputError(f"No image at {path}", fix="Set --images-dir, which the paths are relative to.")
-    size = path.stat().st_size
+    size = _found(path).stat().st_size
     if size > max_mb * 1_000_000:
         raise InputError(
             f"{path} has {size / 1e6:.1f} MB; at most {max_mb:g} MB are sent",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,21 @@ def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
     """
     official = _official_files(dataset)
     if official is not None:
-        return list(islice(_official(*official), max_problems))
+        return _with_own_ids(islice(_official(*official), max_problems), dataset)
     path = _file(dataset)
-    first = None if path is None else next((row for row in file_rows(path) if row is not None), None)
-    if path is None or not _has_only_answers(first):
+    if path is None or not any(_has_only_answers(row) for row in file_rows(path)):
         return [_with_truth(problem) for problem in load_problems(dataset, max_problems=max_problems)]
-    rows = (row for row in file_rows(path) if row is not None)
-    return [_problem(row, f"{path}, row {number}") for number, row in enumerate(islice(rows, max_problems))]
+    rows = enumerate(islice((row for row in file_rows(path) if row is not None), max_problems))
+    return _with_own_ids((_problem(row, f"{path}, row {number}") for number, row in rows), dataset)
+
+
+def _with_own_ids(problems: Iterable[Problem], dataset: str) -> list[Problem]:
+    """The problems; figures are kept by id, so that an id which is there twice would hide a row."""
+    found: dict[str, Problem] = {}
+    for problem in problems:
+        if found.setdefault(problem.id, problem) is not problem:
+            raise InputError(f"{dataset}: the id {problem.id!r} is there twice", fix="Give every row an id of its own.")
+    return list(found.values())
 
 
 def _with_truth(problem: Problem) -> Problem:
@@ -55,7 +63,8 @@ def people_of(problem: Problem) -> list[str] | None:
 def _people(raw: Any) -> list[str] | None:
     if not isinstance(raw, list) or len(raw) < 2:
         return None
-    return [str(one["answer"] if isinstance(one, dict) and "answer" in one else one) for one in raw]
+    answers = [one.get("answer") if isinstance(one, dict) else one for one in raw]
+    return [str(one) for one in answers] if all(isinstance(one, str | int | float) for one in answers) else None
 
 
 def _has_only_answers(row: Any) -> bool:
@@ -68,7 +77,7 @@ def _problem(row: Any, where: str) -> Problem:
     text = next((row[name] for name in _TEXTS if isinstance(row.get(name), str) and row[name].strip()), None)
     people = _people(row.get("answers")) or ([str(row["answer"])] if row.get("answer") is not None else None)
     if text is None or not people:
-        raise InputError(f"{where}: it needs 'question' and 'answers', the answers of at least two people")
+        raise InputError(f"{where}: it needs 'question' and 'answers', texts of at least two people")
     [(common, _)] = Counter(people).most_common(1)
     name = next((row[key] for key in ("id", "question_id") if row.get(key) is not None), where.rpartition(" ")[2])
     meta = {key: value for key, value in row.items() if key not in ("id", *_TEXTS, *_ANSWER)}

@@ -21,6 +21,8 @@ from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, RetryPolicy
+from engine.llm.wire.failed_replies import reported_error
+from engine.llm.wire.replies import read_object, reported_tokens
 from engine.llm.wire.requests import TOKENS_PER_IMAGE, wire_messages
 from engine.llm.wire.transport import CHAT_PATH, COMPLETIONS_PATH, Transport, classify_exception
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
@@ -29,6 +31,7 @@ _FIX = (
     "Use a server such as vLLM: its completions API supports echo with logprobs, and its chat API, for images, "
     "prompt_logprobs with continue_final_message."
 )
+_ROUNDING = 1e-3
 DRAIN_S = 60.0
 """Seconds for which a search that is stopped waits for the requests in flight, to keep their replies."""
 
@@ -191,7 +194,13 @@ class AnswerScorer:
         self._sent.add(task)
         try:
             reply = await self._transport.post(body, {}, path=COMPLETIONS_PATH if "prompt" in body else CHAT_PATH)
-            used = _usage_of(reply) or largest
+            payload = read_object(reply)
+            if isinstance(payload, RetryDecision):
+                return payload
+            prompt, completion = reported_tokens(payload)
+            used = (prompt, completion) if prompt else largest
+            if (failure := reported_error(payload)) is not None:
+                return failure
             cost = self._endpoint.cost_usd(*used)
             return reply, Usage(prompt_tokens=used[0], completion_tokens=used[1], cost_usd=cost)
         except Exception as error:
@@ -240,18 +249,9 @@ def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:
         found, text, why = [], "", f"{type(error).__name__}: {error}"
     else:
         why = f"The prompt ends with {text[-60:]!r}, not with the answer {answer!r}."
-    if not text.strip().endswith(answer.strip()) or not found or not all(map(math.isfinite, found)):
+    if not text.strip().endswith(answer.strip()) or not found or not _are_logprobs(found):
         raise _no_logprobs(role, "answer with images", why)
     return found
-
-
-def _usage_of(reply: bytes) -> tuple[int, int] | None:
-    """Prompt and completion tokens that a reply reports."""
-    try:
-        usage = json.loads(reply)["usage"]
-        return int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def answer_logprobs(reply: bytes, start: int, end: int, role: str) -> list[float]:
@@ -279,9 +279,16 @@ def answer_logprobs(reply: bytes, start: int, end: int, role: str) -> list[float
         found, why = [], f"{type(error).__name__}: {error}"
     else:
         why = "No log-prob belongs to the answer; the server does not repeat the prompt."
-    if not found or not all(map(math.isfinite, found)):
+    if found and not _are_logprobs(found):
+        why = f"Log-probs are finite numbers up to 0, got {found[:5]}."
+    if not found or not _are_logprobs(found):
         raise _no_logprobs(role, "text", why)
     return found
+
+
+def _are_logprobs(values: Sequence[float]) -> bool:
+    """Whether all are logarithms of probabilities, up to rounding."""
+    return all(math.isfinite(value) and value <= _ROUNDING for value in values)
 
 
 def _no_logprobs(role: str, given: str, why: str) -> FatalEndpointError:

@@ -84,10 +84,12 @@ def load_model(path: Path) -> tuple[PointerSelector, CheckpointInfo]:
     try:
         model = PointerSelector(config)
         model.load_state_dict(content.get("state_dict", {}), strict=True)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError, AssertionError) as error:
         raise InputError(
             f"The weights in {path} are not those of its architecture", why=" ".join(str(error).split())[:300]
         ) from None
+    if not all(bool(torch.isfinite(one).all()) for one in model.state_dict().values()):
+        raise InputError(f"{path} has weights that are not finite", fix="Pass an earlier checkpoint.")
     names = CheckpointInfo.__dataclass_fields__
     return model.eval(), CheckpointInfo(**{name: content[name] for name in names if name in content})
 

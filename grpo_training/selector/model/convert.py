@@ -64,6 +64,8 @@ def renamed(stored: Mapping[str, Any], place: str) -> dict[str, Tensor]:
     Raises:
         InputError: a weight has no counterpart; the variants with other decoders and scores have such weights.
     """
+    if not all(isinstance(key, str) and isinstance(value, Tensor) for key, value in stored.items()):
+        raise InputError(f"{place}: its weights are no tensors with names")
     own = {key.partition(_PREFIX)[2]: value for key, value in stored.items() if _PREFIX in key}
     found = {}
     for key, value in (own or dict(stored)).items():

@@ -153,7 +153,16 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
         return SelectorOutput(logits_BSK, torch.stack(predictions, 1), loss)
 
     def encode(self, query_BD: Tensor, pool_BKD: Tensor, mask_BK: Tensor | None = None) -> Encoded:
-        """Encode queries and pools; with a STOP entry the pools have one more place."""
+        """Encode queries and pools; with a STOP entry the pools have one more place.
+
+        Raises:
+            InputError: embeddings of other dimensions than those of the architecture.
+        """
+        if pool_BKD.shape[-1] != self.config.d_model:
+            raise InputError(
+                f"The selector needs embeddings of {self.config.d_model} dimensions, these have {pool_BKD.shape[-1]}",
+                fix="Pass the embeddings that it was trained with, or those of the same model.",
+            )
         mask_BK = (
             torch.ones(pool_BKD.shape[:2], dtype=torch.bool, device=pool_BKD.device) if mask_BK is None else mask_BK
         )

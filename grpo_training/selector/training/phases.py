@@ -134,7 +134,7 @@ def grpo_step(
         "reward": expected_reward(logps_TBN[0], batch),
     }
     if not bool(kept_BN.any()):
-        return LossTerm(logps_BN.sum() * 0.0, {"loss": 0.0, "kl": 0.0, **metrics})
+        return LossTerm(logps_BN.sum() * 0.0, {"loss": 0.0, **metrics})  # its KL is not measured, and adapts nothing
     new, before, advantages = (values[kept_BN] for values in (logps_BN, old_TBN[1], advantages_BN))
     used, used_before = logps_TBN[0][kept_BN].detach(), old_TBN[0][kept_BN]
     ones = torch.ones_like(new, dtype=torch.bool).unsqueeze(1)

@@ -13,7 +13,7 @@ from engine.tasks.traffic.policies import BASELINES, random_policy
 from engine.tasks.traffic.reply import Tier, TrafficReply
 from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, observation_of, regret, reward_of
 from engine.tasks.traffic.rows import TrafficRow
-from engine.tasks.traffic.validation import dataset_files, read_rows
+from engine.tasks.traffic.validation import all_rows
 from grpo_training.traffic.evaluation.decisions import ModelDecisions
 from grpo_training.traffic.evaluation.policies import ORACLE
 
@@ -52,11 +52,10 @@ def read_dataset(path: Path) -> list[TrafficRow]:
 
     Raises:
         MissingInputError: there is none.
-        InputError: a row is invalid, or rows have different horizons, so that their figures cannot be compared.
+        InputError: a row is invalid, there is none or one twice, or rows have different horizons, so that their
+            figures cannot be compared.
     """
-    rows = [row for file in dataset_files(path) for row in read_rows(file)]
-    if not rows:
-        raise InputError(f"{path} has no rows", fix="Generate some: python -m grpo_training.traffic generate --all")
+    rows = all_rows(path)
     for name, values in (
         ("horizon", {row.horizon for row in rows}),
         ("extend_seconds", {row.extend_seconds for row in rows}),

@@ -237,3 +237,55 @@ def test_two_processes_give_the_same_file(scoring):
     main([*scoring.arguments(path, "--bonus", "0", out="two.jsonl"), "--workers", "2"])
     assert (scoring.folder / "one.jsonl").read_bytes() == (scoring.folder / "two.jsonl").read_bytes()
     assert len(scoring.verified()) == 24
+
+
+def test_what_a_user_said_is_no_reply(scoring):
+    scoring.prompts(1)
+    said, asked = (
+        {"role": "assistant", "content": "<answer>7</answer>"},
+        {"role": "user", "content": "<answer>0</answer>"},
+    )
+    path = scoring.write("r.jsonl", [{"prompt_id": "p0", "completion": [said, asked]}])
+    assert main(scoring.arguments(path)) == 0
+    assert [row["is_correct"] for row in scoring.rows()] == [False]
+    with pytest.raises(InputError, match="it has no reply") as caught:
+        main(
+            scoring.arguments(scoring.write("only.jsonl", [{"prompt_id": "p0", "completion": [asked]}]), out="o.jsonl")
+        )
+    assert "only.jsonl:1" in str(caught.value)
+
+
+def test_no_file_is_written_over_another_that_is_read(scoring):
+    scoring.prompts(1)
+    path = scoring.write("r.jsonl", [rollout("p0", "0")])
+    words = scoring.arguments(path)
+    prompts = words[words.index("--prompts") + 1]
+    for flag, place in (("--cache", path), ("--cache", prompts), ("--out", prompts)):
+        with pytest.raises(InputError, match=f"{flag} must be another file than"):
+            main([*words, flag, str(place)])
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_every_line_that_is_written_is_json(scoring):
+    scoring.prompts(1)
+    path = scoring.folder / "r.jsonl"
+    path.write_text('{"prompt_id": "p0", "text": "<answer>0</answer>", "loss": 1e999, "meta": {"t": [-1e400, 0.5]}}\n')
+    assert main(scoring.arguments(path)) == 0
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    row = json.loads((scoring.folder / "scored.jsonl").read_text(), parse_constant=refuse)
+    assert (row["loss"], row["meta"]) == (None, {"t": [None, 0.5]})
+
+
+@pytest.mark.parametrize("total", [b"5e300", b"-1.0", b"null"])
+def test_a_cached_total_that_no_task_gives_is_not_used(scoring, total):
+    scoring.prompts(1)
+    path = scoring.write("r.jsonl", [rollout("p0", "0"), rollout("p0", "9", 1)])
+    cache = scoring.folder / "cache.jsonl"
+    assert main(scoring.arguments(path, "--cache", str(cache))) == 0
+    right = scoring.rows()
+    cache.write_bytes(cache.read_bytes().replace(b'"total":0.125', b'"total":' + total))
+    assert main(scoring.arguments(path, "--cache", str(cache), "--fresh")) == 0
+    assert [row["reward"] for row in scoring.rows()] == [row["reward"] for row in right]

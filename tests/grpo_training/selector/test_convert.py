@@ -70,3 +70,26 @@ def test_weights_without_a_counterpart_are_refused_by_name(tmp_path):
     torch.save(torch.zeros(4, D), tmp_path / "emb.pt")
     with pytest.raises(InputError, match=r"'decoder_gru.weight_ih' has no counterpart"):
         main(["convert", "--checkpoint", str(tmp_path / "v4.pt"), "--embeddings", str(tmp_path / "emb.pt")])
+
+
+@pytest.mark.parametrize("weights", [{"pointer_selector.query_proj.weight": "x"}, {5: torch.ones(2)}])
+def test_weights_that_are_no_tensors_with_names_are_refused(tmp_path, weights):
+    torch.save({"state_dict": weights}, tmp_path / "bad.ckpt")
+    words = ["--checkpoint", str(tmp_path / "bad.ckpt"), "--embeddings", str(tmp_path / "e.npy")]
+    with pytest.raises(InputError, match="its weights are no tensors with names"):
+        main(["convert", *words, "--output", str(tmp_path / "out.ckpt")])
+
+
+@pytest.mark.parametrize("step", ["convert", "predict", "rewards", "infer"])
+def test_no_file_that_is_read_is_written_over(tmp_path, step):
+    path = tmp_path / "read"
+    path.write_text("kept")
+    words = {
+        "convert": ["--checkpoint", str(path)],
+        "predict": ["--checkpoint", "a.ckpt", "--test-data", str(path)],
+        "rewards": ["--dataset", "quickstart", "--beam-data", str(path)],
+        "infer": ["--checkpoint", "a.ckpt", "--dataset", "quickstart", "--shots-dataset", str(path)],
+    }[step]
+    with pytest.raises(InputError, match="--output must be another file than --"):
+        main([step, *words, "--output", str(path)])
+    assert path.read_text() == "kept"

@@ -219,3 +219,27 @@ def test_a_checkpoint_restores_the_weights_and_refuses_others(tmp_path):
         load_model(tmp_path / "b.ckpt")
     with pytest.raises(MissingInputError):
         load_model(tmp_path / "none.ckpt")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content["config"].update(num_heads=3),
+        lambda content: content["config"].update(hidden_dim=0),
+        lambda content: content["state_dict"]["query_proj.weight"].fill_(float("nan")),
+    ],
+)
+def test_a_damaged_checkpoint_is_named(tmp_path, damage):
+    path = tmp_path / "a.ckpt"
+    save_model(path, PointerSelector(SelectorConfig(8, hidden_dim=8)), CheckpointInfo("sft", 1))
+    content = torch.load(path, weights_only=True)
+    damage(content)
+    torch.save(content, path)
+    with pytest.raises(InputError, match="a.ckpt"):
+        load_model(path)
+
+
+def test_embeddings_of_other_dimensions_are_named():
+    model = PointerSelector(SelectorConfig(8, hidden_dim=4))
+    with pytest.raises(InputError, match="needs embeddings of 8 dimensions, these have 6"):
+        model.encode(torch.zeros(1, 6), torch.zeros(1, 3, 6))

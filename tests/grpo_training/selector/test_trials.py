@@ -82,3 +82,13 @@ def test_trials_that_are_not_there_are_named(learned, tmp_path):
     (tmp_path / "generator_1_rollouts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in plain))
     with pytest.raises(InputError, match="has no trials of experiences"):
         main([*words, "--trials", str(tmp_path), "--experiences-dir", str(learned.experiences)])
+
+
+def test_a_line_that_cannot_be_read_is_named(learned, tmp_path, capsys):
+    lines = (learned.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
+    (tmp_path / "generator_1_rollouts.jsonl").write_text("\n".join([*lines[:30], "{}", *lines[30:]]) + "\n")
+    trial_data(tmp_path, learned.experiences, "generator_1", HashingEmbedder(64))
+    assert "generator_1_rollouts.jsonl:31" in capsys.readouterr().out
+    words = ["--cache-dir", str(tmp_path), "--experiences-dir", str(learned.experiences)]
+    assert main(["experiences", *words, "--output-dir", str(tmp_path / "out")]) == 0
+    assert "generator_1_rollouts.jsonl:31" in capsys.readouterr().out

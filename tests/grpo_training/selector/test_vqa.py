@@ -2,7 +2,7 @@
 
 import pytest
 
-from grpo_training.selector.vqa import normalize_answer, short_answer, vqa_accuracy
+from grpo_training.selector.vqa import is_same_answer, normalize_answer, short_answer, vqa_accuracy
 from tests.support.table import table
 
 # Each person left out in turn: with m of 10 equal, (m min(1, (m-1)/3) + (10-m) min(1, m/3)) / 10.
@@ -197,3 +197,43 @@ def test_the_answer_ends_where_the_model_goes_on():
     assert short_answer("1,000 Short answer") == "1,000"
     with pytest.raises(ValueError, match="at least two people"):
         vqa_accuracy("yes", ["yes"])
+
+
+@table(
+    ("answer", "truth", "is_same"),
+    [
+        ("a", "A", True),
+        ("", "A", False),
+        ("the", "A", False),
+        ("?", "the", False),
+        ("", "", False),
+        ("5", "-5", False),
+        ("-5", "-5", True),
+        ("35", "3,5", False),
+        ("23", "(2,3)", False),
+        ("1000", "1,000", True),
+        ("C", "C++", False),
+        ("(b)", "B.", True),
+        ("the dog", "Dog", True),
+        ("two", "2", True),
+        ("half past", "half-past", True),
+        ("dont", "don't", True),
+        ("3.", "3", True),
+        ("3.5", "35", False),
+    ],
+)
+def test_the_only_right_answer_is_compared_with_its_signs(answer, truth, is_same):
+    assert is_same_answer(answer, truth) is is_same
+
+
+@table(
+    ("completion", "answer"),
+    [
+        ("<think>red? no</think> blue", "blue"),
+        ("<think>red", ""),
+        ("blue <think>red", "blue"),
+        (" blue, or red", "blue"),
+    ],
+)
+def test_thinking_is_no_answer(completion, answer):
+    assert short_answer(completion) == answer

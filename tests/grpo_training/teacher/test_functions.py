@@ -2,6 +2,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from agents.generator import generator_messages
+from engine.errors import InputError
 from engine.tasks.registry import task_named
 from grpo_training import (
     SYSTEM_PROMPT_UNIFIED,
@@ -35,6 +36,25 @@ def test_the_reward_is_that_of_training():
     assert compute_reward(code, TESTS) == pytest.approx(0.25 * (1 / 2) / 0.75)  # of two tests that are not shown
     assert compute_reward(code, TESTS[:2]) == 1.0
     assert compute_reward("def is_prime(n):\n    return 1 / 0", TESTS) == 0.0
+
+
+PROGRAMS = [
+    'def f(n):\n    """\n    ```python\n    f(2)\n    ```\n    """\n    return n * n',
+    'def f(n):\n    tag = "</think>"\n    return n * n',
+    'def f(n):\n    tag = "<think>"\n    return n * n',
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_is_run_as_it_is_whatever_its_strings_hold(program):
+    assert compute_reward(program, ["assert f(2) == 4", "assert f(3) == 9"]) == 1.0
+
+
+def test_without_tests_nothing_is_paid():
+    assert compute_reward("x = 1", []) is None
+    for empty in ("", "  ", "# nothing"):
+        with pytest.raises(InputError, match="a test is empty"):
+            compute_reward("x = 1", [empty])
 
 
 def test_labels_are_the_reply_alone():

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from engine.errors import InputError
-from grpo_training import verify_teacher_traces
+from grpo_training import generate_teacher_traces, verify_teacher_traces
 from grpo_training.train.data.chats import load_chats
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.tokenizer import load_tokenizer
@@ -104,3 +104,11 @@ def test_traces_that_were_never_executed_here_are_not_imitated(tmp_path):
         load_teacher_samples(path, load_tokenizer(config(path)), config(path))
     assert "never executed here" in raised.value.why
     assert "verify_teacher_traces" in raised.value.fix
+
+
+def test_traces_are_not_added_to_the_file_of_the_problems(tmp_path):
+    data = tmp_path / "train.jsonl"
+    data.write_text("kept")
+    with pytest.raises(InputError, match="--output must be another file than --train-data"):
+        generate_teacher_traces.main(["--train-data", str(data), "--output", str(data), "--fresh"])
+    assert data.read_text() == "kept"

@@ -99,3 +99,12 @@ def test_a_row_without_outcomes_is_refused_with_the_command_that_makes_them(fore
     with pytest.raises(InputError, match="has no outcomes") as raised:
         load_problems(str(path))
     assert "traffic simulate --dataset" in raised.value.fix
+
+
+def test_a_row_that_is_there_twice_is_refused_before_anything_is_simulated(foreign, scenarios, tmp_path):
+    [path] = foreign.glob("*/grpo_dataset.json")
+    rows = json.loads(path.read_text())
+    path.write_text(json.dumps([*rows, rows[0]]))
+    with pytest.raises(InputError, match="is there twice"):
+        simulate(foreign, scenarios, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

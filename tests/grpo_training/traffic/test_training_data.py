@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from engine.errors import InputError
 from engine.records import SamplingPolicy
 from engine.reward_evaluator import RewardEvaluator
 from grpo_training.traffic.__main__ import main
@@ -48,3 +49,18 @@ def test_the_fine_tune_reads_the_groups_with_the_prompt_of_the_chosen_style(tmp_
     assert better == ['{"extend": "yes"}', '{"extend": "no"}']
     assert groups[0].messages[-1].content.endswith(rows[0].prompt)
     assert "their prompt differs" not in str(report)
+
+
+@pytest.mark.parametrize("step", ["sft-data", "rollouts", "evaluate"])
+def test_rows_that_are_there_twice_or_not_at_all_are_refused(tmp_path, step):
+    out = ["--output", str(tmp_path / "out.json")] if step == "evaluate" else ["--output-dir", str(tmp_path / "out")]
+    words = [step, "--dataset", str(write_rows(tmp_path / "data", row(extend=4, switch=8), row())), *out]
+    path = tmp_path / "data/scenario/grpo_dataset.json"
+    rows = json.loads(path.read_text())
+    path.write_text(json.dumps([*rows, rows[0]]))
+    with pytest.raises(InputError, match="grpo_dataset.json, row 3: the id 'r0' is there twice"):
+        main(words)
+    path.write_text("[]")
+    with pytest.raises(InputError, match="has no rows"):
+        main(words)
+    assert not (tmp_path / "out").exists()

@@ -143,6 +143,11 @@ def _rows(path: Path) -> list[ForeignRow]:
     rows = rows_of(path, ForeignRow)
     if not rows:
         raise InputError(f"{path} has no rows")
+    known: set[str] = set()
+    for row in rows:
+        if row.id in known:
+            raise InputError(f"{path}: the id {row.id!r} is there twice", fix="Give every row an id of its own.")
+        known.add(row.id)
     for what in ("scenario", "extend_seconds"):
         if len({getattr(row, what) for row in rows}) > 1:
             raise InputError(f"The rows of {path} differ in {what}", fix="Split the file: one file per scenario.")

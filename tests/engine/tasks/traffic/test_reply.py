@@ -7,6 +7,7 @@ STRICT = [
     ('{ "extend" :\n "no" }', False),
     ('{"extend":"YES"}', True),
     ('<think>{"extend":"yes"} would be wrong</think>\n{"extend":"no"}', False),
+    ('{"extend": "no"} <think> or {"extend": "yes"}', False),
     (f'{"long thinking " * 5000}</think>{{"extend":"no"}}', False),
 ]
 PARTIAL = [
@@ -21,6 +22,10 @@ PARTIAL = [
 INVALID = [
     '{"extend":"yes","extend":"no"}',
     '{"ext\\u0065nd":"yes","extend":"no"}',
+    '{"extend":"yes","ext\\u0065nd":"no"}',
+    '{"extend":"no"} {"extend":"y\\u0065s"}',
+    '{"extend":"no"} {"\\u0045XTEND":"yes"}',
+    '<think>If {"extend": "yes"} then',
     '{"extend":"no"} {"extend":"yes"}',
     '{"extend": "no"}\n{"extend": "no"}',
     "{\"extend\":\"no\"} or rather {'extend': 'yes'}",

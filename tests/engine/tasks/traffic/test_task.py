@@ -84,6 +84,10 @@ def test_an_experience_may_not_name_the_junction_or_the_moment(dataset):
     task, state = task_named("traffic"), json.loads(first.text)
     assert task.leaks_answer(f"At crossing {state['crossing_id']} always extend.", first)
     assert not task.leaks_answer("Extend while vehicles still arrive on the current phase.", first)
+    assert not task.leaks_answer(f"Extend where 1{state['crossing_id']}0 vehicles arrive.", first)
+    foreign = first.model_copy(update={"text": "a state in words"})  # of a dataset of another program
+    assert task.leaks_answer(f"At crossing {state['crossing_id']} always extend.", foreign)
+    assert task.leaks_answer(f"At {state['as_of']} extend.", foreign)
 
 
 def test_generator_and_critic_learn_from_decisions(dataset, tmp_path):

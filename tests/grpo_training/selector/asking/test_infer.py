@@ -133,3 +133,36 @@ def test_answers_of_people_are_used_where_there_are_any():
     problem = Problem(id="1", text="how many?", answer="three", meta={"answers": people})
     assert score(problem, "2, maybe") == pytest.approx(0.6)
     assert score(Problem(id="1", text="t", answer="The dog"), "dog Question: x") == 1.0
+
+
+def test_a_right_answer_may_have_a_comma():
+    problem = Problem(id="1", text="where?", answer="Paris, France")
+    assert (score(problem, "Paris, France"), score(problem, "Paris"), score(problem, "Paris, Texas")) == (1, 0, 0)
+    assert score(Problem(id="1", text="t", answer="red"), "red, I think") == 1
+
+
+def test_no_query_is_a_shot_of_itself(tmp_path, capsys):
+    rows = [{"id": f"s{n}", "problem": f"colour of the thing{n}", "answer": COLOURS[n]} for n in range(6)]
+    write(tmp_path / "rows.jsonl", rows)
+    for name in ("a_b.ckpt", "c_d.ckpt"):
+        make(tmp_path, {"files": ["x.npy"], "model": "hashing:64"})
+        (tmp_path / "a.ckpt").rename(tmp_path / name)
+    app = chat_app(answer)
+    words = ["--checkpoint", str(tmp_path / "a_b.ckpt"), str(tmp_path / "c_d.ckpt")]
+    words += ["--dataset", str(tmp_path / "rows.jsonl"), "--shots-dataset", str(tmp_path / "rows.jsonl")]
+    words += ["--shot-nums", "5", "--cache-dir", str(tmp_path / "cache"), "--api-config", str(tmp_path / "api.json")]
+    words += ["--output", str(tmp_path / "metrics.json")]
+    with serve_in_thread(app) as url:
+        config = {"generator_1": {"api_key": "EMPTY", "base_url": url, "model": "m"}}
+        (tmp_path / "api.json").write_text(json.dumps(config))
+        for sampler in ("near", "rand"):
+            assert main(["infer", *words, "--sampler", sampler]) == 0
+        with pytest.raises(InputError, match="6 shots are asked for"):
+            main(["infer", *words, "--shot-nums", "6"])
+    for seen in app["seen"]:
+        *shots, query = seen.body["messages"][-1]["content"].split("Question:colour of the ")[1:]
+        assert query.split(" ")[0] not in {shot.split(" ")[0] for shot in shots}
+    assert json.loads((tmp_path / "metrics.json").read_text())["similarity: shot_num=5"]["accuracy"] == 0
+    shown = capsys.readouterr().out
+    assert "6 queries are also among the shots" in shown
+    assert "against selector a_b.ckpt" in shown

@@ -146,3 +146,28 @@ def test_files_that_are_no_objects_are_refused(tmp_path):
         (tmp_path / "bad.json").write_text(content)
         with pytest.raises(InputError, match=message):
             load_groups(tmp_path / "bad.json")
+
+
+@table(
+    ("mode", "change", "message"),
+    [
+        ("hard_plus_soft", {"vqa_acc_score": None}, "no vqa_acc_score, which --reward-mode hard_plus_soft combines"),
+        ("soft_only", {"vqa_acc_score": None}, "no vqa_acc_score"),
+        ("hard_only", {"vqa_correct": None}, "no vqa_correct"),
+        ("hard01_plus_gtprob", {}, "no vqa_gt_prob"),
+        ("hard_plus_gtprob_plus_rel", {"vqa_gt_prob": 0.1}, "no vqa_rel_score"),
+        ("hard_plus_soft", {"vqa_acc_score": ""}, "vqa_acc_score: expected a finite number"),
+        ("hard_plus_soft", {"vqa_acc_score": []}, "vqa_acc_score: expected a finite number"),
+    ],
+)
+def test_what_was_not_measured_is_no_wrong_answer(mode, change, message):
+    with pytest.raises(InputError) as error:
+        groups_of_rewards(rewards_with(**change), "f", reward=RewardFormula(mode))
+    assert f"f, query 6, candidate 1{':' if message.startswith('no') else ','} {message}" in str(error.value)
+
+
+def test_a_candidate_that_failed_needs_no_measurement():
+    data = rewards_with(vqa_acc_score=None, eval_failed=True)
+    data["6"]["pointer_candidates"].append(CANDIDATE)
+    [group] = groups_of_rewards(data, "f")
+    assert len(group.sequences) == 1

@@ -221,3 +221,92 @@ def test_a_mixed_pool_has_the_nearest_by_text_and_by_image(tmp_path):
     np.save(tmp_path / "few.npy", images[:4])
     with pytest.raises(InputError, match="has 4 rows, the dataset has 50"):
         PoolSampler("mix", texts, tmp_path / "few.npy", 3, 42)
+
+
+def test_beams_of_other_rows_are_not_continued(dataset):
+    with serve_in_thread(echo_server([])) as url:
+        assert start(dataset, url) == 0
+        rows = [json.loads(line) for line in (dataset / "data.jsonl").read_text().splitlines()]
+        rows[0]["answer"] = "other"
+        (dataset / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        with pytest.raises(InputError, match=r"another configuration\nrows: stored"):
+            start(dataset, url)
+        assert start(dataset, url, "--fresh") == 0
+
+
+def test_damaged_lines_are_searched_again_without_a_request(dataset):
+    log = []
+    with serve_in_thread(echo_server(log)) as url:
+        assert start(dataset, url) == 0
+        whole = (dataset / "out/beams.json").read_bytes()
+        partial = dataset / "out/beams.partial.jsonl"
+        first, *others = partial.read_bytes().splitlines(keepends=True)
+        query = json.loads(first)["query"]
+        asked = len(log)
+        for damage in (b"null\n", b"[1]\n", b'{"query": %d}\n' % query, b"[" * 100_000 + b"\n", first[:-20] + b"\n"):
+            partial.write_bytes(damage + b"".join(others))
+            assert start(dataset, url) == 0
+            assert (dataset / "out/beams.json").read_bytes() == whole
+        assert len(log) == asked
+
+
+BODIES = {
+    "empty": b"",
+    "cut off": b'{"choices": [{"logpr',
+    "page": b"<html>busy</html>",
+    "nested": b"[" * 100_000,
+    "error": b'{"error": {"message": "overloaded", "code": 503}}',
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_a_reply_that_is_damaged_on_its_way_is_asked_for_again(dataset, kind):
+    log, hit = [], []
+    app = echo_server(log)
+
+    @web.middleware
+    async def damage(request, handler):
+        if not hit:
+            hit.append(1)
+            return web.Response(body=BODIES[kind], content_type="application/json")
+        return await handler(request)
+
+    app.middlewares.append(damage)
+    with serve_in_thread(app) as url:
+        assert start(dataset, url) == 0
+    assert len({body["prompt"] for body in log}) == len(log)
+
+
+def scored_by(values, usage=None):
+    """A server that gives an answer's two tokens these log-probs."""
+
+    async def complete(request):
+        text = (await request.json())["prompt"]
+        start = text.rindex("answer:") + len("answer:")
+        logprobs = {"tokens": [text[:start], text[start:]], "token_logprobs": values, "text_offset": [0, start]}
+        reply = json.dumps({"choices": [{"logprobs": logprobs}], "usage": {"prompt_tokens": usage}})
+        return web.Response(body=reply.replace('"huge"', "1e999"), content_type="application/json")
+
+    app = web.Application()
+    app.router.add_post("/v1/completions", complete)
+    return app
+
+
+def test_a_probability_is_at_most_one(dataset):
+    with serve_in_thread(scored_by([None, 5.0])) as url, pytest.raises(FatalEndpointError, match="up to 0, got"):
+        start(dataset, url)
+
+
+@pytest.mark.parametrize("usage", [-100_000, "huge", True, "12"])
+def test_a_usage_that_is_none_counts_as_the_most_that_was_possible(dataset, usage):
+    with serve_in_thread(scored_by([None, -1.0], usage)) as url, pytest.raises(BudgetExceededError):
+        start(dataset, url, "--budget-tokens", "1500")
+
+
+def test_a_row_without_an_answer_is_named_before_anything_is_asked(dataset):
+    rows = [{"question_id": n, "question": f"number {n}", "answers": ["", ""]} for n in range(8)]
+    (dataset / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = []
+    with serve_in_thread(echo_server(log)) as url, pytest.raises(InputError, match="0 has no answer"):
+        start(dataset, url)
+    assert log == []

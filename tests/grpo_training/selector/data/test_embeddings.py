@@ -207,3 +207,59 @@ def test_the_embed_step_writes_texts_and_images(clip, tmp_path, capsys):
     (tmp_path / "out2").mkdir()
     with pytest.raises(InputError, match="Cannot read the image"):
         main([*images, "--embedding-model", f"clip:{clip}", "--output-dir", str(tmp_path / "out2")])
+
+
+def test_what_is_no_number_is_named(tmp_path):
+    np.save(tmp_path / "texts.npy", np.array([["a", "b"]]))
+    np.save(tmp_path / "complex.npy", np.ones((2, 2), dtype=complex))
+    for name in ("texts", "complex"):
+        with pytest.raises(InputError, match=f"{name}.npy: expected numbers"):
+            load_table(tmp_path / f"{name}.npy")
+    with pytest.raises(InputError, match="the embedding of the item 5 is not finite"):
+        EmbeddingTable(np.where(np.arange(8)[:, None] == 5, np.nan, np.ones((8, 2)))).rows([1, 5, 6])
+
+
+ENCODER = """
+import numpy as np
+
+class Sizes:
+    name = "sizes"
+
+    def embed(self, texts):
+        return np.ones((len(texts), 2), dtype=np.float32)
+
+    def embed_images(self, paths):
+        return np.array([[len(open(path, "rb").read()), 1.0] for path in paths], dtype=np.float32)
+"""
+
+
+def test_another_picture_under_the_same_name_is_embedded_again(tmp_path, capsys):
+    (tmp_path / "own.py").write_text(ENCODER)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"problem": "colour?", "answer": "red", "image": "a.png"}) + "\n")
+    words = ["embed", "--dataset", str(tmp_path / "rows.jsonl"), "--images", "image", "--images-dir", str(tmp_path)]
+    words += ["--embedding-model", f"{tmp_path / 'own.py'}:Sizes", "--output-dir", str(tmp_path / "out")]
+    found = []
+    for content in (b"one", b"another", b"one"):
+        (tmp_path / "a.png").write_bytes(content)
+        assert main(words) == 0
+        found.append(capsys.readouterr().out.split(": ")[1].strip())
+        assert np.load(found[-1])[0, 0] == len(content)
+    assert found[0] == found[2] != found[1]
+
+
+def test_an_own_encoder_gives_a_finite_row_for_each_item(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n"
+        "class Few:\n    name = 'few'\n    def embed(self, texts): return np.ones((1, 2))\n"
+        "class Nan:\n    name = 'nan'\n    def embed(self, texts): return np.full((len(texts), 2), np.nan)\n"
+        "NUMBER = 5\n"
+    )
+    rows = [{"problem": text, "answer": "1"} for text in ("one", "two")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["embed", "--dataset", str(tmp_path / "rows.jsonl"), "--output-dir", str(tmp_path / "out")]
+    for name, message in (("Few", "made 1 rows of 2 items"), ("Nan", "not finite"), ("NUMBER", "is no encoder")):
+        with pytest.raises(InputError, match=message):
+            main([*words, "--embedding-model", f"{tmp_path / 'own.py'}:{name}"])
+    assert not list(tmp_path.glob("out/*.npy"))
+    with pytest.raises(ConfigurationError, match="positive number up to"):
+        main([*words, "--embedding-model", "hashing:99999999999"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.errors import InputError
-from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.items import load_items, people_of
 
 
 def test_rows_with_answers_of_people_only_are_read(tmp_path, monkeypatch):
@@ -46,3 +46,32 @@ def test_the_official_files_of_a_split_are_joined_by_the_id_of_the_question(tmp_
     (folder / "mscoco_val2014_annotations.json").write_text('{"annotations": []}')
     with pytest.raises(InputError, match="has no answers to question 516065"):
         load_items("okvqa:val")
+
+
+RED = ["red", "red", "red"]
+
+
+def load(tmp_path, *rows):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_items(str(tmp_path / "rows.jsonl"))
+
+
+def test_rows_of_people_stand_beside_rows_with_one_answer_in_any_order(tmp_path):
+    rows = [{"id": "q1", "question": "one?", "answer": "1"}, {"id": "q2", "question": "colour?", "answers": RED}]
+    for order in (rows, rows[::-1]):
+        problems = {problem.id: problem for problem in load(tmp_path, *order)}
+        assert (problems["q1"].answer, people_of(problems["q1"])) == ("1", None)
+        assert (problems["q2"].answer, people_of(problems["q2"])) == ("red", RED)
+
+
+def test_an_id_that_is_there_twice_is_named(tmp_path):
+    """Figures are kept by id: of two such rows one would be missing without a word."""
+    rows = [{"question_id": 7, "question": "colour?", "answers": RED}, {"id": "7", "question": "?", "answers": RED}]
+    with pytest.raises(InputError, match="the id '7' is there twice"):
+        load(tmp_path, *rows)
+
+
+@pytest.mark.parametrize("answers", [[None] * 3, [["red"]] * 3, [{"text": "red"}] * 3, [{"answer": None}] * 3, RED[:1]])
+def test_answers_that_are_no_texts_are_named(tmp_path, answers):
+    with pytest.raises(InputError, match="row 0: it needs 'question' and 'answers'"):
+        load(tmp_path, {"question": "colour?", "answers": answers})

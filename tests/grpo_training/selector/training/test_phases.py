@@ -96,6 +96,7 @@ def test_queries_without_spread_add_nothing(scored):
         None, batch_of([[1.0, 1.0]]), torch.zeros(1, 2), top_k=None, beta=0.1, settings=settings()
     )
     assert float(nothing.loss) == 0
+    assert "kl" not in nothing.metrics  # a KL that was not measured raises no temperature
 
 
 def test_the_best_of_equal_candidates_are_the_first():

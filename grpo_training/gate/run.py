@@ -137,18 +137,11 @@ def gate_before(
         settings, library, problems, stream: as :func:`gate`.
         manager: the endpoints, of which only the names of the models are used.
     """
-    model, version, dataset = manager.endpoint(settings.role).model, library.state.version, _dataset(problems)
-    wanted, how = (version, dataset, _samples(settings, problems), model), _sampling(settings)
-    of_version = [one for one in _gates(library) if one.version == version]
-    found = next(
-        (
-            one
-            for one in of_version
-            if (one.version, one.dataset, one.samples, one.model) == wanted and one.sampling in ("", how)
-        ),
-        None,
-    )
-    if found is not None:
+    earlier = _same_test(settings, manager, library, problems)
+    of_version = [one for one in _gates(library) if one.version == library.state.version]
+    found = None
+    if earlier is not None and not (settings.ask_all and earlier.problems < earlier.of):
+        found = earlier
         print("This version was tested on these problems before; nothing is asked.", file=stream)
     elif library.state.is_rejected:
         found = next(one for one in reversed(of_version) if one.verdict == "rejected")
@@ -156,6 +149,28 @@ def gate_before(
     if found is not None:
         print("\n".join(verdict_lines(found)), file=stream)
     return found
+
+
+def _same_test(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
+) -> GateEvent | None:
+    """The last gate on the same experiences and problems, asked in the same way: its test may have more to ask."""
+    wanted = (library.state.version, _dataset(problems), _samples(settings, problems))
+    asked, how = manager.endpoint(settings.role).model, ("", _sampling(settings))
+    tested = ("", _tested(library.state))
+    return next(
+        (
+            one
+            for one in reversed(_gates(library))
+            if (one.version, one.dataset, one.samples) == wanted
+            and (one.model == asked and one.sampling in how and one.tested in tested)
+        ),
+        None,
+    )
+
+
+def _tested(state: LibraryState) -> str:
+    return _hash(sorted(one.content for one in state.tested))
 
 
 def _samples(settings: GateSettings, problems: Sequence[Problem]) -> int:
@@ -179,14 +194,16 @@ def _gates(library: ExperienceLibrary) -> list[GateEvent]:
     return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
 
 
-def _sharing_problems(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> list[GateEvent]:
-    """The gates of any version of a library with this model that asked some of these problems."""
+def _tests_before(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> int:
+    """How many tests of a library with this model have asked some of these problems; one that went on counts once."""
     dataset, hashes = _dataset(problems), set(_problem_hashes(problems))
-    return [
-        one
-        for one in _gates(library)
-        if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
-    ]
+    return len(
+        {
+            (one.version, one.dataset, one.samples, one.sampling, one.tested)
+            for one in _gates(library)
+            if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
+        }
+    )
 
 
 async def gate(
@@ -222,16 +239,20 @@ async def gate(
     found = gate_before(settings, manager, library, problems, stream)
     if found is not None:
         return found
-    before = len(_sharing_problems(library, problems, model))
-    alpha = alpha_of_test(before + 1) / tests
+    before, earlier = _tests_before(library, problems, model), _same_test(settings, manager, library, problems)
+    # A test that goes on keeps its alpha: the intervals of all its looks hold together.
+    alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
+    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
     print(
         f"Library of {settings.role}, version {state.version}, {len(state.tested)} experiences in use; {len(problems)} "
-        f"problems with {samples} answers each way. It may stop after {_listed(test.looks)} problems.",
+        f"problems with {samples} answers each way. {stops}.",
         file=stream,
     )
-    if before:
+    if earlier is not None:
+        print(f"The gate that stopped after {earlier.problems} problems goes on.", file=stream)
+    elif before:
         print(
             f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
             f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
@@ -258,7 +279,7 @@ async def gate(
     judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
     finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream)
     verdict = verdict_of(finding)
-    next_alpha = alpha_of_test(before + 2) / tests  # of a gate on these problems and further ones
+    next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=state.version,
@@ -275,6 +296,7 @@ async def gate(
         dataset=_dataset(problems),
         problem_hashes=_problem_hashes(problems),
         sampling=_sampling(settings),
+        tested=_tested(state),
         model=model,
         right_with=round(fmean(share for share, _ in answers.shares), 4),
         right_without=round(fmean(share for _, share in answers.shares), 4),
@@ -331,7 +353,7 @@ async def _looks(
                 why="Their requests failed, or an answer could not be checked.",
                 fix="Run the same command again: stored answers are reused.",
             )
-        finding = test.finding(answers.differences)
+        finding = test.finding(answers.differences, stops=not settings.ask_all)
         assert finding is not None
         print(
             f"  after {count} problems: {points(finding.mean)} points "
@@ -339,7 +361,7 @@ async def _looks(
             file=stream,
             flush=True,
         )
-        if finding.verdict is not None:
+        if look == LOOKS or (finding.verdict is not None and not settings.ask_all):
             return finding, answers, look
     raise AssertionError("the last look always decides")
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Common, Positive
+from grpo_training.gate.settings import ASK_ALL_HELP
 from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, RoleSettings
 
 FULL, TRY = "full", "try"
@@ -21,8 +22,8 @@ class ImproveSettings(RoleSettings):
         "problems": ("dataset", "test", "fields", "compare", "task", "max_problems"),
         "endpoint and budget": ENDPOINTS,
         "learning and test": (
-            *("generators", "critic", "rollouts", "epochs", "samples", "temperature", "top_p", "max_tokens", "seed"),
-            "prompts",
+            *("generators", "critic", "rollouts", "epochs", "samples", "ask_all", "temperature", "top_p"),
+            *("max_tokens", "seed", "prompts"),
         ),
         "run": ("run", "fresh", "dry_run", "fail_without_gain"),
     }
@@ -51,6 +52,7 @@ class ImproveSettings(RoleSettings):
         None,
         description="answers of a problem of the test, with and without the library (default: 4; below 100 of them 8)",
     )
+    ask_all: bool = Field(False, description=ASK_ALL_HELP)
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")

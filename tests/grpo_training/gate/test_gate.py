@@ -63,6 +63,41 @@ def test_a_library_that_helps_is_adopted_before_all_problems_are_asked(tmp_path,
     assert len(world.events()) == 1
 
 
+def test_a_gate_that_stopped_early_goes_on_with_the_same_alpha_and_a_narrower_interval(tmp_path, capsys):
+    world = Gates(tmp_path, problems=40, contents=(HELPS,))
+    first = world.test()
+    assert "--ask-all asks the other " in capsys.readouterr().out
+    rest = world.test("--ask-all")
+    early, whole = world.events()
+    assert (early.problems < 40, whole.problems, whole.looks, whole.verdict) == (True, 40, 4, "adopted")
+    assert len(first) + len(rest) == 2 * 40  # no answer is asked for twice
+    assert whole.alpha == early.alpha == round(alpha_of_test(1), 6)
+    assert whole.high - whole.low < early.high - early.low
+    said = capsys.readouterr().out
+    assert f"The gate that stopped after {early.problems} problems goes on." in said
+    assert "--ask-all asks the other" not in said
+    for flags in ((), ("--ask-all",)):  # the result of the whole test stands
+        assert world.test(*flags) == []
+        assert f"on 40 of 40 problems, {whole.tokens} tokens" in capsys.readouterr().out
+    ExperienceLibrary(world.path).forbid("G1-002")
+    world.test("--ask-all")
+    assert world.events()[2].alpha == round(alpha_of_test(2), 6)  # both results were of one test
+    assert world.events()[2].problems == 40
+
+
+def test_experiences_that_a_measurement_took_out_of_prompts_are_another_library(tmp_path):
+    """Its version is the same, as its texts are."""
+    world = Gates(tmp_path, problems=8, contents=(HELPS,))
+    world.test("--samples", "1")
+    before = world.opened().state
+    world.learn("--tau", "9", "--epochs", "3")
+    after = world.opened().state
+    assert after.version == before.version
+    assert len(after.tested) < len(before.tested)
+    world.test("--samples", "1")
+    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2)]
+
+
 def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_path, capsys):
     world = Gates(tmp_path, problems=40, contents=(HARMS,))
     world.test()

@@ -85,7 +85,9 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings, stream)
-    if gate_before(settings, named_endpoints(settings), library, problems, stream) is not None:
+    found = gate_before(settings, named_endpoints(settings), library, problems)
+    if found is not None:
+        _tell(found, problems, stream)
         return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
@@ -126,29 +128,33 @@ def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
 
 
 def gate_before(
-    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
 ) -> GateEvent | None:
-    """Print the verdict of an earlier gate on this version of a library; None if it has to be tested.
+    """An earlier gate on this version of a library whose verdict stands; None if it has to be tested.
 
     It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
     experiences in prompts that could be tested until it changes.
 
     Args:
-        settings, library, problems, stream: as :func:`gate`.
+        settings, library, problems: as :func:`gate`.
         manager: the endpoints, of which only the names of the models are used.
     """
     earlier = _same_test(settings, manager, library, problems)
-    of_version = [one for one in _gates(library) if one.version == library.state.version]
-    found = None
     if earlier is not None and not (settings.ask_all and earlier.problems < earlier.of):
-        found = earlier
+        return earlier
+    if not library.state.is_rejected:
+        return None
+    of_version = [one for one in _gates(library) if one.version == library.state.version]
+    return next(one for one in reversed(of_version) if one.verdict == "rejected")
+
+
+def _tell(found: GateEvent, problems: Sequence[Problem], stream: TextIO) -> None:
+    """Print the verdict of an earlier gate."""
+    if found.dataset == _dataset(problems):
         print("This version was tested on these problems before; nothing is asked.", file=stream)
-    elif library.state.is_rejected:
-        found = next(one for one in reversed(of_version) if one.verdict == "rejected")
+    else:
         print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
-    if found is not None:
-        print("\n".join(verdict_lines(found)), file=stream)
-    return found
+    print("\n".join(verdict_lines(found)), file=stream)
 
 
 def _same_test(
@@ -236,8 +242,9 @@ async def gate(
     """
     state, model = library.state, manager.endpoint(settings.role).model
     samples = _samples(settings, problems)
-    found = gate_before(settings, manager, library, problems, stream)
+    found = gate_before(settings, manager, library, problems)
     if found is not None:
+        _tell(found, problems, stream)
         return found
     before, earlier = _tests_before(library, problems, model), _same_test(settings, manager, library, problems)
     # A test that goes on keeps its alpha: the intervals of all its looks hold together.

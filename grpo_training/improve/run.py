@@ -25,16 +25,18 @@ from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.home import Home, Results
 from grpo_training.improve.improved import Improved
 from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
-from grpo_training.improve.plan import Plan, passes, tokens_of
+from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
 from grpo_training.learning.generator import run_generator
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.status import LearnerStatus, is_writing
+from grpo_training.runs.estimate import tokens_of
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems
+from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (
     check_budget,
@@ -79,6 +81,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         print(f"  {stored.why}", file=stream)
     if settings.dry_run:
         _show_prompt(plan.learned_from[0], settings, stream)
+        tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
     if not tried and is_complete(own_manifest(settings, run, plan, named_endpoints(settings)), settings, run):

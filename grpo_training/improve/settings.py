@@ -9,13 +9,13 @@ from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Common, Positive
 from grpo_training.gate.settings import ASK_ALL_HELP
-from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, DryRunSettings, RoleSettings
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
 
 
-class ImproveSettings(RoleSettings):
+class ImproveSettings(DryRunSettings, RoleSettings):
     """What is improved, on which problems, and what it may cost."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -62,7 +62,6 @@ class ImproveSettings(RoleSettings):
         f"on the first problems, and the better one is taken (default: full; with --endpoint local {TRY})",
     )
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
-    dry_run: Common[bool] = Field(False, description="show what would be asked, and what it costs, and stop")
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
 
     @model_validator(mode="after")

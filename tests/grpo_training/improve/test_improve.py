@@ -10,7 +10,7 @@ import openai
 import pytest
 
 import grpo_training
-from engine.errors import BudgetExceededError, InputError
+from engine.errors import BudgetExceededError, ConfigurationError, InputError, MissingInputError
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import named
 from grpo_training.view.data.runs import Store
@@ -137,6 +137,30 @@ def test_what_it_will_ask_is_shown_before_anything_is_asked(folder, capsys):
     assert "USD" in said
     assert "The budget is" not in said
     assert "one of: access; billing; shipping" in said
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        (("--api-config", "none.json"), "API configuration not found: none.json. Pass --base-url"),
+        (
+            ("--base-url", "https://x.example/v1", "--model", "m", "--api-key-env", "NO_SUCH_KEY"),
+            "The environment variable 'NO_SUCH_KEY' is not set.",
+        ),
+    ],
+)
+def test_a_dry_run_needs_no_key_and_says_what_a_run_needs(folder, capsys, flags, missing):
+    write(folder / "mails.jsonl", PlantedServer("label", 0.35).rows(range(40)))
+    words = ["--dataset", folder / "mails.jsonl", "--dry-run", "--price-in", 1, "--price-out", 2, *flags]
+    assert improve.main([str(word) for word in words]) == 0
+    said = capsys.readouterr().out
+    assert f"\nBefore anything can be asked: {missing}" in said
+    assert re.search(r"per answer assumed\); \d\.\d\d USD\.", said)
+    with pytest.raises((ConfigurationError, MissingInputError)):
+        improve.main([str(word) for word in words if word != "--dry-run"])
+    with pytest.raises(ConfigurationError, match="must start with http"):
+        improve.main([str(word) for word in (*words, "--base-url", "ftp://x", "--model", "m")])
     assert not (folder / "runs").exists()
 
 

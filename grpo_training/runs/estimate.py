@@ -1,0 +1,40 @@
+"""About how many tokens prompts and replies have, before anything was asked. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+from engine.records import Message
+
+TOKENS_OF_REPLY = 250
+"""Assumed where nothing was measured: a short derivation."""
+_CHARACTERS_PER_TOKEN = 4
+"""Of English text."""
+_SHOWN = 20
+
+
+def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
+    """The mean number of tokens of prompts, estimated from the characters of the first ones."""
+    lengths = [sum(len(message.content) for message in messages) for messages in prompts[:_SHOWN]]
+    return math.ceil(fmean(lengths) / _CHARACTERS_PER_TOKEN)
+
+
+def tokens_line(read: int, written: int, cost_usd: float | None) -> str:
+    """Tokens and price in a sentence.
+
+    Args:
+        read: tokens of all prompts.
+        written: tokens of all replies, of which each has ``TOKENS_OF_REPLY``.
+        cost_usd: of all tokens; None if the prices are not known.
+    """
+    price = "the price is not known (--price-in, --price-out)" if cost_usd is None else f"{cost_usd:.2f} USD"
+    return (
+        f"About {_millions(read)} million tokens to the model and {_millions(written)} from it "
+        f"({TOKENS_OF_REPLY} per answer assumed); {price}."
+    )
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.2g}"

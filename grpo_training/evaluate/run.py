@@ -39,16 +39,22 @@ from grpo_training.evaluate.models import (
     samplings_by_server,
     served,
 )
+from grpo_training.evaluate.plan import Lessons, plan_lines, prompt_of
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.evaluate.tables import show_models
+from grpo_training.evaluate.tables import paired_line, show_models
 from grpo_training.experiences.folder import learned_experiences
+from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch
+from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
+
+_WAYS = {MODEL: "with experiences", BASE: "without"}
+"""How the tables call a model with and without experiences."""
 
 
 @dataclass
@@ -99,21 +105,24 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     problems = loaded.problems
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)
-    lessons = learned_experiences(settings.experiences)
-    own = lessons.sources_among(problems) if lessons is not None else 0
-    if own:
-        print(
-            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
-            "new problems; python -m grpo_training.gate asks each problem without its own."
-        )
+    lessons = _lessons(settings, problems)
     models = models_of(settings)
+    of_models: dict[str, Lessons] = dict.fromkeys(models, () if lessons is None else lessons)
+    if settings.with_and_without:
+        of_models[BASE] = ()
+    for text in plan_lines(settings, problems, models, of_models):
+        print(text, flush=True)
+    if settings.dry_run:
+        show_prompt(prompt_of(problems[0], of_models[MODEL], settings.prompts), stream)
+        tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
+        return 0
     if any(isinstance(model, LocalModel) for model in models.values()):
         choose_engine(settings.engine)  # fail before anything is written if it is not installed
     facts = _facts(settings, problems, lessons, models)
     try:
         with files.run.open(settings, facts) as manifest:
             with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
-                evaluation = _Evaluation(settings, problems, lessons, journal, samples)
+                evaluation = _Evaluation(settings, problems, of_models, journal, samples)
                 results = {name: evaluation.of_model(name, model) for name, model in models.items()}
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
@@ -122,12 +131,43 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         fix = f"Pass --output FILE to keep both, --fresh to set the stored results aside{resume}."
         raise OtherRunError(f"{shown_path(files.figures)} has another configuration", why=error.why, fix=fix) from None
     view = View(stream)
-    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    shown = _WAYS if settings.with_and_without else {name: name for name in results}
+    arms = {shown[name]: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
     show_models(view, arms, settings.k_values)
+    if settings.with_and_without:
+        view.line(paired_line(*(result.draws[SAMPLED] for result in results.values())))
     view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(files.figures)}")
     view.line(f"Samples: {shown_path(files.samples)}")
     _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
     return 0
+
+
+def _lessons(settings: EvaluateSettings, problems: Sequence[Problem]) -> LearnedExperiences | None:
+    """The experiences of the library, if there is one.
+
+    Raises:
+        InputError: there is none to compare with.
+    """
+    lessons = learned_experiences(settings.experiences, without_own=settings.with_and_without)
+    if lessons is None:
+        return None
+    if settings.with_and_without and not lessons.contents:
+        raise InputError(
+            f"{settings.experiences} has no experience to compare with",
+            why="It is empty, or what was measured has taken all of them out of the prompts.",
+        )
+    own = lessons.sources_among(problems)
+    if own and settings.with_and_without:
+        print(
+            f"{own} of the problems are those that experiences were learned from; each is asked without its own. The "
+            "result holds for these problems."
+        )
+    elif own:
+        print(
+            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
+            "new problems; --with-and-without and python -m grpo_training.gate ask each problem without its own."
+        )
+    return lessons
 
 
 def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
@@ -153,7 +193,7 @@ class _Evaluation:
 
     settings: EvaluateSettings
     problems: Sequence[Problem]
-    lessons: LearnedExperiences | None
+    lessons: Mapping[str, Lessons]
     journal: ResponseJournal
     samples: BinaryIO
 
@@ -206,7 +246,7 @@ class _Evaluation:
                 samples=1 if draw == GREEDY else self.settings.num_samples,
                 sampling=sampling,
                 style=self.settings.prompts,
-                lessons=self.lessons or (),
+                lessons=self.lessons[name],
                 judged=judged,
             )
 

@@ -18,7 +18,6 @@ from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.parsing import flags_of
 from grpo_training.cli.settings import Settings, shown_path
-from grpo_training.cli.terminal_text import harmless
 from grpo_training.gate.problems import check_number, few, shuffled, split, without_duplicates
 from grpo_training.gate.run import gate, gate_before
 from grpo_training.gate.settings import GateSettings
@@ -31,7 +30,7 @@ from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_t
 from grpo_training.learning.generator import run_generator
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.status import LearnerStatus, is_writing
-from grpo_training.runs.estimate import tokens_of
+from grpo_training.runs.estimate import show_prompt, tokens_of
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
@@ -80,7 +79,8 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     if stored is not None:
         print(f"  {stored.why}", file=stream)
     if settings.dry_run:
-        _show_prompt(plan.learned_from[0], settings, stream)
+        first = plan.learned_from[0]
+        show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
@@ -237,13 +237,6 @@ def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
     if manager.local_model(GENERATORS[0]) is not None:
         return 0.0
     return manager.endpoint(GENERATORS[0]).cost_usd(*plan.tokens)
-
-
-def _show_prompt(problem: Problem, settings: ImproveSettings, stream: TextIO) -> None:
-    print("\nThe first prompt:", file=stream)
-    for message in generator_messages(task_named(problem.task), problem, (), settings.prompts):
-        content = harmless(message.content, keep="\n")
-        print(f"\n[{message.role}]\n{content}", file=stream)
 
 
 class _Purse:

@@ -1,12 +1,14 @@
-"""About how many tokens prompts and replies have, before anything was asked. Pure functions."""
+"""What is shown before anything is asked: about how many tokens prompts and replies have, and a prompt."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from statistics import fmean
+from typing import TextIO
 
 from engine.records import Message
+from grpo_training.cli.terminal_text import harmless
 
 TOKENS_OF_REPLY = 250
 """Assumed where nothing was measured: a short derivation."""
@@ -34,6 +36,14 @@ def tokens_line(read: int, written: int, cost_usd: float | None) -> str:
         f"About {_millions(read)} million tokens to the model and {_millions(written)} from it "
         f"({TOKENS_OF_REPLY} per answer assumed); {price}."
     )
+
+
+def show_prompt(messages: Sequence[Message], stream: TextIO) -> None:
+    """Print the messages of the first request."""
+    print("\nThe first prompt:", file=stream)
+    for message in messages:
+        content = harmless(message.content, keep="\n")
+        print(f"\n[{message.role}]\n{content}", file=stream)
 
 
 def _millions(count: int) -> str:

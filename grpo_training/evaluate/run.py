@@ -53,8 +53,12 @@ from grpo_training.runs.reply_watch import ReplyWatch
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
 
-_WAYS = {MODEL: "with experiences", BASE: "without"}
-"""How the tables call a model with and without experiences."""
+
+def _shown_names(settings: EvaluateSettings) -> dict[str, str]:
+    """How the models are called in what is printed."""
+    if settings.with_and_without:
+        return {MODEL: "with experiences", BASE: "without"}
+    return {MODEL: MODEL, BASE: BASE}
 
 
 @dataclass
@@ -131,7 +135,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         fix = f"Pass --output FILE to keep both, --fresh to set the stored results aside{resume}."
         raise OtherRunError(f"{shown_path(files.figures)} has another configuration", why=error.why, fix=fix) from None
     view = View(stream)
-    shown = _WAYS if settings.with_and_without else {name: name for name in results}
+    shown = _shown_names(settings)
     arms = {shown[name]: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
     show_models(view, arms, settings.k_values)
     if settings.with_and_without:
@@ -228,7 +232,7 @@ class _Evaluation:
         self, client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
     ) -> list[ProblemResult]:
         watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, note)
-        with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
+        with problem_bar(len(self.problems), f"{_shown_names(self.settings)[name]}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
                 write_samples(self.samples, name, draw, result, samples)

@@ -377,7 +377,7 @@ def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys
     assert world.evaluate(*flags, "--experiences", world.library) == []
     said = capsys.readouterr().out
     assert "12 problems, 4 samples and a greedy one each: 60 answers of at most 1,024 tokens." in said
-    assert re.search(r"About \S+ million tokens to the model and 0.015 from it .*; 0\.0\d USD\.", said)
+    assert re.search(r"About \d,\d00 tokens to the model and 15,000 from it .*; 0\.0\d USD\.", said)
     assert "rule-invoices-1" in said
     assert "Before anything can be asked: The environment variable 'NO_SUCH_KEY' is not set." in said
     assert {path for path in tmp_path.iterdir() if "library" not in path.name} <= before

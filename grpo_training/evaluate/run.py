@@ -158,7 +158,7 @@ def _lessons(settings: EvaluateSettings, problems: Sequence[Problem]) -> Learned
     if settings.with_and_without and not lessons.contents:
         raise InputError(
             f"{settings.experiences} has no experience to compare with",
-            why="It is empty, or what was measured has taken all of them out of the prompts.",
+            why="It is empty, a gate has rejected it, or what was measured has taken all of them out of the prompts.",
         )
     own = lessons.sources_among(problems)
     if own and settings.with_and_without:

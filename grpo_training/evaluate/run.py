@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,13 +17,13 @@ from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import Outcome, Problem, Sampling, timestamp
+from engine.records import Problem, Sampling, timestamp
 from engine.tasks.registry import task_named
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import POCKET_MODEL, shown_path
+from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path
 from grpo_training.cli.tables import View
-from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult
+from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult, frequent_fault
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluate.files import FORMAT, ResultFiles, write_samples
 from grpo_training.evaluate.models import (
@@ -45,13 +44,16 @@ from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import paired_line, show_models
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.estimate import show_prompt
-from grpo_training.runs.learner_files import library_file
-from grpo_training.runs.manifest import OtherRunError
+from grpo_training.runs.learner_files import library_file, manifest_file
+from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems, remarks_on
+from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
+
+_OF_LEARNING = ("prompts", "temperature", "top_p", "max_tokens")
+"""Settings with which the answers may differ from those that experiences were learned from."""
 
 
 def _shown_names(settings: EvaluateSettings) -> dict[str, str]:
@@ -109,6 +111,10 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     problems = loaded.problems
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)
+    if settings.with_and_without:
+        problems = without_duplicates(loaded.problems)
+        if len(problems) < len(loaded.problems):  # equal prompts have equal replies, which are no further evidence
+            print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
     lessons = _lessons(settings, problems)
     models = models_of(settings)
     of_models: dict[str, Lessons] = dict.fromkeys(models, () if lessons is None else lessons)
@@ -185,6 +191,13 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
     if not library.exists():
         raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
     load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)
+    manifest = load_manifest(manifest_file(found.cache, settings.role or GENERATORS[0]))
+    learned = {} if manifest is None else {name: manifest.settings.get(name) for name in _OF_LEARNING}
+    other = [
+        f"{as_flag(name)} {value}" for name, value in learned.items() if value not in (None, getattr(settings, name))
+    ]
+    if other:
+        print(f"The experiences were learned with {' '.join(other)}, and this evaluation asks in another way.")
     of_run: dict[str, Path] = {"experiences": library}
     if "output" not in settings.model_fields_set:
         of_run["output"] = found.cache / settings.output.name
@@ -315,12 +328,9 @@ def _check_complete(arms: Sequence[Arm], problems: int) -> None:
     incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
     if not incomplete:
         return
-    endings = sum((Counter(result.endings) for result in incomplete), Counter[str]())
-    faults = Counter({name: count for name, count in endings.items() if name.startswith(Outcome.INFRA_FAULT)})
-    frequent = "".join(f"Most frequent error: {name} ({count} samples). " for name, count in faults.most_common(1))
     raise IncompleteRunError(
         f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "
         "some of their samples could not be drawn or judged",
-        why=f"{frequent}The figures cover the other problems only.",
+        why=f"{frequent_fault(incomplete)}The figures cover the other problems only.",
         fix="Run the same command again: it draws the missing samples and reuses all others.",
     )

@@ -22,15 +22,15 @@ from engine.records import Problem, Sampling
 from engine.statistics.group_sequential import LOOKS, Finding, GroupSequentialTest, alpha_of_test, problems_needed
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
-from grpo_training.evaluate.arms import ProblemResult
+from grpo_training.evaluate.arms import ProblemResult, frequent_fault
 from grpo_training.evaluate.sampling import evaluate_problems
-from grpo_training.gate.problems import FEW, check_number, shuffled, without_duplicates
+from grpo_training.gate.problems import FEW, check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems, task_facts
+from grpo_training.runs.problems import read_problems, task_facts, without_duplicates
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
 _OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
@@ -357,7 +357,7 @@ async def _looks(
         if len(answers.differences) < count:
             raise IncompleteRunError(
                 f"{count - len(answers.differences)} problems have no verdict, so that they cannot be compared",
-                why="Their requests failed, or an answer could not be checked.",
+                why=f"{frequent_fault([*arms[0], *arms[1]])}Their requests failed, or an answer could not be checked.",
                 fix="Run the same command again: stored answers are reused.",
             )
         finding = test.finding(answers.differences, stops=not settings.ask_all)

@@ -18,7 +18,7 @@ from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.parsing import flags_of
 from grpo_training.cli.settings import Settings, shown_path
-from grpo_training.gate.problems import check_number, few, shuffled, split, without_duplicates
+from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate, gate_before
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.home import Home, Results
@@ -34,7 +34,7 @@ from grpo_training.runs.estimate import show_prompt, tokens_of
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
-from grpo_training.runs.problems import read_problems
+from grpo_training.runs.problems import read_problems, without_duplicates
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (

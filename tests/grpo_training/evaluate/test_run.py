@@ -17,6 +17,7 @@ from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main
 from grpo_training.evaluate.run import evaluate
 from grpo_training.evaluate.settings import EvaluateSettings
+from grpo_training.runs import named
 from grpo_training.serve.engines import Engine
 from grpo_training.serve.local_server import LocalServer
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
@@ -354,6 +355,34 @@ def test_a_library_is_compared_with_the_same_model_without_it(tmp_path, capsys):
     assert re.search(r"^with experiences: [\d,]+ prompt tokens, .*, \$\d", said, re.MULTILINE)
     assert re.search(r"^without: [\d,]+ prompt tokens, .*, \$\d", said, re.MULTILINE)
     assert world.evaluate("--experiences", world.library, "--with-and-without") == []
+
+
+def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    world, run = Planted(tmp_path), tmp_path / "runs/mails"
+    for name in ("cache", "experiences"):
+        (run / name).mkdir(parents=True)
+    world.library.rename(run / "experiences/generator_1_experiences.json")
+    learned = {"prompts": "compact", "temperature": 0.7, "top_p": None}
+    manifest = {"run": "x", "finished": True, "configuration": {"settings": learned}}
+    (run / "cache/generator_1_run.json").write_text(json.dumps(manifest))
+    world.evaluate("--run", "mails", "--dry-run")
+    said = "The experiences were learned with --prompts compact --temperature 0.7, and this evaluation asks in another way."
+    assert said in capsys.readouterr().out
+    world.evaluate("--run", "mails", "--dry-run", "--prompts", "compact", "--temperature", 0.7)
+    assert "in another way" not in capsys.readouterr().out
+
+
+def test_a_comparison_counts_problems_with_the_same_text_once(tmp_path, capsys):
+    """Their prompts are equal, and so are their stored replies: the interval would be too narrow."""
+    world = Planted(tmp_path)
+    rows = world.server.rows(range(12))
+    copies = [row | {"id": f"{row['id']}-{copy}"} for copy in range(3) for row in rows]
+    (tmp_path / "mails.jsonl").write_text("".join(json.dumps(row) + "\n" for row in copies))
+    world.evaluate("--experiences", world.library, "--with-and-without")
+    figures = json.loads((tmp_path / "results.json").read_text())
+    assert (figures["num_tasks"], figures["difference_to_base"]["sampled"]["1"]["clusters"]) == (12, 12)
+    assert "24 problems are left out, as their text occurs twice." in capsys.readouterr().out
 
 
 @table(

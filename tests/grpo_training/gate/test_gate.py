@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
@@ -13,7 +13,7 @@ from engine.statistics.group_sequential import alpha_of_test
 from grpo_training import gate
 from grpo_training.gate.__main__ import main
 from tests.grpo_training.learning.test_trials import HARMS, HELPS, World, planted, prompt
-from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 
 assert gate
 
@@ -213,6 +213,14 @@ def test_a_gate_asks_as_the_run_did_whose_library_it_tests(tmp_path, capsys):
     assert "As in learning: --temperature 0.8 --max-tokens 77" in capsys.readouterr().out
     bodies = world.test("--samples", "1", "--temperature", "0.3", "--seed", "1")
     assert {(body["temperature"], body["max_tokens"]) for body in bodies} == {(0.3, 77)}
+
+
+def test_a_gate_whose_requests_fail_names_the_error(tmp_path):
+    world = Gates(tmp_path, problems=8)
+    failing = FaultPlan(seed=1, rate=0.3, kinds=("500",), max_consecutive_per_request=9)
+    with pytest.raises(IncompleteRunError, match=r"Most frequent error: infra_fault: http_500 \(\d+ samples\)"):
+        world.test("--samples", "1", "--attempts", "1", faults=failing)
+    assert world.events() == []
 
 
 def test_the_progress_of_a_gate_counts_both_prompts_of_a_problem_and_mixes_no_shares(tmp_path, capsys):

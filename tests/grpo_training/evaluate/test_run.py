@@ -367,7 +367,7 @@ def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsy
     manifest = {"run": "x", "finished": True, "configuration": {"settings": learned}}
     (run / "cache/generator_1_run.json").write_text(json.dumps(manifest))
     world.evaluate("--run", "mails", "--dry-run")
-    said = "The experiences were learned with --prompts compact --temperature 0.7, and this evaluation asks in another way."
+    said = "learned with --prompts compact --temperature 0.7, and this evaluation asks in another way."
     assert said in capsys.readouterr().out
     world.evaluate("--run", "mails", "--dry-run", "--prompts", "compact", "--temperature", 0.7)
     assert "in another way" not in capsys.readouterr().out

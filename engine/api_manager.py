@@ -267,6 +267,14 @@ class ApiManager:
         }
         return ApiManager(self.path, entries, self._environ)
 
+    def without_keys(self) -> ApiManager:
+        """A copy in which no role needs a key, for a look at models and prices. It cannot be asked."""
+        entries = {
+            role: {name: value for name, value in entry.items() if name != "api_key_env"} | {"api_key": "EMPTY"}
+            for role, entry in self._entries.items()
+        }
+        return ApiManager(self.path, entries, {})
+
     def resolved(self) -> ApiManager:
         """A copy with the keys themselves in place of ``api_key_env``, for another process of the same run.
 

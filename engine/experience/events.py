@@ -139,6 +139,8 @@ class GateEvent(Event):
         dataset: hash of the problems, in the order in which they were asked.
         problem_hashes: of each problem, which show that two gates share problems; empty in logs of earlier versions.
         sampling: hash of how they were asked: prompt style and sampling; empty in logs of earlier versions.
+        tested: hash of the experiences that were asked with; empty in logs of earlier versions. Measurements take
+            experiences out of prompts without another version.
         model: that answered.
         right_with, right_without: shares of right answers; None in logs of earlier versions.
         tokens: of the answers.
@@ -162,6 +164,7 @@ class GateEvent(Event):
     dataset: str
     problem_hashes: list[str] = left_out(list)
     sampling: str = left_out("")
+    tested: str = left_out("")
     model: str
     right_with: float | None = None
     right_without: float | None = None

@@ -79,14 +79,20 @@ class GroupSequentialTest:
         """Number of problems at each look."""
         return tuple(math.ceil(self.problems * k / LOOKS) for k in range(1, LOOKS + 1))
 
-    def finding(self, differences: Sequence[float]) -> Finding | None:
+    def finding(self, differences: Sequence[float], *, stops: bool = True) -> Finding | None:
         """The result after some differences, in the order in which the problems were drawn; None before the first look.
 
-        Differences after the look that decided are not counted.
+        The intervals of all looks hold together with probability ``1 - alpha``, so that each of them is valid whether
+        or not, and why, the test went on after it (Jennison and Turnbull 1989).
+
+        Args:
+            differences: one per problem.
+            stops: differences after the first look that decided are not counted. False: the result is that of the last
+                look, whose interval is the narrowest.
         """
         found = None
         for k, count in enumerate(self.looks, 1):
-            if len(differences) < count or (found is not None and found.verdict is not None):
+            if len(differences) < count or (stops and found is not None and found.verdict is not None):
                 break
             found = self._look(k, differences[:count])
         return found

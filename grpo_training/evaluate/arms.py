@@ -124,6 +124,13 @@ class Arm:
         return tuple(result.problem_id for result in self.results if not result.is_complete)
 
 
+def frequent_fault(results: Sequence[ProblemResult]) -> str:
+    """The most frequent failure among samples, as a sentence with a space after it; empty if there is none."""
+    endings = sum((Counter(result.endings) for result in results), Counter[str]())
+    faults = Counter({name: count for name, count in endings.items() if name.startswith(Outcome.INFRA_FAULT)})
+    return "".join(f"Most frequent error: {name} ({count} samples). " for name, count in faults.most_common(1))
+
+
 def group_of(problem: Problem) -> str:
     """The family, difficulty, level or subject that the dataset gives a problem; empty if it gives none."""
     given = (problem.meta.get(key) for key in _GROUP_KEYS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,13 +17,13 @@ from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import Outcome, Problem, Sampling, timestamp
+from engine.records import Problem, Sampling, timestamp
 from engine.tasks.registry import task_named
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.settings import POCKET_MODEL, shown_path
+from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path
 from grpo_training.cli.tables import View
-from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult
+from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult, frequent_fault
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluate.files import FORMAT, ResultFiles, write_samples
 from grpo_training.evaluate.models import (
@@ -39,16 +38,29 @@ from grpo_training.evaluate.models import (
     samplings_by_server,
     served,
 )
+from grpo_training.evaluate.plan import Lessons, plan_lines, prompt_of
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.evaluate.tables import show_models
+from grpo_training.evaluate.tables import paired_line, show_models
 from grpo_training.experiences.folder import learned_experiences
-from grpo_training.runs.learner_files import library_file
-from grpo_training.runs.manifest import OtherRunError
+from grpo_training.runs.estimate import show_prompt
+from grpo_training.runs.learner_files import library_file, manifest_file
+from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems, remarks_on
+from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch
+from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
+
+_OF_LEARNING = ("prompts", "temperature", "top_p", "max_tokens")
+"""Settings with which the answers may differ from those that experiences were learned from."""
+
+
+def _shown_names(settings: EvaluateSettings) -> dict[str, str]:
+    """How the models are called in what is printed."""
+    if settings.with_and_without:
+        return {MODEL: "with experiences", BASE: "without"}
+    return {MODEL: MODEL, BASE: BASE}
 
 
 @dataclass
@@ -99,21 +111,28 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     problems = loaded.problems
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)
-    lessons = learned_experiences(settings.experiences)
-    own = lessons.sources_among(problems) if lessons is not None else 0
-    if own:
-        print(
-            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
-            "new problems; python -m grpo_training.gate asks each problem without its own."
-        )
+    if settings.with_and_without:
+        problems = without_duplicates(loaded.problems)
+        if len(problems) < len(loaded.problems):  # equal prompts have equal replies, which are no further evidence
+            print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
+    lessons = _lessons(settings, problems)
     models = models_of(settings)
+    of_models: dict[str, Lessons] = dict.fromkeys(models, () if lessons is None else lessons)
+    if settings.with_and_without:
+        of_models[BASE] = ()
+    for text in plan_lines(settings, problems, models, of_models):
+        print(text, flush=True)
+    if settings.dry_run:
+        show_prompt(prompt_of(problems[0], of_models[MODEL], settings.prompts), stream)
+        tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
+        return 0
     if any(isinstance(model, LocalModel) for model in models.values()):
         choose_engine(settings.engine)  # fail before anything is written if it is not installed
     facts = _facts(settings, problems, lessons, models)
     try:
         with files.run.open(settings, facts) as manifest:
             with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
-                evaluation = _Evaluation(settings, problems, lessons, journal, samples)
+                evaluation = _Evaluation(settings, problems, of_models, journal, samples)
                 results = {name: evaluation.of_model(name, model) for name, model in models.items()}
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
@@ -122,12 +141,43 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         fix = f"Pass --output FILE to keep both, --fresh to set the stored results aside{resume}."
         raise OtherRunError(f"{shown_path(files.figures)} has another configuration", why=error.why, fix=fix) from None
     view = View(stream)
-    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    shown = _shown_names(settings)
+    arms = {shown[name]: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
     show_models(view, arms, settings.k_values)
+    if settings.with_and_without:
+        view.line(paired_line(*(result.draws[SAMPLED] for result in results.values())))
     view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(files.figures)}")
     view.line(f"Samples: {shown_path(files.samples)}")
     _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
     return 0
+
+
+def _lessons(settings: EvaluateSettings, problems: Sequence[Problem]) -> LearnedExperiences | None:
+    """The experiences of the library, if there is one.
+
+    Raises:
+        InputError: there is none to compare with.
+    """
+    lessons = learned_experiences(settings.experiences, without_own=settings.with_and_without)
+    if lessons is None:
+        return None
+    if settings.with_and_without and not lessons.contents:
+        raise InputError(
+            f"{settings.experiences} has no experience to compare with",
+            why="It is empty, a gate has rejected it, or what was measured has taken all of them out of the prompts.",
+        )
+    own = lessons.sources_among(problems)
+    if own and settings.with_and_without:
+        print(
+            f"{own} of the problems are those that experiences were learned from; each is asked without its own. The "
+            "result holds for these problems."
+        )
+    elif own:
+        print(
+            f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
+            "new problems; --with-and-without and python -m grpo_training.gate ask each problem without its own."
+        )
+    return lessons
 
 
 def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
@@ -141,6 +191,13 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
     if not library.exists():
         raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
     load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)
+    manifest = load_manifest(manifest_file(found.cache, settings.role or GENERATORS[0]))
+    learned = {} if manifest is None else {name: manifest.settings.get(name) for name in _OF_LEARNING}
+    other = [
+        f"{as_flag(name)} {value}" for name, value in learned.items() if value not in (None, getattr(settings, name))
+    ]
+    if other:
+        print(f"The experiences were learned with {' '.join(other)}, and this evaluation asks in another way.")
     of_run: dict[str, Path] = {"experiences": library}
     if "output" not in settings.model_fields_set:
         of_run["output"] = found.cache / settings.output.name
@@ -153,7 +210,7 @@ class _Evaluation:
 
     settings: EvaluateSettings
     problems: Sequence[Problem]
-    lessons: LearnedExperiences | None
+    lessons: Mapping[str, Lessons]
     journal: ResponseJournal
     samples: BinaryIO
 
@@ -188,7 +245,7 @@ class _Evaluation:
         self, client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
     ) -> list[ProblemResult]:
         watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, note)
-        with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
+        with problem_bar(len(self.problems), f"{_shown_names(self.settings)[name]}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
                 write_samples(self.samples, name, draw, result, samples)
@@ -206,7 +263,7 @@ class _Evaluation:
                 samples=1 if draw == GREEDY else self.settings.num_samples,
                 sampling=sampling,
                 style=self.settings.prompts,
-                lessons=self.lessons or (),
+                lessons=self.lessons[name],
                 judged=judged,
             )
 
@@ -271,12 +328,9 @@ def _check_complete(arms: Sequence[Arm], problems: int) -> None:
     incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
     if not incomplete:
         return
-    endings = sum((Counter(result.endings) for result in incomplete), Counter[str]())
-    faults = Counter({name: count for name, count in endings.items() if name.startswith(Outcome.INFRA_FAULT)})
-    frequent = "".join(f"Most frequent error: {name} ({count} samples). " for name, count in faults.most_common(1))
     raise IncompleteRunError(
         f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "
         "some of their samples could not be drawn or judged",
-        why=f"{frequent}The figures cover the other problems only.",
+        why=f"{frequent_fault(incomplete)}The figures cover the other problems only.",
         fix="Run the same command again: it draws the missing samples and reuses all others.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,12 +17,12 @@ from grpo_training.cli.settings import (
     WORKING_DIR,
     Positive,
 )
-from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, EndpointSettings, ResumableSettings
+from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, DryRunSettings, ResumableSettings
 
-_NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
+_NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", "dry_run", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
 
-class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
+class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -38,9 +38,10 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
             "max_problems",
             "experiences",
             "run",
+            "with_and_without",
         ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
-        "files": ("output", "resume", "fresh"),
+        "files": ("output", "resume", "fresh", "dry_run"),
         "server, endpoint and budget": ("engine", *ENDPOINT_FIELDS, *BudgetSettings.model_fields),
     }
     sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})
@@ -75,6 +76,11 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
         description="name of a run: its library of --role (default: generator_1) is put into the prompts, its tasks "
         "are known, and figures are written to its cache",
     )
+    with_and_without: bool = Field(
+        False,
+        description="evaluate the model with the experiences of --experiences or --run and without them, each problem "
+        "without those that were learned from it, and show the paired difference",
+    )
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
     output: Path = Field(
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",
@@ -95,6 +101,14 @@ class EvaluateSettings(EndpointSettings, BudgetSettings, ResumableSettings):
                 raise ValueError("--model and --model-path exclude each other, except with --base-url")
             values = {**values, "model_path": values["model"], "model": None}
         return values
+
+    @model_validator(mode="after")
+    def _has_something_to_compare(self) -> Self:
+        if self.with_and_without and self.experiences is None and self.run is None:
+            raise ValueError("--with-and-without needs --experiences FILE or --run NAME")
+        if self.with_and_without and self.base_model is not None:
+            raise ValueError("--with-and-without and --base-model exclude each other")
+        return self
 
     @field_validator("k_values", mode="before")
     @classmethod

@@ -46,6 +46,16 @@ def show_models(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_valu
         view.line(line)
 
 
+def paired_line(with_it: Arm, without: Arm) -> str:
+    """What the experiences of a library change, in one sentence."""
+    found = differences(with_it, without).get(1)
+    if found is None:
+        return "No problem is complete with and without the experiences."
+    tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm.results) for arm in (with_it, without)]
+    ratio = f", at {tokens[0] / tokens[1]:.1f} times the tokens" if tokens[1] else ""
+    return f"With the experiences {points(found)} points pass@1 (95 % interval {points_interval(found)}){ratio}."
+
+
 def pass_at_k_lines(figures: Figures) -> list[str]:
     """pass@k between rules, such as ``pass@  1: 0.4523 (45.23%)``: the format that other tools print and read."""
     lines = [f"pass@{k:>3}: {one.value:.4f} ({one.value:.2%})" for k, one in figures.pass_at_k.items()]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from engine.errors import InputError
 from engine.records import Problem
 from engine.statistics.group_sequential import LOOKS
+from grpo_training.runs.problems import without_duplicates
 
 FEW = 100
 """Below so many problems each is answered more often, and none is held out."""
@@ -32,13 +33,6 @@ def split(problems: Sequence[Problem], where: str) -> tuple[list[Problem], list[
         return problems, list(problems)
     held_out = [problem for problem in problems if _part(problem.id) == 0]
     return [problem for problem in problems if _part(problem.id) != 0], held_out
-
-
-def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
-    """The problems whose text does not occur before, among themselves or in ``taken``."""
-    known = {one.text for one in taken}
-    first = {one.text: one for one in reversed(problems) if one.text not in known}
-    return [one for one in problems if first.get(one.text) is one]
 
 
 def few(problems: Sequence[Problem]) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import BinaryIO, TextIO
 
@@ -26,16 +25,16 @@ from engine.storage.append_log import replacement
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault
 from grpo_training.evaluate.files import write_samples
 from grpo_training.evaluate.sampling import evaluate_problems
-from grpo_training.gate.problems import FEW, check_number, shuffled, without_duplicates
+from grpo_training.gate.problems import FEW, check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems, task_facts
+from grpo_training.runs.problems import read_problems, task_facts, without_duplicates
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
 _OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
@@ -90,7 +89,9 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings, stream)
-    if gate_before(settings, named_endpoints(settings), library, problems, stream) is not None:
+    found = gate_before(settings, named_endpoints(settings), library, problems)
+    if found is not None:
+        _tell(found, problems, stream)
         return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
@@ -131,36 +132,55 @@ def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
 
 
 def gate_before(
-    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
 ) -> GateEvent | None:
-    """Print the verdict of an earlier gate on this version of a library; None if it has to be tested.
+    """An earlier gate on this version of a library whose verdict stands; None if it has to be tested.
 
     It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
     experiences in prompts that could be tested until it changes.
 
     Args:
-        settings, library, problems, stream: as :func:`gate`.
+        settings, library, problems: as :func:`gate`.
         manager: the endpoints, of which only the names of the models are used.
     """
-    model, version, dataset = manager.endpoint(settings.role).model, library.state.version, _dataset(problems)
-    wanted, how = (version, dataset, _samples(settings, problems), model), _sampling(settings)
-    of_version = [one for one in _gates(library) if one.version == version]
-    found = next(
+    earlier = _same_test(settings, manager, library, problems)
+    if earlier is not None and not (settings.ask_all and earlier.problems < earlier.of):
+        return earlier
+    if not library.state.is_rejected:
+        return None
+    of_version = [one for one in _gates(library) if one.version == library.state.version]
+    return next(one for one in reversed(of_version) if one.verdict == "rejected")
+
+
+def _tell(found: GateEvent, problems: Sequence[Problem], stream: TextIO) -> None:
+    """Print the verdict of an earlier gate."""
+    if found.dataset == _dataset(problems):
+        print("This version was tested on these problems before; nothing is asked.", file=stream)
+    else:
+        print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
+    print("\n".join(verdict_lines(found)), file=stream)
+
+
+def _same_test(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
+) -> GateEvent | None:
+    """The last gate on the same experiences and problems, asked in the same way: its test may have more to ask."""
+    wanted = (library.state.version, _dataset(problems), _samples(settings, problems))
+    asked, how = manager.endpoint(settings.role).model, ("", _sampling(settings))
+    tested = ("", _tested(library.state))
+    return next(
         (
             one
-            for one in of_version
-            if (one.version, one.dataset, one.samples, one.model) == wanted and one.sampling in ("", how)
+            for one in reversed(_gates(library))
+            if (one.version, one.dataset, one.samples) == wanted
+            and (one.model == asked and one.sampling in how and one.tested in tested)
         ),
         None,
     )
-    if found is not None:
-        print("This version was tested on these problems before; nothing is asked.", file=stream)
-    elif library.state.is_rejected:
-        found = next(one for one in reversed(of_version) if one.verdict == "rejected")
-        print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
-    if found is not None:
-        print("\n".join(verdict_lines(found)), file=stream)
-    return found
+
+
+def _tested(state: LibraryState) -> str:
+    return _hash(sorted(one.content for one in state.tested))
 
 
 def _samples(settings: GateSettings, problems: Sequence[Problem]) -> int:
@@ -184,14 +204,16 @@ def _gates(library: ExperienceLibrary) -> list[GateEvent]:
     return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
 
 
-def _sharing_problems(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> list[GateEvent]:
-    """The gates of any version of a library with this model that asked some of these problems."""
+def _tests_before(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> int:
+    """How many tests of a library with this model have asked some of these problems; one that went on counts once."""
     dataset, hashes = _dataset(problems), set(_problem_hashes(problems))
-    return [
-        one
-        for one in _gates(library)
-        if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
-    ]
+    return len(
+        {
+            (one.version, one.dataset, one.samples, one.sampling, one.tested)
+            for one in _gates(library)
+            if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
+        }
+    )
 
 
 async def gate(
@@ -224,19 +246,24 @@ async def gate(
     """
     state, model = library.state, manager.endpoint(settings.role).model
     samples = _samples(settings, problems)
-    found = gate_before(settings, manager, library, problems, stream)
+    found = gate_before(settings, manager, library, problems)
     if found is not None:
+        _tell(found, problems, stream)
         return found
-    before = len(_sharing_problems(library, problems, model))
-    alpha = alpha_of_test(before + 1) / tests
+    before, earlier = _tests_before(library, problems, model), _same_test(settings, manager, library, problems)
+    # A test that goes on keeps its alpha: the intervals of all its looks hold together.
+    alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
+    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
     print(
         f"Library of {settings.role}, version {state.version}, {len(state.tested)} experiences in use; {len(problems)} "
-        f"problems with {samples} answers each way. It may stop after {_listed(test.looks)} problems.",
+        f"problems with {samples} answers each way. {stops}.",
         file=stream,
     )
-    if before:
+    if earlier is not None:
+        print(f"The gate that stopped after {earlier.problems} problems goes on.", file=stream)
+    elif before:
         print(
             f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
             f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
@@ -261,11 +288,11 @@ async def gate(
             file=stream,
         )
     judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
-    place = answers_file(settings, state.version, problems)
+    place = settings.cache_dir / f"{settings.role}_gate_{len(_gates(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
         finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
     verdict = verdict_of(finding)
-    next_alpha = alpha_of_test(before + 2) / tests  # of a gate on these problems and further ones
+    next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         version=state.version,
@@ -282,6 +309,7 @@ async def gate(
         dataset=_dataset(problems),
         problem_hashes=_problem_hashes(problems),
         sampling=_sampling(settings),
+        tested=_tested(state),
         model=model,
         right_with=round(fmean(share for share, _ in answers.shares), 4),
         right_without=round(fmean(share for _, share in answers.shares), 4),
@@ -293,11 +321,6 @@ async def gate(
     library.record_gate(event)
     print("\n".join(verdict_lines(event)), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
     return event
-
-
-def answers_file(settings: GateSettings, version: str, problems: Sequence[Problem]) -> Path:
-    """Where the answers of a gate on a version of the library are, one per line."""
-    return settings.cache_dir / f"{settings.role}_gate_{version}_{_dataset(problems)}.samples.jsonl"
 
 
 async def _looks(
@@ -346,10 +369,10 @@ async def _looks(
         if len(answers.differences) < count:
             raise IncompleteRunError(
                 f"{count - len(answers.differences)} problems have no verdict, so that they cannot be compared",
-                why="Their requests failed, or an answer could not be checked.",
+                why=f"{frequent_fault([*arms[0], *arms[1]])}Their requests failed, or an answer could not be checked.",
                 fix="Run the same command again: stored answers are reused.",
             )
-        finding = test.finding(answers.differences)
+        finding = test.finding(answers.differences, stops=not settings.ask_all)
         assert finding is not None
         print(
             f"  after {count} problems: {points(finding.mean)} points "
@@ -357,7 +380,7 @@ async def _looks(
             file=stream,
             flush=True,
         )
-        if finding.verdict is not None:
+        if look == LOOKS or (finding.verdict is not None and not settings.ask_all):
             return finding, answers, look
     raise AssertionError("the last look always decides")
 

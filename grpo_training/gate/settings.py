@@ -10,14 +10,16 @@ from pydantic import Field
 from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, Positive
 from grpo_training.runs.settings import ENDPOINTS, RoleSettings
 
+ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
+
 
 class GateSettings(RoleSettings):
     """What a gate asks, and whom."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("role", "dataset", "fields", "compare", "task", "max_problems", "samples", "temperature", "top_p"),
-            *("max_tokens", "seed", "prompts"),
+            *("role", "dataset", "fields", "compare", "task", "max_problems", "samples", "ask_all", "temperature"),
+            *("top_p", "max_tokens", "seed", "prompts"),
         ),
         "files": ("run", "experiences_dir", "cache_dir"),
         "endpoints and budget": ENDPOINTS,
@@ -33,6 +35,7 @@ class GateSettings(RoleSettings):
     samples: Positive | None = Field(
         None, description="answers of a problem, with and without the library (default: 4; below 100 problems 8)"
     )
+    ask_all: bool = Field(False, description=ASK_ALL_HELP)
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature (default: that of the run, else 0.3)")
     top_p: float | None = Field(
         None, gt=0, le=1, description="nucleus sampling (default: that of the run, else the server's)"

@@ -30,8 +30,8 @@ class Result(Record):
 
     Args:
         sentence: the result in words.
-        verdict: of the test; ``nothing_learned`` without one.
-        gate: the test.
+        verdict: of the test; ``nothing_learned`` without one, ``not_finished`` before it has ended.
+        gate: the test; None without one, and before it has ended.
         task: name or place of the task.
         prompts: prompt style.
         model: that was asked.

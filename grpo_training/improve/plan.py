@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
-from engine.records import Message, Problem
+from engine.records import Problem
 from grpo_training.gate.problems import FEW
+from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line
 
 _MANY = 1000
 _LEAST_GROUPS, _MOST_PASSES = 120, 8
 """A small dataset is passed over until this many groups were scored, at most this often."""
-_CHARACTERS_PER_TOKEN, _TOKENS_OF_REPLY, _TOKENS_OF_EXPERIENCES = 4, 250, 150
-"""Assumed where nothing was measured: English text, a short derivation, and half of eight experiences."""
-_SHOWN = 20
+_TOKENS_OF_EXPERIENCES = 150
+"""Assumed where nothing was measured: half of eight experiences."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,14 @@ class Plan:
         """
         analyses = self.roles * self.groups // 2
         prompt = self.answers * (self.prompt_tokens + _TOKENS_OF_EXPERIENCES)
-        read = analyses * (2 * self.prompt_tokens + self.rollouts * _TOKENS_OF_REPLY)
-        return prompt + read, self.answers * _TOKENS_OF_REPLY + analyses * 100
+        read = analyses * (2 * self.prompt_tokens + self.rollouts * TOKENS_OF_REPLY)
+        return prompt + read, self.answers * TOKENS_OF_REPLY + analyses * 100
 
     @property
     def test_tokens(self) -> tuple[int, int]:
         """The most prompt and completion tokens of the test, estimated."""
         prompt = self.test_answers * (self.prompt_tokens + _TOKENS_OF_EXPERIENCES)
-        return prompt, self.test_answers * _TOKENS_OF_REPLY
+        return prompt, self.test_answers * TOKENS_OF_REPLY
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -99,15 +98,12 @@ class Plan:
             if self.is_held_out
             else f"the same {len(self.tested)} problems, each without what was learned from it"
         )
-        read, written = self.tokens
-        price = "the price is not known (--price-in, --price-out)" if cost_usd is None else f"{cost_usd:.2f} USD"
         return [
             f"Learning: {len(self.learned_from)} problems, {self.rollouts} answers each in {self.epochs} passes"
             f"{learners}: {self.answers:,} answers.",
             f"Test: {where}, {self.samples} answers with and {self.samples} without the library: at most "
             f"{self.test_answers:,} answers.",
-            f"About {_millions(read)} million tokens to the model and {_millions(written)} from it "
-            f"({_TOKENS_OF_REPLY} per answer assumed); {price}.",
+            tokens_line(*self.tokens, cost_usd),
         ]
 
 
@@ -118,13 +114,3 @@ def passes(problems: int) -> int:
     if problems >= FEW:
         return 2
     return max(3, min(_MOST_PASSES, math.ceil(_LEAST_GROUPS / max(1, problems))))
-
-
-def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
-    """The mean number of tokens of prompts, estimated from their characters."""
-    lengths = [sum(len(message.content) for message in messages) for messages in prompts[:_SHOWN]]
-    return math.ceil(fmean(lengths) / _CHARACTERS_PER_TOKEN)
-
-
-def _millions(count: int) -> str:
-    return f"{count / 1e6:.2g}"

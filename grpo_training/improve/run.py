@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import math
 import os
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, TypeVar
 
 from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
-from engine.errors import BudgetExceededError, InputError
-from engine.experience.events import GateEvent
+from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.parsing import flags_of
 from grpo_training.cli.settings import Settings, shown_path
-from grpo_training.cli.terminal_text import harmless
-from grpo_training.gate.problems import check_number, few, shuffled, split, without_duplicates
-from grpo_training.gate.run import gate
+from grpo_training.gate.problems import check_number, few, shuffled, split
+from grpo_training.gate.run import gate, gate_before
 from grpo_training.gate.settings import GateSettings
-from grpo_training.improve.improved import Improved, Result
-from grpo_training.improve.kinds import common_kind
+from grpo_training.improve.home import Home, Results
+from grpo_training.improve.improved import Improved
 from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
-from grpo_training.improve.plan import Plan, passes, tokens_of
+from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
-from grpo_training.improve.take_home import write_improved
-from grpo_training.improve.verdict import sentence, spending
 from grpo_training.learning.generator import run_generator
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.status import LearnerStatus, is_writing
+from grpo_training.runs.estimate import show_prompt, tokens_of
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
-from grpo_training.runs.problems import read_problems
+from grpo_training.runs.problems import read_problems, without_duplicates
+from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (
     check_budget,
     check_endpoint,
-    journal_path,
     named_endpoints,
     open_client,
     open_endpoints,
@@ -83,7 +79,9 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     if stored is not None:
         print(f"  {stored.why}", file=stream)
     if settings.dry_run:
-        _show_prompt(plan.learned_from[0], settings, stream)
+        first = plan.learned_from[0]
+        show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
+        tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
     if not tried and is_complete(own_manifest(settings, run, plan, named_endpoints(settings)), settings, run):
@@ -93,13 +91,18 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         improved = _improve(settings, run, plan, tried, stream)
     result = improved.result
     print(f"\n{result.sentence}", file=stream)
-    print(f"  to use it: {shown_path(run.folder / 'improved')} (README.md says how)", file=stream)
     if result.remark:
         print(f"  {result.remark}", file=stream)
-    if improved.experiences:
+    _say_places(run, bool(improved.experiences), stream)
+    return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
+
+
+def _say_places(run: RunFolder, has_learned: bool, stream: TextIO) -> None:
+    """Where the result is, and how to look at it."""
+    print(f"  to use it: {shown_path(run.folder / 'improved')} (README.md says how)", file=stream)
+    if has_learned:
         print(f"  what was learned: python -m grpo_training.experiences --run {run.name}", file=stream)
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
-    return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
 
 
 def _estimated(settings: ImproveSettings) -> ImproveSettings:
@@ -129,16 +132,53 @@ def _improve(
                 chosen = chosen_style(purse.for_learning(settings), manager, tried, run.folder / PROMPT_STYLE)
                 print(chosen.why, file=stream, flush=True)
                 settings = settings.model_copy(update={"prompts": chosen.style})
-            has_learned_all = _learn(settings, plan, purse, run, stream)
-            results = run_async(_test(purse.for_test(settings), manager, plan, stream))
+            stopped = _learn(purse.for_learning(settings), plan, run, stream)
+            if stopped is not None and not _has_to_test(settings, manager, plan):  # the rest of the budget is free
+                stopped = _learn(purse.for_test(settings), plan, run, stream)
             is_local = settings.endpoint == "local"
             model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
+            home = Home(settings, run, plan, model)
+            results = _tested(home, purse.for_test(settings), manager, stopped, stream)
     finally:
         purse.close()
-    improved = _write(settings, run, plan, model, results)
-    if has_learned_all:
+    improved = home.write(results, has_learned_all=stopped is None)
+    if stopped is None:
         own_manifest(settings, run, plan, manager).finish({}, run_stamp(settings, run))
     return improved
+
+
+def _tested(
+    home: Home,
+    settings: ImproveSettings,
+    manager: ApiManager,
+    stopped: ScaffoldError | None,
+    stream: TextIO,
+) -> Results:
+    """Test what was learned. It is written before, so that it is there if the test does not end.
+
+    Args:
+        home: where it is written.
+        settings: with the budget of the test.
+        manager: the endpoints.
+        stopped: what has ended the learning before it was complete.
+        stream: gets what is said.
+
+    Raises:
+        ScaffoldError: ``stopped``, if there is nothing to test; from the test.
+    """
+    libraries = _libraries(settings)
+    is_testable = any(library.state.tested for library in libraries)
+    if stopped is None and not is_testable:
+        return [(library, None) for library in libraries]
+    home.write_unfinished(libraries)
+    try:
+        if stopped is not None and not is_testable:
+            raise stopped
+        return run_async(_test(settings, manager, home.plan, libraries, stream))
+    except (ScaffoldError, KeyboardInterrupt):
+        print(f"\n{home.write_unfinished(libraries)}", file=stream)
+        _say_places(home.run, any(library.state.texts for library in libraries), stream)
+        raise
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
@@ -201,13 +241,6 @@ def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
     return manager.endpoint(GENERATORS[0]).cost_usd(*plan.tokens)
 
 
-def _show_prompt(problem: Problem, settings: ImproveSettings, stream: TextIO) -> None:
-    print("\nThe first prompt:", file=stream)
-    for message in generator_messages(task_named(problem.task), problem, (), settings.prompts):
-        content = harmless(message.content, keep="\n")
-        print(f"\n[{message.role}]\n{content}", file=stream)
-
-
 class _Purse:
     """The budget of a start, of which learning may use a part, so that the test can be paid for.
 
@@ -245,28 +278,47 @@ class _Purse:
                     path.unlink()
 
 
-def _learn(settings: ImproveSettings, plan: Plan, purse: _Purse, run: RunFolder, stream: TextIO) -> bool:
-    """Run the generators; whether they are complete. Learning that has used its part of the budget ends before."""
-    limited = purse.for_learning(settings)
-    generators = [_generator_settings(limited, plan, index) for index in range(settings.generators)]
+def _libraries(settings: ImproveSettings) -> list[ExperienceLibrary]:
+    roles = GENERATORS[: settings.generators]
+    return [ExperienceLibrary(library_file(settings.experiences_dir, role)) for role in roles]
+
+
+def _gate_settings(settings: ImproveSettings, plan: Plan, role: str) -> GateSettings:
+    shared = {name: getattr(settings, name) for name in GateSettings.model_fields if hasattr(settings, name)}
+    return GateSettings.model_validate(shared | {"role": role, "samples": plan.samples})
+
+
+def _has_to_test(settings: ImproveSettings, manager: ApiManager, plan: Plan) -> bool:
+    """Whether a library has experiences in use that no earlier start has tested."""
+    problems = shuffled(plan.tested, settings.seed)
+    return any(
+        library.state.tested and gate_before(_gate_settings(settings, plan, role), manager, library, problems) is None
+        for role, library in zip(GENERATORS, _libraries(settings), strict=False)
+    )
+
+
+def _learn(settings: ImproveSettings, plan: Plan, run: RunFolder, stream: TextIO) -> ScaffoldError | None:
+    """Run the generators; what has stopped them before they were complete: the budget of the settings was used."""
+    generators = [_generator_settings(settings, plan, index) for index in range(settings.generators)]
+    stopped: ScaffoldError
     try:
         if len(generators) == 1 and not settings.critic:
             run_generator(1, generators[0], names_next=False)
         else:
-            _learn_in_processes(limited, plan, generators, run)
+            _learn_in_processes(settings, plan, generators, run)
     except BudgetExceededError as error:
-        stopped = error.why
+        stopped, reason = error, error.why
     except OtherRunError as error:  # its advice names --resume, a flag of the generators
         fix = "Pass --fresh to set the stored results aside, or another --run to keep both."
         raise OtherRunError(error.what, why=error.why, fix=fix) from None
     except CommandFailedError as error:
         if error.exit_code != _STOPPED_BY_BUDGET:
             raise
-        stopped = "its processes have spent it"
+        stopped, reason = error, "its processes have spent it"
     else:
-        return True
-    print(f"Learning has used its part of the budget ({stopped}). What was learned so far is tested.", file=stream)
-    return False
+        return None
+    print(f"Learning has used its part of the budget ({reason}).", file=stream, flush=True)
+    return stopped
 
 
 def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> GeneratorSettings:
@@ -302,86 +354,19 @@ def _learn_in_processes(
 
 
 async def _test(
-    settings: ImproveSettings, manager: ApiManager, plan: Plan, stream: TextIO
-) -> list[tuple[ExperienceLibrary, GateEvent | None]]:
+    settings: ImproveSettings,
+    manager: ApiManager,
+    plan: Plan,
+    libraries: Sequence[ExperienceLibrary],
+    stream: TextIO,
+) -> Results:
     """Test the library of each generator; one without experiences in use has no test."""
-    results: list[tuple[ExperienceLibrary, GateEvent | None]] = []
+    results: Results = []
     async with open_client(settings, manager) as client:
-        for role in GENERATORS[: settings.generators]:
-            library = ExperienceLibrary(library_file(settings.experiences_dir, role))
+        for role, library in zip(GENERATORS, libraries, strict=False):
             event = None
             if library.state.tested:
-                shared = {
-                    name: getattr(settings, name) for name in GateSettings.model_fields if hasattr(settings, name)
-                }
-                own = GateSettings.model_validate(shared | {"role": role, "samples": plan.samples})
-                problems = shuffled(plan.tested, settings.seed)
+                own, problems = _gate_settings(settings, plan, role), shuffled(plan.tested, settings.seed)
                 event = await gate(own, client, manager, library, problems, stream, tests=settings.generators)
             results.append((library, event))
     return results
-
-
-def _write(
-    settings: ImproveSettings,
-    run: RunFolder,
-    plan: Plan,
-    model: str,
-    results: Sequence[tuple[ExperienceLibrary, GateEvent | None]],
-) -> Improved:
-    """Write what can be used: the library of the generator with the best result."""
-    order = {"adopted": 2, "not_proven": 1}
-
-    def rank(place: int) -> tuple[int, float]:
-        event = results[place][1]
-        return (-1, 0.0) if event is None else (order.get(event.verdict, 0), event.low)
-
-    best = max(range(len(results)), key=rank)
-    library, event = results[best]
-    if event is not None:  # the link of the library's log is no part of the result
-        event = event.model_copy(update={"previous": ""})
-    state = library.state
-    experiences = state.helpful
-    tokens, cost_usd = spent(journal_path(settings))
-    count = len(state.for_prompts if event is None else state.tested)
-    found = sentence(event, count, spending(tokens, cost_usd))
-    common, remark = common_kind(plan.learned_from, settings.prompts)
-    example = common.model_copy(update={"id": "question", "text": "", "meta": {}})
-    task = settings.task if settings.task is not None and ":" in settings.task else example.task
-    choice = state.choice
-    result = Result(
-        sentence=found,
-        verdict="nothing_learned" if event is None else event.verdict,
-        gate=event,
-        task=task,
-        prompts=settings.prompts,
-        model=model,
-        role=GENERATORS[best],
-        dataset=settings.dataset,
-        choice=choice,
-        example=example,
-        is_static=choice is None or len(experiences) <= choice.k,
-        temperature=settings.temperature,
-        tokens=tokens,
-        cost_usd=cost_usd,
-        remark=remark,
-    )
-    return write_improved(run.folder / "improved", result, experiences, run.folder)
-
-
-def spent(journal: Path) -> tuple[int, float | None]:
-    """Tokens and cost of all replies that a run has stored; the cost is None if a price is missing.
-
-    Raises:
-        InputError: the journal cannot be read.
-    """
-    usage = "json_extract(completion, '$.usage.{}')"  # a number of 0 is left out, so that it is NULL here
-    query = (
-        f"SELECT TOTAL({usage.format('prompt_tokens')}) + TOTAL({usage.format('completion_tokens')}), "  # noqa: S608 - constants
-        f"SUM({usage.format('cost_usd')}), COUNT(*), COUNT({usage.format('cost_usd')}) FROM replies"
-    )
-    try:
-        with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
-            tokens, cost, rows, priced = connection.execute(query).fetchone()
-    except sqlite3.Error as error:
-        raise InputError(f"Cannot read {journal}", why=str(error)) from None
-    return int(tokens), cost if priced == rows else None

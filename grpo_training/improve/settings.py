@@ -8,21 +8,22 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Common, Positive
-from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, RoleSettings
+from grpo_training.gate.settings import ASK_ALL_HELP
+from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, DryRunSettings, RoleSettings
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
 
 
-class ImproveSettings(RoleSettings):
+class ImproveSettings(DryRunSettings, RoleSettings):
     """What is improved, on which problems, and what it may cost."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems": ("dataset", "test", "fields", "compare", "task", "max_problems"),
         "endpoint and budget": ENDPOINTS,
         "learning and test": (
-            *("generators", "critic", "rollouts", "epochs", "samples", "temperature", "top_p", "max_tokens", "seed"),
-            "prompts",
+            *("generators", "critic", "rollouts", "epochs", "samples", "ask_all", "temperature", "top_p"),
+            *("max_tokens", "seed", "prompts"),
         ),
         "run": ("run", "fresh", "dry_run", "fail_without_gain"),
     }
@@ -51,6 +52,7 @@ class ImproveSettings(RoleSettings):
         None,
         description="answers of a problem of the test, with and without the library (default: 4; below 100 of them 8)",
     )
+    ask_all: bool = Field(False, description=ASK_ALL_HELP)
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")
     top_p: float | None = Field(None, gt=0, le=1, description="nucleus sampling (default: the server's)")
     max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")
@@ -60,7 +62,6 @@ class ImproveSettings(RoleSettings):
         f"on the first problems, and the better one is taken (default: full; with --endpoint local {TRY})",
     )
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
-    dry_run: Common[bool] = Field(False, description="show what would be asked, and what it costs, and stop")
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")
 
     @model_validator(mode="after")

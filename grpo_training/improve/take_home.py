@@ -55,9 +55,11 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
 
 def _readme(improved: Improved, folder: Path) -> str:
     place, result = shown_path(folder), improved.result
-    known = result.temperature is not None
-    temperature = f", temperature={result.temperature:g}" if known else ""
-    tested_at = f" Tested at temperature {result.temperature:g}: with another one the gain may differ." if known else ""
+    is_tested = result.gate is not None and result.temperature is not None
+    temperature = "" if result.temperature is None else f", temperature={result.temperature:g}"
+    tested_at = (
+        f" Tested at temperature {result.temperature:g}; another one may have another result." if is_tested else ""
+    )
     own_task = Path(result.task.rpartition(":")[0]).name
     task_row = (
         f"| `{own_task}` | the task; what it imports beside this project has to be installed |\n" if own_task else ""

@@ -39,6 +39,26 @@ def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
     return f"With {experiences} {plural} {with_it} of {found}{cost}."
 
 
+def unfinished_sentence(experiences: int, spent: str) -> str:
+    """What is known before the test has ended.
+
+    Args:
+        experiences: to be tested; 0: learning has not ended either, and none is in use yet.
+        spent: as for :func:`sentence`.
+    """
+    cost = f" ({spent})" if spent else ""
+    if not experiences:
+        return (
+            f"Learning is not finished, and there is no experience to use yet{cost}. Run the same command again to "
+            "continue; stored answers are not asked for again."
+        )
+    what = "1 experience helps" if experiences == 1 else f"{experiences} experiences help"
+    return (
+        f"It is not known yet whether the {what}, as the test is not finished{cost}. Run the same command again to "
+        "finish it; stored answers are not asked for again."
+    )
+
+
 def spending(tokens: int, cost_usd: float | None) -> str:
     """What a run has cost, in words."""
     return f"{tokens:,} tokens were spent" if cost_usd is None else f"{cost_usd:.2f} USD were spent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, ParamSpec, Protocol, TypeVar
@@ -44,12 +45,12 @@ class GroupProducer(Protocol[RecordT]):
 
 @dataclass(frozen=True)
 class _Worked(Generic[RecordT]):
-    """The work on a step: a stored group and the analyst's proposal, or why it was not asked, or what left it open."""
+    """The work on a step: a stored group and the analyst's proposal, if it was asked, or what left the step open."""
 
     group: ScoredGroup[RecordT] | None
     proposal: Proposal | None = None
     fault: Fault | None = None
-    not_asked: str = ""
+    was_asked: bool = True
 
 
 @dataclass
@@ -77,7 +78,7 @@ class LearningLoop(Generic[RecordT]):
     _start: LibraryState = EMPTY
     _committed: list[LibraryState] = field(default_factory=list)
     _watch: DeadRewardWatch = field(default_factory=DeadRewardWatch)
-    _told: set[str] = field(default_factory=set)
+    _not_asked: Counter[str] = field(default_factory=Counter)
     _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _groups: int = 0
     _with_experiences: int = 0
@@ -114,6 +115,7 @@ class LearningLoop(Generic[RecordT]):
         ]
         rows = [
             *(library if self.extractor.learns else []),
+            *(Row("analyst not asked", f"for {count} groups: {reason}") for reason, count in self._not_asked.items()),
             Row("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}", is_detail=True),
         ]
         for item in self._watch.summary():
@@ -169,13 +171,14 @@ class LearningLoop(Generic[RecordT]):
                 await _to_the_end(self.producer.keep, group.record)
         self._count(step, group.figures, is_kept=group.is_kept)
         reason = self.extractor.why_not_asked(step, group, state)
-        if reason and reason not in self._told:
-            self._told.add(reason)
-            self.progress.note(reason)
+        if reason:
+            self._not_asked[reason] += 1
+            if self._not_asked[reason] == 1:  # the others are a number in the table
+                self.progress.note(reason)
         proposal = await self.extractor.propose(step, group, state)
         if proposal is not None and proposal.outcome is Outcome.INFRA_FAULT:
             return _Worked(group, fault=proposal.fault or Fault(kind="analyst_unreachable"))
-        return _Worked(group, proposal, not_asked=reason)
+        return _Worked(group, proposal, was_asked=not reason)
 
     async def _commit(self, k: int, step: Step, result: _Worked[RecordT]) -> bool:
         group = result.group
@@ -253,12 +256,11 @@ def _refusal(refusal: Refusal) -> str:
 
 
 def _why_none(step: _Worked[RecordT], recorded: StepResult) -> str:
-    """Why a group that triggered has changed nothing; empty if it has, or if operations were refused."""
-    if recorded.applied or recorded.refused:
+    """Why the analyst has changed nothing; empty if it has, if operations were refused, or if it was not asked."""
+    if recorded.applied or recorded.refused or not step.was_asked:
         return ""
     if step.proposal is None:
-        # the reason was said once, when the first group met it
-        return "the analyst was not asked" if step.not_asked else "an earlier start has recorded this group"
+        return "an earlier start has recorded this group"
     if step.proposal.fault is not None:
         return f"the analyst's reply cannot be used ({step.proposal.fault.message or step.proposal.fault.kind})"
     return "the analyst proposed no change to the library"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -59,3 +59,10 @@ def task_facts(task: str | None) -> dict[str, str]:
     """The digest of a user's task file. Rewards of a changed file are those of another run."""
     file = Path((task or "").rpartition(":")[0])
     return {"task_file": hashlib.sha256(file.read_bytes()).hexdigest()[:12]} if file.suffix == ".py" else {}
+
+
+def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
+    """The problems whose text does not occur before, among themselves or in ``taken``."""
+    known = {one.text for one in taken}
+    first = {one.text: one for one in reversed(problems) if one.text not in known}
+    return [one for one in problems if first.get(one.text) is one]

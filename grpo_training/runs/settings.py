@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TextIO
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
-from engine.api_manager import ApiManager
-from engine.errors import InputError
+from engine.api_manager import DEFAULT_ROLE, ApiManager
+from engine.errors import ConfigurationError, InputError, MissingInputError
 from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget, SharedBudget
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Common, Positive, Settings
@@ -75,6 +75,36 @@ class EndpointSettings(Settings):
             manager = ApiManager.load(self.api_config)
             given |= {"model": self.model, "api_key_env": self.api_key_env}
         return manager.with_fields({name: value for name, value in given.items() if value is not None})
+
+
+class DryRunSettings(EndpointSettings):
+    """Base of the settings of a command that can show what it would ask, without a key or an endpoint."""
+
+    dry_run: Common[bool] = Field(False, description="show what would be asked, and what it costs, and stop")
+
+    def load_endpoints(self) -> ApiManager:
+        """As the base; in a dry run without keys, and with names only where there is no configuration."""
+        if not self.dry_run:
+            return super().load_endpoints()
+        try:
+            return super().load_endpoints().without_keys()
+        except MissingInputError:
+            prices = {"price_in": self.price_in, "price_out": self.price_out}
+            entry = {"api_key": "EMPTY", "base_url": "http://localhost/v1", "model": "model", **prices}
+            return ApiManager(self.api_config, {DEFAULT_ROLE: entry})
+
+    def to_ask(self) -> Self:
+        """The settings of the run that a dry run is about."""
+        return self.model_copy(update={"dry_run": False})
+
+
+def tell_what_is_missing(check: Callable[[], object], stream: TextIO) -> None:
+    """Print what a run could not begin without, such as a key: the error of ``check``, if it raises one."""
+    try:
+        check()
+    except (ConfigurationError, MissingInputError) as error:
+        parts = [part.rstrip(".") for part in (error.what, error.why, error.fix) if part]
+        print(f"\nBefore anything can be asked: {'. '.join(parts)}.", file=stream)
 
 
 class BudgetSettings(Settings):

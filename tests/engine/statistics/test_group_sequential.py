@@ -43,6 +43,32 @@ def test_a_test_looks_four_times_and_stops_at_the_first_bound():
     assert gate.finding(later) == gate.finding(later[:5])
 
 
+def test_a_test_that_does_not_stop_has_the_result_of_its_last_look():
+    gate = GroupSequentialTest(problems=40, samples=8)
+    differences = [0.25, 0.5] * 20
+    stopped, whole = gate.finding(differences), gate.finding(differences, stops=False)
+    assert (stopped.verdict, stopped.problems, whole.verdict, whole.problems) == ("better", 10, "better", 40)
+    # 40 squares of 0.125, and 4 observations of variance 0.25 / 8
+    variance = (40 * 0.125**2 + 4 * 0.25 / 8) / (39 + 4)
+    half = stats.t.isf(stats.norm.sf(boundary_constant(0.05)), 39) * math.sqrt(variance / 40)
+    assert (whole.mean, whole.low, whole.high) == pytest.approx((0.375, 0.375 - half, 0.375 + half))
+    assert whole.high - whole.low < (stopped.high - stopped.low) / 4
+    assert gate.finding([0.25, 0.5] * 5 + [-1.0, 1.0] * 15, stops=False).verdict == "not_proven"
+
+
+@pytest.mark.parametrize(("problems", "samples"), [(24, 8), (60, 4)])
+def test_a_test_that_went_on_after_a_verdict_is_wrong_no_more_often(problems, samples):
+    """A person who sees the early result, goes on, and may take either of both for the verdict."""
+    rng, gate, gates, wrong = random.Random(problems), GroupSequentialTest(problems, samples), 1500, 0
+    for _ in range(gates):
+        shares = [rng.uniform(0.1, 0.9) for _ in range(problems)]
+        one, other = ([sum(rng.random() < share for _ in range(samples)) / samples for share in shares] for _ in "ab")
+        differences = [a - b for a, b in zip(one, other, strict=True)]
+        found = (gate.finding(differences), gate.finding(differences, stops=False))
+        wrong += any(one.verdict != "not_proven" for one in found)
+    assert wrong / gates <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / gates)
+
+
 def adopted_and_rejected(problems, samples, effect, gates=1500):
     """The shares of simulated gates that find the arm better and worse; base rates 0.3 to 0.5 with a spread of 0.25."""
     rng, gate = random.Random(problems * samples), GroupSequentialTest(problems, samples)

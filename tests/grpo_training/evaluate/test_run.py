@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import sqlite3
 import sys
 
@@ -16,10 +17,12 @@ from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main
 from grpo_training.evaluate.run import evaluate
 from grpo_training.evaluate.settings import EvaluateSettings
+from grpo_training.runs import named
 from grpo_training.serve.engines import Engine
 from grpo_training.serve.local_server import LocalServer
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 from tests.support.main_loop import World
+from tests.support.planted_answers import PlantedServer
 from tests.support.scaffolds import scaffold_reply
 from tests.support.table import table
 
@@ -303,3 +306,109 @@ def test_many_unreadable_replies_are_told_while_it_runs(recorded_world, capsys):
     assert told.count("replies cannot be used whole") == 1
     assert "20 of 20 replies cannot be used whole: 0 were cut off at --max-tokens 500, 20 could not be read" in told
     assert "try --prompts compact" in told
+
+
+class Planted:
+    """A server whose library helps, its problems, and evaluations of it."""
+
+    def __init__(self, folder):
+        self.folder, self.server = folder, PlantedServer("label", 0.5)
+        rows = self.server.rows(range(12))
+        (folder / "mails.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.library = folder / "library.json"
+        entry = {
+            "id": "G1-001",
+            "content": "In cases about invoices, apply rule-invoices-1.",
+            "source_problem": "case-3",
+        }
+        self.library.write_text(json.dumps([entry]))
+
+    def evaluate(self, *more, code=0):
+        """One evaluation; the bodies of its requests."""
+        app = chat_app(self.server.reply)
+        with serve_in_thread(app) as url:
+            flags = ("--base-url", url, "--model", "m", "--dataset", self.folder / "mails.jsonl", "--num-samples", 4)
+            places = ("--output", self.folder / "results.json", "--k-values", "1", "--price-in", 1, "--price-out", 2)
+            assert main([str(one) for one in (*flags, *places, *more)]) == code
+        return [seen.body for seen in app["seen"]]
+
+
+def test_a_library_is_compared_with_the_same_model_without_it(tmp_path, capsys):
+    world = Planted(tmp_path)
+    bodies = world.evaluate("--experiences", world.library, "--with-and-without")
+    texts = [" ".join(message["content"] for message in body["messages"]) for body in bodies]
+    lesson = [text for text in texts if "rule-invoices-1" in text]
+    assert len(lesson) == 11  # case-3 is asked without what was learned from it
+    assert not any("In case 3 " in text for text in lesson)
+    assert len(bodies) == 11 + 12
+    figures = json.loads((tmp_path / "results.json").read_text())
+    found = figures["difference_to_base"]["sampled"]["1"]
+    assert found["value"] == pytest.approx(figures["mean_at_n"]["value"] - figures["base"]["mean_at_n"]["value"])
+    assert found["value"] > 0
+    assert figures["task_results"]["case-3"] == figures["base"]["task_results"]["case-3"]
+    said = capsys.readouterr().out
+    assert "12 problems, 4 samples each with and without the experiences: 96 answers of at most 1,024 tokens." in said
+    assert re.search(
+        r"With the experiences \+\d+\.\d points pass@1 \(95 % interval [-+]\d+\.\d to \+\d+\.\d\), at 1", said
+    )
+    assert "1 of the problems are those that experiences were learned from; each is asked without its own" in said
+    assert re.search(r"^with experiences: [\d,]+ prompt tokens, .*, \$\d", said, re.MULTILINE)
+    assert re.search(r"^without: [\d,]+ prompt tokens, .*, \$\d", said, re.MULTILINE)
+    assert world.evaluate("--experiences", world.library, "--with-and-without") == []
+
+
+def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    world, run = Planted(tmp_path), tmp_path / "runs/mails"
+    for name in ("cache", "experiences"):
+        (run / name).mkdir(parents=True)
+    world.library.rename(run / "experiences/generator_1_experiences.json")
+    learned = {"prompts": "compact", "temperature": 0.7, "top_p": None}
+    manifest = {"run": "x", "finished": True, "configuration": {"settings": learned}}
+    (run / "cache/generator_1_run.json").write_text(json.dumps(manifest))
+    world.evaluate("--run", "mails", "--dry-run")
+    said = "learned with --prompts compact --temperature 0.7, and this evaluation asks in another way."
+    assert said in capsys.readouterr().out
+    world.evaluate("--run", "mails", "--dry-run", "--prompts", "compact", "--temperature", 0.7)
+    assert "in another way" not in capsys.readouterr().out
+
+
+def test_a_comparison_counts_problems_with_the_same_text_once(tmp_path, capsys):
+    """Their prompts are equal, and so are their stored replies: the interval would be too narrow."""
+    world = Planted(tmp_path)
+    rows = world.server.rows(range(12))
+    copies = [row | {"id": f"{row['id']}-{copy}"} for copy in range(3) for row in rows]
+    (tmp_path / "mails.jsonl").write_text("".join(json.dumps(row) + "\n" for row in copies))
+    world.evaluate("--experiences", world.library, "--with-and-without")
+    figures = json.loads((tmp_path / "results.json").read_text())
+    assert (figures["num_tasks"], figures["difference_to_base"]["sampled"]["1"]["clusters"]) == (12, 12)
+    assert "24 problems are left out, as their text occurs twice." in capsys.readouterr().out
+
+
+@table(
+    ("arguments", "message"),
+    [
+        (["--with-and-without"], "needs --experiences FILE or --run NAME"),
+        (["--with-and-without", "--experiences", "x", "--base-model", "y"], "exclude each other"),
+        (["--with-and-without", "--experiences", "LIBRARY"], "has no experience to compare with"),
+    ],
+)
+def test_a_comparison_needs_experiences_and_one_model(arguments, message, tmp_path):
+    world = Planted(tmp_path)
+    world.library.write_text("[]")
+    with pytest.raises(InputError, match=message):
+        world.evaluate(*(str(world.library) if one == "LIBRARY" else one for one in arguments))
+
+
+def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys):
+    world, before = Planted(tmp_path), set(tmp_path.iterdir())
+    flags = ("--greedy", "--dry-run", "--api-key-env", "NO_SUCH_KEY")
+    assert world.evaluate(*flags, "--experiences", world.library) == []
+    said = capsys.readouterr().out
+    assert "12 problems, 4 samples and a greedy one each: 60 answers of at most 1,024 tokens." in said
+    assert re.search(r"About \d,\d00 tokens to the model and 15,000 from it .*; 0\.0\d USD\.", said)
+    assert "rule-invoices-1" in said
+    assert "Before anything can be asked: The environment variable 'NO_SUCH_KEY' is not set." in said
+    assert {path for path in tmp_path.iterdir() if "library" not in path.name} <= before
+    with pytest.raises(ConfigurationError, match="NO_SUCH_KEY"):
+        world.evaluate("--api-key-env", "NO_SUCH_KEY")

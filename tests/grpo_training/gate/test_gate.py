@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
@@ -15,7 +15,7 @@ from engine.statistics.group_sequential import alpha_of_test
 from grpo_training import gate
 from grpo_training.gate.__main__ import main
 from tests.grpo_training.learning.test_trials import HARMS, HELPS, World, planted, prompt
-from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 
 assert gate
 
@@ -69,7 +69,7 @@ def test_the_gain_and_the_cost_follow_from_the_stored_answers(tmp_path, capsys):
     world = Gates(tmp_path, problems=40, contents=(HELPS,))
     world.test()
     (event,) = world.events()
-    file = world.cache / f"generator_1_gate_{event.version}_{event.dataset}.samples.jsonl"
+    file = world.cache / "generator_1_gate_1.samples.jsonl"
     assert f"Each answer is in {file}" in capsys.readouterr().out
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert Counter(row["draw"] for row in rows) == dict.fromkeys(("with", "without"), event.problems * event.samples)
@@ -82,6 +82,41 @@ def test_the_gain_and_the_cost_follow_from_the_stored_answers(tmp_path, capsys):
     usage = [row["completion"]["usage"] for row in rows]
     assert sum(one["prompt_tokens"] + one["completion_tokens"] for one in usage) == event.tokens
     assert len({row["task_id"] for row in rows}) == event.problems
+
+
+def test_a_gate_that_stopped_early_goes_on_with_the_same_alpha_and_a_narrower_interval(tmp_path, capsys):
+    world = Gates(tmp_path, problems=40, contents=(HELPS,))
+    first = world.test()
+    assert "--ask-all asks the other " in capsys.readouterr().out
+    rest = world.test("--ask-all")
+    early, whole = world.events()
+    assert (early.problems < 40, whole.problems, whole.looks, whole.verdict) == (True, 40, 4, "adopted")
+    assert len(first) + len(rest) == 2 * 40  # no answer is asked for twice
+    assert whole.alpha == early.alpha == round(alpha_of_test(1), 6)
+    assert whole.high - whole.low < early.high - early.low
+    said = capsys.readouterr().out
+    assert f"The gate that stopped after {early.problems} problems goes on." in said
+    assert "--ask-all asks the other" not in said
+    for flags in ((), ("--ask-all",)):  # the result of the whole test stands
+        assert world.test(*flags) == []
+        assert f"on 40 of 40 problems, {whole.tokens} tokens" in capsys.readouterr().out
+    ExperienceLibrary(world.path).forbid("G1-002")
+    world.test("--ask-all")
+    assert world.events()[2].alpha == round(alpha_of_test(2), 6)  # both results were of one test
+    assert world.events()[2].problems == 40
+
+
+def test_experiences_that_a_measurement_took_out_of_prompts_are_another_library(tmp_path):
+    """Its version is the same, as its texts are."""
+    world = Gates(tmp_path, problems=8, contents=(HELPS,))
+    world.test("--samples", "1")
+    before = world.opened().state
+    world.learn("--tau", "9", "--epochs", "3")
+    after = world.opened().state
+    assert after.version == before.version
+    assert len(after.tested) < len(before.tested)
+    world.test("--samples", "1")
+    assert [one.alpha for one in world.events()] == [round(alpha_of_test(number), 6) for number in (1, 2)]
 
 
 def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_path, capsys):
@@ -199,6 +234,14 @@ def test_a_gate_asks_as_the_run_did_whose_library_it_tests(tmp_path, capsys):
     assert "As in learning: --temperature 0.8 --max-tokens 77" in capsys.readouterr().out
     bodies = world.test("--samples", "1", "--temperature", "0.3", "--seed", "1")
     assert {(body["temperature"], body["max_tokens"]) for body in bodies} == {(0.3, 77)}
+
+
+def test_a_gate_whose_requests_fail_names_the_error(tmp_path):
+    world = Gates(tmp_path, problems=8)
+    failing = FaultPlan(seed=1, rate=0.3, kinds=("500",), max_consecutive_per_request=9)
+    with pytest.raises(IncompleteRunError, match=r"Most frequent error: infra_fault: http_500 \(\d+ samples\)"):
+        world.test("--samples", "1", "--attempts", "1", faults=failing)
+    assert world.events() == []
 
 
 def test_the_progress_of_a_gate_counts_both_prompts_of_a_problem_and_mixes_no_shares(tmp_path, capsys):

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 import grpo_training
-from engine.errors import InputError
+from engine.errors import BudgetExceededError, ConfigurationError, InputError, MissingInputError
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import named
 from grpo_training.view.data.runs import Store
@@ -154,6 +154,30 @@ def test_what_it_will_ask_is_shown_before_anything_is_asked(folder, capsys):
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        (("--api-config", "none.json"), "API configuration not found: none.json. Pass --base-url"),
+        (
+            ("--base-url", "https://x.example/v1", "--model", "m", "--api-key-env", "NO_SUCH_KEY"),
+            "The environment variable 'NO_SUCH_KEY' is not set.",
+        ),
+    ],
+)
+def test_a_dry_run_needs_no_key_and_says_what_a_run_needs(folder, capsys, flags, missing):
+    write(folder / "mails.jsonl", PlantedServer("label", 0.35).rows(range(40)))
+    words = ["--dataset", folder / "mails.jsonl", "--dry-run", "--price-in", 1, "--price-out", 2, *flags]
+    assert improve.main([str(word) for word in words]) == 0
+    said = capsys.readouterr().out
+    assert f"\nBefore anything can be asked: {missing}" in said
+    assert re.search(r"per answer assumed\); \d\.\d\d USD\.", said)
+    with pytest.raises((ConfigurationError, MissingInputError)):
+        improve.main([str(word) for word in words if word != "--dry-run"])
+    with pytest.raises(ConfigurationError, match="must start with http"):
+        improve.main([str(word) for word in (*words, "--base-url", "ftp://x", "--model", "m")])
+    assert not (folder / "runs").exists()
+
+
 def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(24)))
@@ -164,6 +188,119 @@ def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     assert re.search(r"The budget is \d+ % of this: learning will stop early", said)
     assert result_of(folder)["gate"]["problems"] >= 10
     assert not list((folder / "runs/mails-m").glob("budget*"))
+
+
+class CountedServer(PlantedServer):
+    """Counts its replies."""
+
+    replies = 0
+
+    def reply(self, body, index):
+        self.replies += 1
+        return super().reply(body, index)
+
+
+def interrupted(folder, server, monkeypatch, *flags, error=KeyboardInterrupt):
+    """A start whose learning is complete and whose test ends before its first request."""
+
+    async def stop(*args, **options):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("grpo_training.improve.run.gate", stop)
+        with pytest.raises(error):
+            start(folder, server, *flags)
+
+
+def test_a_budget_that_ends_in_the_test_leaves_what_was_learned_and_claims_nothing(folder, capsys, monkeypatch):
+    server = CountedServer("label", 0.5)
+    write(folder / "mails.jsonl", server.rows(range(12)))
+    flags = ("--max-tokens", 20, "--epochs", 2)
+    interrupted(folder, server, monkeypatch, *flags)
+    learned = result_of(folder)
+    capsys.readouterr()
+    with pytest.raises(BudgetExceededError):
+        start(folder, server, *flags, "--budget-tokens", 1500)
+    said, result, home = capsys.readouterr().out, result_of(folder), folder / "runs/mails-m/improved"
+    assert (result["verdict"], result["gate"]) == ("not_finished", None)
+    assert re.search(r"\nIt is not known yet whether the \d experiences help, as the test is not finished", said)
+    assert "Run the same command again to finish it" in result["sentence"]
+    assert learned["tokens"] < result["tokens"] <= learned["tokens"] + 1500
+    readme = (home / "README.md").read_text()
+    assert result["sentence"] in readme
+    assert "Tested at temperature" not in readme
+    improved = grpo_training.Improved.load(home)
+    assert any(improved.experiences[0].content in message["content"] for message in improved.messages("In case 1?"))
+    assert not (folder / "runs/mails-m/improve_run.json").exists()
+    with pytest.raises(BudgetExceededError):
+        start(folder, server, *flags, "--budget-tokens", 1500, "--fail-without-gain")
+    start(folder, server, *flags)
+    assert result_of(folder)["verdict"] in ("adopted", "not_proven")
+    with closing(sqlite3.connect(folder / "runs/mails-m/cache/requests.sqlite")) as journal:
+        assert journal.execute("SELECT COUNT(*) FROM replies").fetchone()[0] == server.replies
+    assert start(folder, server, *flags) == []
+
+
+def test_a_test_that_is_killed_leaves_what_was_learned(folder, monkeypatch):
+    server = PlantedServer("label", 0.5)
+    write(folder / "mails.jsonl", server.rows(range(12)))
+    interrupted(
+        folder, server, monkeypatch, "--epochs", 2, error=SystemExit
+    )  # as by a signal: nothing is written after
+    assert result_of(folder)["verdict"] == "not_finished"
+    assert (folder / "runs/mails-m/improved/report.html").exists()
+    start(folder, server, "--epochs", 2)
+    assert result_of(folder)["gate"]["samples"] == 8
+
+
+def test_a_library_that_was_adopted_stays_there_until_another_one_is_tested(folder, capsys, monkeypatch):
+    server = PlantedServer("label", 0.6)
+    write(folder / "mails.jsonl", server.rows(range(24)))
+    flags = ("--max-tokens", 20, "--epochs", 6)
+    start(folder, server, *flags, "--budget-tokens", 20_000)
+    before = result_of(folder)
+    assert before["verdict"] == "adopted"
+    assert before["sentence"].endswith("Learning is not finished: the same command continues it.")
+    capsys.readouterr()
+    monkeypatch.setattr("grpo_training.improve.run.gate_before", lambda *_: None)
+    interrupted(folder, server, monkeypatch, *flags)
+    assert result_of(folder) == before
+    said = capsys.readouterr().out
+    assert "as the test is not finished" in said
+    assert f"has the result of the test before: {before['sentence']}" in said
+    interrupted(folder, server, monkeypatch, *flags, "--fresh")
+    assert result_of(folder)["verdict"] == "not_finished"
+
+
+def test_learning_that_a_budget_ends_before_its_first_experience_has_found_nothing_yet(folder, capsys):
+    server = PlantedServer("label", 0.5)
+    write(folder / "mails.jsonl", server.rows(range(12)))
+    tokens = []
+    for budget in (100, 2000, 2000):
+        with pytest.raises(BudgetExceededError):
+            start(folder, server, "--max-tokens", 20, "--epochs", 2, "--budget-tokens", budget)
+        assert "No improvement" not in capsys.readouterr().out
+        result = result_of(folder)
+        assert result["verdict"] == "not_finished"
+        tokens.append(result["tokens"])
+        if budget == 100:
+            begin = "Learning is not finished, and there is no experience to use yet (0 tokens were spent)"
+            assert result["sentence"].startswith(begin)
+    assert tokens == sorted(set(tokens))  # the part of the test is used too: each start gets further
+
+
+def test_a_test_that_stopped_early_goes_on_with_ask_all(folder, capsys):
+    server = PlantedServer("label", 0.6)
+    write(folder / "mails.jsonl", server.rows(range(24)))
+    start(folder, server, "--epochs", 3)
+    early = result_of(folder)["gate"]
+    assert early["problems"] < 24
+    assert start(folder, server, "--epochs", 3, "--ask-all")
+    whole = result_of(folder)["gate"]
+    assert (whole["problems"], whole["alpha"]) == (24, early["alpha"])
+    assert whole["high"] - whole["low"] < early["high"] - early["low"]
+    assert start(folder, server, "--epochs", 3) == []
+    assert result_of(folder)["gate"] == whole
 
 
 def test_a_client_gets_the_prompt_that_the_gate_has_sent_byte_for_byte(folder):

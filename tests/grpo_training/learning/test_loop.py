@@ -145,3 +145,29 @@ FIGURES = ScoredFigures(
 )
 MADE = dataclasses.replace(FIGURES, size=0, correct=0, rewards={}, repaired=0, executed=[])
 """Of groups that this start makes, so that only stored ones count."""
+
+
+async def test_why_the_analyst_is_not_asked_is_said_once_and_then_counted():
+    class FullLibrary(OneExperiencePerStep):
+        library = SimpleNamespace(notices=[], state=EMPTY)
+
+        def why_not_asked(self, step, group, state):
+            return "the library is full" if step.number > 1 else ""
+
+        def record(self, step, group, proposal):
+            return StepResult(step.problem.id, step.epoch, EMPTY, (), ())
+
+    class Spread(SlowProducer):
+        async def produce(self, step, state):
+            return ScoredGroup(step.number, [], MADE, group_stats([0.0, 1.0], 0.05), [], is_kept=False)
+
+    loop = loop_of(Spread(1), 4)
+    loop.extractor = FullLibrary()
+    told = []
+    loop.progress.note = told.append
+    loop.progress.ended = lambda *_, why_none="", **__: told.append(why_none)
+    await loop.run(STEPS)
+    assert [text for text in told if "full" in text] == ["the library is full"]
+    assert [row.value for row in loop.summary_rows() if row.name == "analyst not asked"] == [
+        f"for {len(STEPS) - 2} groups: the library is full"
+    ]

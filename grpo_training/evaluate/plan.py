@@ -1,0 +1,55 @@
+"""What an evaluation will ask, in sentences, before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.generator import generator_messages
+from engine.experience.choice import LearnedExperiences, experiences_for
+from engine.records import Experience, Message, Problem
+from engine.tasks.registry import task_named
+from grpo_training.evaluate.arms import sum_of_costs
+from grpo_training.evaluate.models import EvaluatedModel, LocalModel
+from grpo_training.evaluate.settings import EvaluateSettings
+from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line, tokens_of
+
+Lessons = Sequence[Experience] | LearnedExperiences
+"""The experiences in the prompts of a model."""
+
+
+def prompt_of(problem: Problem, lessons: Lessons, style: str) -> tuple[Message, ...]:
+    """The messages of a problem."""
+    return generator_messages(task_named(problem.task), problem, experiences_for(problem, lessons), style)
+
+
+def plan_lines(
+    settings: EvaluateSettings,
+    problems: Sequence[Problem],
+    models: Mapping[str, EvaluatedModel],
+    lessons: Mapping[str, Lessons],
+) -> list[str]:
+    """How many answers, about how many tokens, and the price.
+
+    Args:
+        settings: of the evaluation.
+        problems: its problems.
+        models: by name; one on this machine costs nothing.
+        lessons: the experiences in the prompts of each.
+    """
+    of_model = len(problems) * (settings.num_samples + settings.greedy)
+    read, costs = 0, list[float | None]()
+    for name, model in models.items():
+        own = of_model * tokens_of([prompt_of(one, lessons[name], settings.prompts) for one in problems[:20]])
+        read += own
+        written = of_model * TOKENS_OF_REPLY
+        endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)
+        costs.append(0.0 if endpoint is None else endpoint.cost_usd(own, written))
+    samples = f"{settings.num_samples} samples" if settings.num_samples > 1 else "1 sample"
+    greedy = " and a greedy one" if settings.greedy else ""
+    each = "with and without the experiences" if settings.with_and_without else f"of {len(models)} models"
+    ways = f" {each}" if len(models) > 1 else ""
+    return [
+        f"{len(problems)} problems, {samples}{greedy} each{ways}: {len(models) * of_model:,} answers of at most "
+        f"{settings.max_tokens:,} tokens. Stored ones are not asked for again.",
+        tokens_line(read, len(models) * of_model * TOKENS_OF_REPLY, sum_of_costs(costs)),
+    ]

@@ -1,0 +1,133 @@
+"""What a run has found, as the folder that its user takes home."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.api_manager import GENERATORS
+from engine.errors import InputError, MissingInputError
+from engine.experience.events import GateEvent
+from engine.experience.library import ExperienceLibrary
+from grpo_training.cli.settings import shown_path
+from grpo_training.improve.improved import Improved, Result
+from grpo_training.improve.kinds import common_kind
+from grpo_training.improve.plan import Plan
+from grpo_training.improve.settings import ImproveSettings
+from grpo_training.improve.take_home import write_improved
+from grpo_training.improve.verdict import sentence, spending, unfinished_sentence
+from grpo_training.runs.named import RunFolder
+from grpo_training.serve.endpoints import journal_path
+
+Results = list[tuple[ExperienceLibrary, GateEvent | None]]
+"""The library of each generator with its test; None without experiences to test."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Writes the folder ``improved`` of a run.
+
+    Args:
+        settings: of the run, with the prompt style that it has chosen.
+        run: its folder.
+        plan: its problems.
+        model: name of the model that was asked.
+    """
+
+    settings: ImproveSettings
+    run: RunFolder
+    plan: Plan
+    model: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self.run.folder / "improved"
+
+    def write(self, results: Results, *, has_learned_all: bool) -> Improved:
+        """Write the library of the generator with the best result.
+
+        Args:
+            results: of the test.
+            has_learned_all: whether learning is complete; else the result says that it goes on.
+        """
+        order = {"adopted": 2, "not_proven": 1}
+
+        def rank(place: int) -> tuple[int, float]:
+            event = results[place][1]
+            return (-1, 0.0) if event is None else (order.get(event.verdict, 0), event.low)
+
+        best = max(range(len(results)), key=rank)
+        library, event = results[best]
+        if event is not None:  # the link of the library's log is no part of the result
+            event = event.model_copy(update={"previous": ""})
+        count = len(library.state.for_prompts if event is None else library.state.tested)
+        found = sentence(event, count, spending(*self._spent()))
+        if not has_learned_all:
+            found += " Learning is not finished: the same command continues it."
+        return self._write(best, library, found, "nothing_learned" if event is None else event.verdict, event)
+
+    def write_unfinished(self, libraries: Sequence[ExperienceLibrary]) -> str:
+        """Write what was learned before its test has ended; what is known, in one sentence.
+
+        A library that an earlier test of the run has adopted stays in the folder until another one is tested.
+        """
+        best = next((place for place, library in enumerate(libraries) if library.state.tested), 0)
+        found = unfinished_sentence(len(libraries[best].state.tested), spending(*self._spent()))
+        with suppress(InputError, MissingInputError):
+            before = Improved.load(self.folder).result
+            if before.verdict == "adopted" and not self.settings.fresh:
+                return f"{found} {shown_path(self.folder)} has the result of the test before: {before.sentence}"
+        self._write(best, libraries[best], found, "not_finished", None)
+        return found
+
+    def _write(
+        self, role: int, library: ExperienceLibrary, found: str, verdict: str, event: GateEvent | None
+    ) -> Improved:
+        settings = self.settings
+        common, remark = common_kind(self.plan.learned_from, settings.prompts)
+        choice, experiences = library.state.choice, library.state.helpful
+        tokens, cost_usd = self._spent()
+        result = Result(
+            sentence=found,
+            verdict=verdict,
+            gate=event,
+            task=settings.task if settings.task is not None and ":" in settings.task else common.task,
+            prompts=settings.prompts,
+            model=self.model,
+            role=GENERATORS[role],
+            dataset=settings.dataset,
+            choice=choice,
+            example=common.model_copy(update={"id": "question", "text": "", "meta": {}}),
+            is_static=choice is None or len(experiences) <= choice.k,
+            temperature=settings.temperature,
+            tokens=tokens,
+            cost_usd=cost_usd,
+            remark=remark,
+        )
+        return write_improved(self.folder, result, experiences, self.run.folder)
+
+    def _spent(self) -> tuple[int, float | None]:
+        return spent(journal_path(self.settings))
+
+
+def spent(journal: Path) -> tuple[int, float | None]:
+    """Tokens and cost of all replies that a run has stored; the cost is None if a price is missing.
+
+    Raises:
+        InputError: the journal cannot be read.
+    """
+    usage = "json_extract(completion, '$.usage.{}')"  # a number of 0 is left out, so that it is NULL here
+    query = (
+        f"SELECT TOTAL({usage.format('prompt_tokens')}) + TOTAL({usage.format('completion_tokens')}), "  # noqa: S608 - constants
+        f"SUM({usage.format('cost_usd')}), COUNT(*), COUNT({usage.format('cost_usd')}) FROM replies"
+    )
+    try:
+        with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+            tokens, cost, rows, priced = connection.execute(query).fetchone()
+    except sqlite3.Error as error:
+        raise InputError(f"Cannot read {journal}", why=str(error)) from None
+    return int(tokens), cost if priced == rows else None

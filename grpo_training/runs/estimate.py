@@ -1,0 +1,51 @@
+"""What is shown before anything is asked: about how many tokens prompts and replies have, and a prompt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TextIO
+
+from engine.records import Message
+from grpo_training.cli.terminal_text import harmless
+
+TOKENS_OF_REPLY = 250
+"""Assumed where nothing was measured: a short derivation."""
+_CHARACTERS_PER_TOKEN = 4
+"""Of English text."""
+_SHOWN = 20
+
+
+def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
+    """The mean number of tokens of prompts, estimated from the characters of the first ones."""
+    lengths = [sum(len(message.content) for message in messages) for messages in prompts[:_SHOWN]]
+    return math.ceil(fmean(lengths) / _CHARACTERS_PER_TOKEN)
+
+
+def tokens_line(read: int, written: int, cost_usd: float | None) -> str:
+    """Tokens and price in a sentence.
+
+    Args:
+        read: tokens of all prompts.
+        written: tokens of all replies, of which each has ``TOKENS_OF_REPLY``.
+        cost_usd: of all tokens; None if the prices are not known.
+    """
+    price = "the price is not known (--price-in, --price-out)" if cost_usd is None else f"{cost_usd:.2f} USD"
+    return (
+        f"About {_rounded(read)} tokens to the model and {_rounded(written)} from it "
+        f"({TOKENS_OF_REPLY} per answer assumed); {price}."
+    )
+
+
+def show_prompt(messages: Sequence[Message], stream: TextIO) -> None:
+    """Print the messages of the first request."""
+    print("\nThe first prompt:", file=stream)
+    for message in messages:
+        content = harmless(message.content, keep="\n")
+        print(f"\n[{message.role}]\n{content}", file=stream)
+
+
+def _rounded(count: int) -> str:
+    """A number with two digits, in millions if it is large."""
+    return f"{count / 1e6:.2g} million" if count >= 100_000 else f"{int(float(f'{count:.2g}')):,}"

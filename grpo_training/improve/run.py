@@ -37,7 +37,7 @@ from grpo_training.learning.status import LearnerStatus, is_writing
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
-from grpo_training.runs.problems import read_problems
+from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (
     check_budget,
@@ -72,6 +72,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     stored = stored_style(run.folder / PROMPT_STYLE) if tried else None
     if stored is not None:
         settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
+    remarks = remarks_on([*plan.learned_from, *plan.tested])  # refuses a task that cannot score them
     if note:
         print(f"{note} (--task or --compare changes this)", file=stream)
     check_endpoint(settings, GENERATORS[0])
@@ -82,6 +83,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     if stored is not None:
         print(f"  {stored.why}", file=stream)
     if settings.dry_run:
+        print(*remarks, sep="\n", file=stream)  # a run has them from its generators
         _show_prompt(plan.learned_from[0], settings, stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)

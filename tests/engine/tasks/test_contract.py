@@ -81,7 +81,7 @@ def test_each_task_implements_the_protocols_that_it_needs():
         "physics": {"TakesOpinions"},
         "answers": {"JudgedByRubric", "ReadsWholeDatasets"},
         "reasoning_gym": {"RemarksOnProblems"},
-        "code": {"DisplaysItself", "PreparesData", "ChecksItself", "ReadsQuestions"},
+        "code": {"DisplaysItself", "PreparesData", "ChecksItself", "ReadsQuestions", "RemarksOnProblems"},
         "phaser": {"DisplaysItself", "HasCheckOptions", "ScoresForeignRows"},
         "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},
     }

@@ -192,8 +192,9 @@ _FILTERED = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|max(imum)?[_ ](context|model)[_ ]len|context (length|window)|prompt is too long"
-    r"|input is too long|too many (input )?tokens|string_above_max_length",
+    r"context_length_exceeded|max(imum)?[_ ](context|model)[_ ]len|context (length|window|size)|prompt is too long"
+    r"|input is too long|too many (input )?tokens|string_above_max_length|exceed_context_size"
+    r"|inputs\W{1,2} tokens \+ \W?max_new_tokens",
     re.IGNORECASE,
 )
 _WINDOW = re.compile(r"(?:context|model)[_ ]len(?:gth)?\D{0,20}(\d{2,9})", re.IGNORECASE)
@@ -202,7 +203,11 @@ _NO_MODEL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OPTIONAL = {
-    "n": re.compile(r"['\"`]n['\"`]|\bn\s*(?:[=><]|must|should|is\b)|(?:parameter|argument|supplied):? n\b"),
+    "n": re.compile(
+        r"['\"`]n['\"`]|\bn\s*(?:[=><]|must|should|is\b)|(?:parameter|argument|supplied|field|option)(?:s|\(s\))?: ?"
+        r"(?:[\w.]+, ?)*n\b|(?:parameter|argument|supplied) n\b|only one completion choice",
+        re.IGNORECASE,
+    ),
     "response_format": re.compile(
         r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar", re.IGNORECASE
     ),
@@ -237,7 +242,8 @@ class _ErrorBody:
         if not isinstance(body, Mapping):
             return cls(str(body or "")[:2000], frozenset(), None)
         inner: Mapping[str, Any] = body["error"] if isinstance(body.get("error"), Mapping) else body
-        message = inner.get("message", inner.get("detail", inner))
+        plain = inner["error"] if isinstance(inner.get("error"), str) else inner
+        message = inner.get("message", inner.get("detail", plain))
         codes = frozenset(str(inner[name]) for name in ("code", "type") if inner.get(name) is not None)
         param = inner.get("param")
         is_of_api = inner is not body or body.get("object") == "error" or bool(_API_FIELDS & inner.keys())

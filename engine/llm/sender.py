@@ -331,6 +331,8 @@ class RequestSender:
         if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
             connection.drop_parameter(decision.parameter)
             return decision
+        if decision.action is RetryAction.REJECT:
+            self.trouble.rejected(endpoint, decision)
         call.failures += 1
         call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
         if decision.action is RetryAction.SLOW_DOWN:

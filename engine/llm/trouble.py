@@ -17,6 +17,12 @@ _REPEAT_S = 30.0
 _SILENT_S = 20.0
 """Silence of an endpoint is reported after 20 s, then after three times as long."""
 _CLOCK_STEP_S = 0.01
+_OWN_FIXES = {
+    "temperature": "Pass a temperature that the model takes, such as --temperature 1.",
+    "top_p": "Pass a top_p that the model takes, such as --top-p 1.",
+    "system": "The prompts begin with a system message: serve the model with a chat template that takes it.",
+}
+"""What to do about a refusal, by a word in its message."""
 
 
 class TroubleReporter:
@@ -107,6 +113,18 @@ class TroubleReporter:
             "them; each is asked for once more. Check chat template, stop strings and reasoning parser of the server"
         )
 
+    def rejected(self, endpoint: Endpoint, decision: RetryDecision) -> None:
+        """Report that a request was refused for its content, which counts as a wrong answer."""
+        if not self._was_told(endpoint):
+            what, fix = ("its content", "change the problem")
+            if decision.code == "context_too_long":
+                what, fix = (
+                    "its length",
+                    "serve the model with a longer context, or shorten the prompts (--prompts compact)",
+                )
+            text = f"⚠ {endpoint.shown_url} refused a request for {what}: {_one_line(decision.message).rstrip('.')}"
+            self._tell_of(endpoint, decision, f"{text}. Its answers count as wrong; {fix}")
+
     def answered(self, endpoint: Endpoint) -> None:
         """Note a reply; report that an endpoint that could not be reached answers again."""
         self._heard_at[endpoint.shown_url] = asyncio.get_running_loop().time()
@@ -186,6 +204,9 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
             f"Check base_url, model and extra_body of {entry}; the message above says what was refused.",
         ),
     )
+    if decision.code == "rejected_request":
+        own = [text for word, text in _OWN_FIXES.items() if word in decision.message.lower()]
+        fix = " ".join([*own, fix])
     return FatalEndpointError(what, why=why, fix=fix)
 
 

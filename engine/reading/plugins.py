@@ -40,7 +40,7 @@ def load_object(place: str) -> Any:
                 fix="Give FILE.py:NAME or MODULE:NAME, such as my_task.py:TASK.",
             ) from None
         why = f"{type(error).__name__}: {error}"
-        raise InputError(f"Cannot import {source}", why=why, fix="Fix the error, or correct the place.") from error
+        raise InputError(f"Cannot import {source}", why=why, fix=_import_fix(source, error)) from error
     if not hasattr(module, name):
         public = ", ".join(key for key in vars(module) if not key.startswith("_"))
         raise InputError(f"{source} has no {name!r}", why=f"It has: {public[:300] or 'no public name'}.")
@@ -52,9 +52,10 @@ def source_digest(objects: Iterable[Any]) -> str:
 
     Args:
         objects: classes and functions. For one of a package it is the source of all modules of the package's folder,
-            in Python and JavaScript, for one of a single file that file. In both cases the modules of ``engine`` that
-            these import belong to it, and what those import in turn. Packages of Node.js that are installed in the
-            folder do not count, nor do modules of ``engine`` that measure nothing (:data:`MEASURES_NOTHING`).
+            in Python and JavaScript, for one of a single file that file and the modules beside it that it imports. In
+            both cases the modules of ``engine`` that these import belong to it, and what those import in turn.
+            Packages of Node.js that are installed in the folder do not count, nor do modules of ``engine`` that measure
+            nothing (:data:`MEASURES_NOTHING`).
     """
     files = _with_imported(file for each in objects for file in _source_files(each))
     digest = hashlib.sha256()
@@ -67,6 +68,7 @@ MEASURES_NOTHING = frozenset({"contract", "datasets", "errors", "experience", "l
 """Packages and modules of ``engine`` on which no measurement of a candidate depends."""
 
 _ENGINE = Path(__file__).parents[1]
+_BESIDE = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 _IMPORT = re.compile(r"^\s*from engine\.([\w.]+) import (\([^)]*\)|.*)|^\s*import engine\.([\w.]+)", re.MULTILINE)
 
 
@@ -102,7 +104,22 @@ def _source_files(defined: Any) -> list[Path]:
     module = sys.modules.get(defined.__module__)
     package = (module.__package__ or "") if module is not None else ""
     # the package of all tasks is no task's own
-    return _modules_below(Path(file).parent) if package and package != "engine.tasks" else [Path(file)]
+    if package == "engine.tasks":
+        return [Path(file)]
+    return _modules_below(Path(file).parent) if package else with_modules_beside(Path(file))
+
+
+def with_modules_beside(file: Path) -> list[Path]:
+    """A Python file, and the files of its folder that it imports by name, and these in turn; by name."""
+    found: set[Path] = set()
+    waiting = {file}
+    while waiting:
+        one = waiting.pop()
+        found.add(one)
+        named = set(_BESIDE.findall(one.read_text(encoding="utf-8", errors="replace")))
+        beside = (file.parent / f"{name}.py" for name in named - sys.stdlib_module_names)
+        waiting |= {path for path in beside if path.is_file()} - found
+    return sorted(found)
 
 
 def _modules_below(folder: Path) -> list[Path]:
@@ -111,6 +128,18 @@ def _modules_below(folder: Path) -> list[Path]:
         folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
         found += [Path(place, name) for name in files if name.endswith((".py", ".js", ".mjs"))]
     return found
+
+
+def _import_fix(source: str, error: Exception) -> str:
+    """What to do about a module that cannot be imported."""
+    folder = Path(source).expanduser().resolve().parent
+    if isinstance(error, ModuleNotFoundError) and source.endswith(".py") and error.name:
+        if (folder / f"{error.name}.py").is_file() or (folder / error.name).is_dir():
+            return f"Modules beside a file are found with PYTHONPATH={folder}"
+        return f"Install the package of {error.name!r} in this environment."
+    if "relative import" in str(error):
+        return f"Import modules beside the file by their names, without a dot, and set PYTHONPATH={folder}"
+    return "Fix the error, or correct the place."
 
 
 def _is_no_module(source: str, error: Exception) -> bool:

@@ -34,7 +34,9 @@ def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.Module | a
     try:
         with _PARSER_LOCK:
             tree = ast.parse(source, filename=_FILE, mode=mode)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # ValueError: NUL, surrogates
+    except SyntaxError as error:
+        raise ValueError(f"not Python: {error.msg[:200]}, line {error.lineno}") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # ValueError: NUL, surrogates
         raise ValueError(f"not Python: {str(error)[:200]}") from None
     assert isinstance(tree, ast.Module | ast.Expression)
     return tree

@@ -123,6 +123,11 @@ def _declared(task: str, what: str) -> Sequence[str]:
 
 
 def _register(task: object, place: str) -> Task:
+    if isinstance(task, type):
+        name = place.rpartition(":")[2]
+        raise InputError(
+            f"{place} is a class", fix=f"Add a line such as TASK = {name}() to its file, and give that name: :TASK."
+        )
     if not isinstance(task, Task):
         raise InputError(
             f"{place} is not a task but a {type(task).__name__}", fix="Give an instance of engine.task.Task."

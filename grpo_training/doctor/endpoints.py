@@ -70,7 +70,8 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
     except ScaffoldError as error:
         return failure_of(error)
     addresses = ", ".join(each.shown_url for each in (endpoint, *others))
-    return passed(f"{role}: {endpoint.model} at {addresses}, key present")
+    key = "no key" if endpoint.api_key.get_secret_value() == "EMPTY" else "key present"
+    return passed(f"{role}: {endpoint.model} at {addresses}, {key}")
 
 
 def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:

@@ -34,7 +34,7 @@ from grpo_training.runs.estimate import show_prompt, tokens_of
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
-from grpo_training.runs.problems import read_problems, without_duplicates
+from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (
@@ -69,6 +69,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     stored = stored_style(run.folder / PROMPT_STYLE) if tried else None
     if stored is not None:
         settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
+    remarks = remarks_on([*plan.learned_from, *plan.tested])  # refuses a task that cannot score them
     if note:
         print(f"{note} (--task or --compare changes this)", file=stream)
     check_endpoint(settings, GENERATORS[0])
@@ -79,6 +80,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     if stored is not None:
         print(f"  {stored.why}", file=stream)
     if settings.dry_run:
+        print(*remarks, sep="\n", file=stream)  # a run has them from its generators
         first = plan.learned_from[0]
         show_prompt(generator_messages(task_named(first.task), first, (), settings.prompts), stream)
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)

@@ -27,6 +27,7 @@ from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Cluster, Session
 from grpo_training.learning.settings import CriticSettings
 from grpo_training.runs.named import in_found_run, load_tasks_of
+from grpo_training.runs.problems import task_facts
 
 ROLE = "critic"
 
@@ -59,6 +60,7 @@ class CriticLearner(Learner[list[Fusion]]):
         self._store, self.settings = store, settings
         self.choice = experience_choice(settings, ROLE)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
+        self._check_task_file()
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
         # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
         self.prompt_hash = role_template("critic", load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
@@ -71,6 +73,18 @@ class CriticLearner(Learner[list[Fusion]]):
                 why="The critic learns from the fusions of a problem, one of each generator.",
                 fix="Fuse two or more generators, or pass --learn none to make the fusions only.",
             )
+
+    def _check_task_file(self) -> None:
+        """Refuse rollouts that another version of the task file scored: a fusion is compared with them."""
+        for name, manifest in self._caches.manifests().items():
+            scored = manifest.configuration.get("facts", {}).get("task_file")
+            now = task_facts(self.settings.task or manifest.settings.get("task")).get("task_file")
+            if scored and now and scored != now:
+                raise InputError(
+                    f"The rollouts of {name} were scored by another version of the task file",
+                    why=f"task_file: stored {scored}, now {now}. The critic compares fusions with these rollouts.",
+                    fix=f"Run {name.replace('_', '')} again with --fresh, which scores its stored replies again.",
+                )
 
     def read_stored(self) -> list[BrokenLine]:
         """Read the fusions of earlier starts; those without a reward are made again."""

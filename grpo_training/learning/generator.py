@@ -86,6 +86,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if settings.gate or settings.hold_out:
             problems, self._tested = split(problems, settings.dataset)
         self._steps = _steps(problems, settings)
+        self._remarks = remarks_on(problems)
         self.kinds = problem_kinds(settings, problems)
         self.choice = experience_choice(settings, role, self.kinds)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
@@ -123,7 +124,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(f"{self._note} (--task or --compare changes this)")
         if self.settings.rollouts == 1 and self.settings.learn == "add":
             progress.note("With one rollout σ is 0: no experience is extracted.")
-        for remark in remarks_on(step.problem for step in self._steps):
+        for remark in self._remarks:
             progress.note(remark)
         return self._steps
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from engine.abilities import RemarksOnProblems
 from engine.datasets import LoadedDataset, load_dataset
+from engine.reading.plugins import with_modules_beside
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.rows import read_field_map
@@ -56,9 +57,12 @@ def remarks_on(problems: Iterable[Problem]) -> list[str]:
 
 
 def task_facts(task: str | None) -> dict[str, str]:
-    """The digest of a user's task file. Rewards of a changed file are those of another run."""
+    """The digest of a user's task file and its modules: rewards of a changed file are those of another run."""
     file = Path((task or "").rpartition(":")[0])
-    return {"task_file": hashlib.sha256(file.read_bytes()).hexdigest()[:12]} if file.suffix == ".py" else {}
+    if file.suffix != ".py":
+        return {}
+    content = b"".join(one.read_bytes() for one in with_modules_beside(file))
+    return {"task_file": hashlib.sha256(content).hexdigest()[:12]}
 
 
 def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:

@@ -54,7 +54,7 @@ class CodePreparation(DataPreparation[CodeOptions]):
         if not report.all_passed:
             status = next((str(each) for each in report.statuses if each != "pass"), str(report.outcome))
             passed = f"its reference passes {report.passed} of {report.total} tests"
-            return f"reference_{status}", f"{passed}: {report.detail}"
+            return f"reference_{status}", f"{passed}: {report.detail or status}"
         if _run(empty_program(problem), problem, limits).all_passed:
             return "stub_passes", "a program that does nothing passes its tests"
         return None

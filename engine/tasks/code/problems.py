@@ -7,6 +7,7 @@ difficulty, and the tests in the words of the dataset.
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -176,7 +177,8 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
 
 def _of_human_eval(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of HumanEval, whose prompt is the head of the function, and whose test defines ``check``."""
-    reference = f"{row['prompt']}{row.get('canonical_solution') or ''}"
+    body = row.get("canonical_solution")
+    reference = f"{row['prompt']}{body}" if body else ""
     return {**row, "tests": [f"{row['test']}\ncheck({row['entry_point']})"], "canonical_solution": reference}
 
 
@@ -234,16 +236,16 @@ def _within_limit(tests: tuple[CodeTest, ...]) -> list[int]:
 def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
     """The function that most tests call, among those that the reference defines if there is a reference.
 
-    Functions that a test's own setup defines do not count.
+    Functions that a test itself or its setup defines do not count, nor do those of Python that the reference lacks.
     """
     tree = parse_program(reference)
     defined = defined_names(tree) if tree else set()
     counts: Counter[str] = Counter()
     for test in tests:
-        setup = parse_program(test.get("setup", ""))
-        from_setup = defined_names(setup) if setup else set()
-        names = [name for name in called_names(test) if name not in from_setup]
-        counts.update([name for name in names if not defined or name in defined][:1])
+        trees = map(parse_program, (test.get("setup", ""), test.get("code", "")))
+        own = set().union(*(defined_names(each) for each in trees if each))
+        asked_for = defined or set(called_names(test)) - vars(builtins).keys()
+        counts.update([name for name in called_names(test) if name in asked_for - own][:1])
     return counts.most_common(1)[0][0] if counts else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,12 @@ _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sa
 _REWARDS_VERSION = 2  # of the definition of ``r_logic``
 
 _MAX_STATUSES = 50  # of single tests, on a rollout; a few problems have thousands of tests
+
+_CHECK_S = 2.0
+"""Seconds after which no further reference is run before a run; the first one always is."""
+
+_MOST_NAMED = 5
+"""Problems that are named before a run."""
 
 _FAULTS = {
     ReplyStatus.NO_CODE: "there is no fenced Python program in it",
@@ -95,6 +102,29 @@ class CodeTask(Task[Program]):
     def question_row(self, example: Problem) -> tuple[Mapping[str, Any], Sequence[str]]:
         """A question has no tests; ``entry_point`` and the others of its fields may be given."""
         return {"tests": "pass", "io_mode": facts_of(example).io_mode}, ("prompt",)
+
+    def remarks(self, problems: Sequence[Problem]) -> list[str]:
+        """Which problems have tests that their own reference fails, or that a program which does nothing passes.
+
+        No further problem is tried after ``_CHECK_S`` seconds.
+        """
+        begun, tried, faults = time.monotonic(), 0, []
+        for problem in problems:
+            if not facts_of(problem).reference:
+                continue
+            fault = self.preparation.fault(problem)
+            tried += 1
+            if fault is not None:
+                faults.append(f"{problem.id}: {fault[1][:_MAX_REMARK_CHARS]}")
+            if time.monotonic() - begun > _CHECK_S:
+                break
+        if not faults:
+            return []
+        return [
+            f"⚠ code: {len(faults)} of {tried} problems that were tried cannot tell a right program from a wrong one. "
+            "Correct their tests or references, or leave them out.",
+            *(f"  {fault}" for fault in faults[:_MOST_NAMED]),
+        ]
 
     def dataset(self, name: str) -> Dataset:
         """MBPP or APPS."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -32,6 +35,12 @@ _SHOWN_ROW = 2000
 
 _ROWS = 200
 """Rows to generate if no number is given."""
+
+_CHECK_S = 2.0
+"""Seconds after which no further row is tried with the reward function before a run; the first one always is."""
+
+_ROUNDING = 1e-9
+"""A reward may be outside of [0, 1] by this much, as sums of floats are."""
 
 
 class PlainTask(Task[str]):
@@ -104,7 +113,7 @@ class SimpleTask(PlainTask):
         """The rows of the task."""
 
         def generate(count: int | None) -> list[Problem]:
-            rows = self._rows(count or _ROWS) if callable(self._rows) else self._rows
+            rows = self._given_rows(count)
             problems = [self.problem_from_row(row, f"{name}, row {number}") for number, row in enumerate(rows, 1)]
             numbered = [
                 problem if problem.id else problem.model_copy(update={"id": f"{self.name}_{number:03d}"})
@@ -114,6 +123,20 @@ class SimpleTask(PlainTask):
 
         return Dataset(generate=generate)
 
+    def _given_rows(self, count: int | None) -> list[Mapping[str, Any]]:
+        try:
+            rows = list(self._rows(count or _ROWS) if callable(self._rows) else self._rows)
+        except Exception as error:  # the function is the user's own code
+            why = _raised(error)
+            raise InputError(f"{self.name}: its rows cannot be made", why=f"rows(count) raised {why}.") from error
+        other = next((row for row in rows if not isinstance(row, Mapping)), None)
+        if other is not None:
+            raise InputError(
+                f"{self.name}: a row is a {type(other).__name__}: {str(other)[:60]}",
+                fix='A row is a dict of fields, such as {"words": "b a"}.',
+            )
+        return rows
+
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
         fields = {key: value for key, value in row.items() if key != "task"}
@@ -121,8 +144,11 @@ class SimpleTask(PlainTask):
             text = self._prompt(row) if callable(self._prompt) else self._prompt.format_map(fields)
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise InputError(f"{where}: the row does not fit the prompt of {self.name}", why=why) from None
+            raise InputError(
+                f"{where}: the row does not fit the prompt of {self.name}",
+                why=f"{type(error).__name__}: {error}. The fields of the row: {', '.join(map(str, fields)) or 'none'}.",
+                fix="A template names fields in braces; a brace of its own text is written twice, as {{ or }}.",
+            ) from None
         if not text.strip():
             raise InputError(f"{where}: the prompt of {self.name} is empty")
         given = row.get("id")
@@ -157,13 +183,11 @@ class SimpleTask(PlainTask):
         return {**super().verifier(), "reward": source_digest([self._reward]), **right}
 
     def remarks(self, problems: Sequence[Problem]) -> list[str]:
-        """What counts as right, and how many rows have no answer field.
+        """What counts as right, how many rows have no answer field, and which answers of rows are not right.
 
         Raises:
-            InputError: the reward function cannot score an answer to the first problem.
+            InputError: the reward function cannot score an answer to one of the problems that were tried.
         """
-        for problem in problems[:1]:
-            self._check_reward(problem)
         if isinstance(self._right, str):
             rule = f"{self._right} is 1"
         elif self._right is not None:
@@ -177,17 +201,47 @@ class SimpleTask(PlainTask):
                 f"{self.name}: {without} of {len(problems)} rows have no field {' or '.join(ANSWER_FIELDS)}; "
                 "the analyst reads the whole row in place of the right answer."
             )
-        return found
+        return found + self._tried(problems)
 
-    def _check_reward(self, problem: Problem) -> None:
-        for answer in filter(None, ("?", self._answer(problem))):
-            measured = _measure(self._reward, answer, self.reward_row(problem))
-            if measured.is_correct is None:
-                raise InputError(
-                    f"{self.name}: {measured.detail['why']}",
-                    why=f"It was called with the answer {answer[:40]!r} before anything is asked.",
-                    fix="Correct the reward function: for any text it returns a number from 0 to 1.",
-                )
+    def _tried(self, problems: Sequence[Problem]) -> list[str]:
+        """Score ``?`` and the right answer of each row, as far as the time allows; what is odd about the scores."""
+        begun, tried, slowest = time.monotonic(), 0, 0.0
+        wrong: list[tuple[str, Measurement]] = []
+        for problem in problems:
+            for answer in filter(None, ("?", self._answer(problem))):
+                before = time.monotonic()
+                measured = self._checked(answer, problem)
+                slowest = max(slowest, time.monotonic() - before)
+                if answer == self._answer(problem) and not measured.is_correct:
+                    wrong.append((problem.id, measured))
+            tried += self._answer(problem) is not None
+            if time.monotonic() - begun > _CHECK_S:
+                break
+        said = []
+        if wrong:
+            place, measured = wrong[0]
+            scores = ", ".join(f"{name} = {number:g}" for name, number in measured.components.items())
+            said.append(
+                f"⚠ {self.name}: the right answer of {len(wrong)} of {tried} rows does not count as right, such as "
+                f"that of {place}: {scores}. Check the reward function, or the row."
+            )
+        if slowest > 1:
+            said.append(f"{self.name}: the reward function takes up to {slowest:.1f} s for an answer.")
+        return said
+
+    def _checked(self, answer: str, problem: Problem) -> Measurement:
+        measured = self.evaluate(Candidate(Outcome.OK, stated_answer=answer, content=answer), problem)
+        why = measured.detail.get("why", "")
+        unweighted = [name for name in measured.components if self.reward_weights and name not in self.reward_weights]
+        if unweighted:
+            why = f"the reward function returned {unweighted[0]!r}, which is not in reward_weights"
+        if measured.is_correct is None or unweighted:
+            raise InputError(
+                f"{self.name}: {why}",
+                why=f"It was called with the answer {answer[:40]!r} of {problem.id} before anything is asked.",
+                fix="Correct the reward function: for any text it returns a number from 0 to 1, or several by name.",
+            )
+        return measured
 
     def truth(self, problem: Problem) -> str:
         """The answer field of the row; without one, the row, which the reward function judges by."""
@@ -215,7 +269,7 @@ class SimpleTask(PlainTask):
 
     def _answer(self, problem: Problem) -> str | None:
         row = self.reward_row(problem)
-        return next((str(row[field]) for field in ANSWER_FIELDS if field in row), None)
+        return next((_as_text(row[field]) for field in ANSWER_FIELDS if field in row), None)
 
     def _hidden(self, problem: Problem) -> list[str]:
         """The values of the row, also within lists and objects, that the prompt does not show."""
@@ -262,6 +316,10 @@ def _checked_right(right: str | float | None, name: str, weights: Mapping[str, f
     return right
 
 
+def _as_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
 def _values(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = list(value.values())
@@ -276,16 +334,31 @@ def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement
     """Call a reward function. A number becomes the component ``r_ans``."""
     try:
         value = reward(answer, row)
-        given = value if isinstance(value, Mapping) else {"r_ans": value}
-        components = {str(name): float(number) for name, number in given.items()}
-    except Exception as error:  # noqa: BLE001 - the reward function is the user's own code
-        return _fault(f"the reward function raised {type(error).__name__}: {error}", answer)
-    bad = next((name for name, number in components.items() if not 0 <= number <= 1), None)
-    if bad is not None or not components:
-        found = "nothing" if bad is None else f"{bad} = {components[bad]}"
-        return _fault(f"the reward function returned {found}; expected numbers from 0 to 1", answer)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the reward function is the user's own code
+        return _fault(f"the reward function raised {_raised(error)}", answer)
+    given = value if isinstance(value, Mapping) else {"r_ans": value}
+    components: dict[str, float] = {}
+    for name, number in given.items():
+        try:
+            found = float(number)
+        except (TypeError, ValueError):
+            found = math.nan
+        components[str(name)] = min(max(found, 0.0), 1.0)
+        if not math.isclose(found, components[str(name)], abs_tol=_ROUNDING):
+            shown = f"{name} = {number!r}"[:80] if isinstance(value, Mapping) else repr(value)[:80]
+            return _fault(f"the reward function returned {shown}; expected numbers from 0 to 1", answer)
+    if not components:
+        return _fault("the reward function returned nothing; expected numbers from 0 to 1", answer)
     is_correct = all(math.isclose(number, 1) for number in components.values())
     return Measurement(components, is_correct, answer, "stated")
+
+
+def _raised(error: BaseException) -> str:
+    """An exception of a function of the user, with the last line of the function's file that it came through."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # without the call itself
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}"[:250] + place
 
 
 def _fault(why: str, answer: str | None) -> Measurement:

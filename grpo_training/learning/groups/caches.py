@@ -105,7 +105,7 @@ class GeneratorCaches:
             None in place of the number if it is not known: manifests of earlier versions do not have it.
         """
         told = ""
-        while len(manifests := self._manifests()) < len(self.names) and self._follows:
+        while len(manifests := self.manifests()) < len(self.names) and self._follows:
             missing = " and ".join(name for name in self.names if name not in manifests)
             if missing != told:
                 tell(f"Waiting for {missing}: the window depends on how many groups they will make (--window sets it)")
@@ -119,7 +119,7 @@ class GeneratorCaches:
         passes = [manifest.settings.get("epochs") for manifest in manifests.values()]
         return steps, max((number for number in passes if isinstance(number, int)), default=1)
 
-    def _manifests(self) -> dict[str, RunManifest]:
+    def manifests(self) -> dict[str, RunManifest]:
         """The manifests of the generators that have begun."""
         found = {name: self._manifest(name) for name in self.names}
         return {name: manifest for name, manifest in found.items() if manifest is not None}

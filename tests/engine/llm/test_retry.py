@@ -192,6 +192,13 @@ def test_the_message_about_a_refused_key_is_not_kept():
         (400, "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens", {}),
         (400, "too long", {"code": "context_length_exceeded"}),
         (422, "Input is too long for requested model", {}),
+        (400, "the request exceeds the available context size. try increasing the context size", {}),
+        (400, "too much", {"code": "exceed_context_size_error"}),
+        (
+            422,
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 512. Given: 100 `inputs` tokens",
+            {},
+        ),
     ],
 )
 def test_errors_about_the_prompt_are_rejections_and_not_fatal(status, message, fields):
@@ -211,6 +218,9 @@ def test_max_tokens_above_the_context_length_is_a_configuration_error():
         ("n", "n must be 1", None),
         ("n", "[{'loc': ['body', 'n'], 'msg': 'Extra inputs are not permitted'}]", None),
         ("n", "whatever", "n"),
+        ("n", "Only one completion choice is allowed", None),
+        ("n", "Unknown field: n", None),
+        ("n", "unsupported option(s): temperature, n", None),
         ("response_format", "This response_format type is unavailable now", None),
         ("response_format", "Grammar error: Unimplemented keys: [patternProperties]", None),
         ("response_format", "whatever", "response_format.json_schema"),
@@ -250,6 +260,11 @@ def test_a_refusal_by_an_endpoint_that_has_answered_is_not_fatal():
 @pytest.mark.parametrize("body", [None, "", "<html>Bad gateway</html>", [1], {"detail": [{"loc": ["body"]}]}])
 def test_error_bodies_of_any_shape_are_read(body):
     assert classify_status(502, {}, body, RequestContext()).action is RetryAction.RETRY
+
+
+def test_an_error_that_is_a_text_is_the_message():
+    body = {"error": "the model is loaded with context length of only 512 tokens", "error_type": "validation"}
+    assert classify_status(422, {}, body, RequestContext()).message == body["error"]
 
 
 def test_transport_errors_are_retried_and_unrelated_exceptions_are_not_classified():

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -118,6 +119,50 @@ async def test_the_second_failure_of_a_request_is_told_and_the_first_is_not(kind
             await client.sample(ask(f"q{failures}"), [0])
             assert len(told) == failures - 1
     assert said in told[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "This model's maximum context length is 512 tokens",
+            ("for its length", "maximum context length is 512 tokens"),
+        ),
+        ("Content Exists Risk", ("for its content",)),
+    ],
+)
+async def test_a_refusal_that_counts_as_a_wrong_answer_is_told(message, said, journal):
+    app, told = web.Application(), []
+    refusal = {"error": {"message": message}}
+    app.router.add_post("/v1/chat/completions", partial(_refused, refusal))
+    async with serve(app) as url, LLMClient(manager(url), journal=journal) as client:
+        client.report_trouble_to(told.append)
+        for question in ("q1", "q2"):
+            await client.sample(ask(question), [0])
+    [line] = told  # not one for each request
+    assert all(part in line for part in (*said, "count as wrong"))
+
+
+@pytest.mark.parametrize(
+    ("message", "fix"),
+    [
+        ("'temperature' does not support 0.3 with this model", "--temperature 1"),
+        ("System role not supported", "chat template"),
+        ("I do not like this", "extra_body"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(message, fix, journal):
+    app = web.Application()
+    refusal = {"error": {"message": message}}
+    app.router.add_post("/v1/chat/completions", partial(_refused, refusal))
+    async with serve(app) as url, LLMClient(manager(url), journal=journal) as client:
+        with pytest.raises(FatalEndpointError) as caught:
+            await client.sample(ask("q"), [0])
+    assert fix in caught.value.fix
+
+
+async def _refused(body, request):
+    return web.json_response(body, status=400)
 
 
 @pytest.mark.parametrize("status", [404, 405])

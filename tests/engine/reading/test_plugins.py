@@ -91,6 +91,35 @@ def test_the_digest_of_a_file_is_of_the_file_and_of_what_it_imports_from_the_eng
     assert digest("importing_reward", with_import) != alone
 
 
+def test_the_digest_of_a_file_covers_the_modules_beside_it_that_it_imports(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "rates_beside.py").write_text("RATE = 1.0\n")
+    (tmp_path / "fields_beside.py").write_text("import rates_beside\n")
+    (tmp_path / "own.py").write_text("from fields_beside import rates_beside\n\ndef reward(text): return 1.0\n")
+    place = f"{tmp_path}/own.py:reward"
+    digest = source_digest([load_object(place)])
+    (tmp_path / "not_used.py").write_text("RATE = 2.0\n")
+    assert source_digest([load_object(place)]) == digest
+    (tmp_path / "rates_beside.py").write_text("RATE = 2.0\n")
+    assert source_digest([load_object(place)]) != digest
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("import no_such_module_2", "Install the package of 'no_such_module_2'"),
+        ("import helper_beside", "PYTHONPATH={folder}"),
+        ("from .helper_beside import x", "by their names, without a dot, and set PYTHONPATH={folder}"),
+    ],
+)
+def test_an_import_that_fails_says_what_to_do(line, fix, tmp_path):
+    (tmp_path / "own_task.py").write_text(f"{line}\n")
+    (tmp_path / "helper_beside.py").write_text("x = 1\n")
+    with pytest.raises(InputError) as refused:
+        load_object(f"{tmp_path}/own_task.py:TASK")
+    assert fix.format(folder=tmp_path) in refused.value.fix
+
+
 @pytest.mark.parametrize("source", ["p.jsonl", "data/p.jsonl", "./p.jsonl", "no_such_module", "json.no_such_module"])
 def test_a_place_that_is_no_python_code_is_refused_with_what_is_expected(source):
     with pytest.raises(InputError) as refused:

@@ -81,7 +81,14 @@ def test_each_task_implements_the_protocols_that_it_needs():
         "physics": {"MakesAnswers", "TakesOpinions"},
         "answers": {"JudgedByRubric", "ReadsWholeDatasets"},
         "reasoning_gym": {"RemarksOnProblems"},
-        "code": {"DisplaysItself", "PreparesData", "ChecksItself", "MakesAnswers", "ReadsQuestions"},
+        "code": {
+            "DisplaysItself",
+            "PreparesData",
+            "ChecksItself",
+            "MakesAnswers",
+            "ReadsQuestions",
+            "RemarksOnProblems",
+        },
         "phaser": {"DisplaysItself", "MakesAnswers", "HasCheckOptions", "ScoresForeignRows"},
         "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},
     }

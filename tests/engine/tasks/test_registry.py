@@ -45,6 +45,7 @@ def test_a_task_of_a_file_is_known_by_its_name(tmp_path):
         ("broken.py:TASK", "import no_such_module", "Cannot import"),
         ("own.py:TSAK", OWN, "has no 'TSAK'"),
         ("own.py:NUMBER", "NUMBER = 3", "is not a task but a int"),
+        ("own.py:Own", "class Own: pass", "is a class\nAdd a line such as TASK = Own()"),
         ("own.py:TASK", OWN.replace("'own'", "'math'"), "another task has the name 'math'"),
     ],
 )
@@ -149,11 +150,55 @@ def test_a_reward_function_that_fails_is_named_before_anything_is_asked():
     def large(answer, row):
         return 0.0 if answer == "?" else 1.5
 
-    for reward, said in ((strict, "the reward function raised ValueError"), (large, "returned r_ans = 1.5")):
+    for reward, said in ((strict, "the reward function raised ValueError"), (large, "returned 1.5")):
         task = SimpleTask("Say {answer}", reward)
         with pytest.raises(InputError, match=said) as refused:
             task.remarks([task.problem_from_row({"answer": 4}, "row 1")])
         assert refused.value.fix.startswith("Correct the reward function")
+
+
+def test_all_rows_are_tried_and_what_the_reward_names_has_to_have_a_weight():
+    def length(answer, row):
+        return len(answer) / row["most"]
+
+    def refusal(task, *rows):
+        with pytest.raises(InputError) as refused:
+            task.remarks([task.problem_from_row({**row, "id": f"row {n}"}, "here") for n, row in enumerate(rows, 1)])
+        return str(refused.value)
+
+    rows = [{"answer": "ab", "most": 2}, {"answer": "a", "most": 0}]
+    said = refusal(SimpleTask("Say {answer}", length), *rows)
+    assert "ZeroDivisionError: division by zero (test_registry.py, line " in said
+    assert "'?' of row 2" in said
+    weighted = SimpleTask("Say {answer}", lambda text, row: 0.5, reward_weights={"exact": 1})
+    assert "'r_ans', which is not in reward_weights" in refusal(weighted, *rows)
+    assert "no 'exact'" in refusal(SimpleTask("Say {answer}", lambda text, row: 0.5, right="exact"), *rows)
+
+
+def test_a_right_answer_that_does_not_count_as_right_is_named():
+    task = SimpleTask("Say {x}", lambda text, row: float(text == json.dumps(row["answer"])) * row["x"], name="own")
+    problems = [task.problem_from_row({"id": f"p{x}", "x": x, "answer": {"total": 3}}, "here") for x in (1, 0.25, 0.5)]
+    assert task.truth(problems[0]) == '{"total": 3}'
+    assert "2 of 3 rows does not count as right, such as that of p0.25: r_ans = 0.25" in task.remarks(problems)[1]
+    assert len(task.remarks(problems[:1])) == 1
+
+
+def test_a_sum_of_floats_may_be_a_little_above_one():
+    scored = score(SimpleTask("{x}", lambda text, row: sum([0.05] * 20)), {"x": 1}, "t")
+    assert (scored.rewards.r_ans, scored.is_correct) == (1.0, True)
+    assert score(SimpleTask("{x}", lambda text, row: 1.001), {"x": 1}, "t").outcome == "infra_fault"
+
+
+def test_rows_that_cannot_be_made_or_do_not_fit_are_errors_of_the_input():
+    def refusal(prompt, rows):
+        with pytest.raises(InputError) as refused:
+            SimpleTask(prompt, lambda text, row: 1.0, name="own", rows=rows).dataset("own").generate(4)
+        return str(refused.value)
+
+    assert "rows(count) raised ZeroDivisionError: division by zero (test_" in refusal("{x}", lambda count: 1 / 0)
+    assert "a row is a int: 3" in refusal("{x}", [3])
+    assert "KeyError: 'y'. The fields of the row: x." in refusal("{y}", [{"x": 1}])
+    assert "written twice" in refusal('As {"total": 3}: {x}', [{"x": 1}])
 
 
 def test_without_weights_components_count_equally_and_a_number_is_r_ans():
@@ -182,7 +227,9 @@ def test_a_fusion_of_an_own_task_is_compared_with_its_inputs():
         (lambda text, row: 3, "expected numbers from 0 to 1"),
         (lambda text, row: float("nan"), "expected numbers from 0 to 1"),
         (lambda text, row: {}, "returned nothing"),
-        (lambda text, row: None, "TypeError"),
+        (lambda text, row: None, "returned None"),
+        (lambda text, row: {"a": 1, "b": None}, "returned b = None"),
+        (lambda text, row: sys.exit("no licence"), "SystemExit: no licence (test_registry.py, line "),
     ],
 )
 def test_a_broken_reward_function_is_no_reward(reward, why):

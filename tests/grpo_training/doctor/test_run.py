@@ -192,12 +192,14 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
         generator_2=entry(api_key="YOUR_KEY_HERE"),
         generator_3={"api_key_env": "NO_SUCH_KEY", "base_url": "http://a/v1", "model": "m"},
         critick=entry(),
+        reward_evaluator=entry(api_key="EMPTY"),
         analyst={"base_url": "local", "model": str(tmp_path)},
     )
     by_text = {result.text: result for result in endpoints.api_config(DoctorSettings(api_config=path))}
     shown = str(by_text)
     assert SECRET not in shown
     assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is CheckLevel.PASS
+    assert by_text["reward_evaluator: m at http://127.0.0.1:9/v1, no key"].level is CheckLevel.PASS
     assert (
         by_text[
             f"The API key of generator_2 is still a placeholder (api_key in {path} is the text of an example.)"

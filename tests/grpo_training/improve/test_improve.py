@@ -178,6 +178,20 @@ def test_a_dry_run_needs_no_key_and_says_what_a_run_needs(folder, capsys, flags,
     assert not (folder / "runs").exists()
 
 
+def test_a_reward_function_that_fails_is_refused_before_anything_is_asked(folder):
+    server = PlantedServer("label", 0.35)
+    (folder / "own.py").write_text(
+        "from engine.tasks.simple import SimpleTask\n\n"
+        "def reward(text, row): return 1 / row['size']\n\n"
+        "rows = [{'answer': 'a', 'text': f'Which letter? {n}', 'size': 20 - n} for n in range(21)]\n"
+        "TASK = SimpleTask('{text}', reward, name='failing', rows=rows)\n"
+    )
+    for flags in (("--dry-run",), ("--prompts", "try"), ()):
+        with pytest.raises(InputError, match=r"ZeroDivisionError: division by zero \(own.py, line 3\)"):
+            start(folder, server, "--task", f"{folder / 'own.py'}:TASK", "--dataset", "failing", *flags)
+    assert not (folder / "runs").exists()
+
+
 def test_a_budget_leaves_enough_for_the_test(folder, capsys):
     server = PlantedServer("label", 0.6)
     write(folder / "mails.jsonl", server.rows(range(24)))

@@ -167,7 +167,7 @@ def test_occasional_sandbox_failures_change_no_result(own, tmp_path, monkeypatch
         expected = normalised(world)
         asked = len(world.traffic.requests)
     calls, stopped = iter(range(1000)), []
-    tester = ProgramTester(2, kept_results=0, fail=lambda: "injected" if next(calls) % 10 == 0 else None)
+    tester = ProgramTester(2, kept_results=0, fail=lambda: "injected" if next(calls) % 7 == 0 else None)
     monkeypatch.setattr(execution, "shared_tester", lambda: tester)
     with contextlib.closing(tester), World(tmp_path / "stormy", files, copies=False) as world:
         while len(stopped) < 20:

@@ -138,7 +138,12 @@ def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_
     registry._registered.clear()  # as another process
     with pytest.raises(InputError, match="task_file: stored .*, given"):
         generate(folder, *words)
-    assert generate(folder, *words, "--fresh") == []  # scored again, from the stored replies
+    with serve_in_thread(chat_app(lambda body, index: "red")) as url:
+        of_critic = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none", "--task", "own.py:TASK"]
+        with pytest.raises(InputError, match="generator_1 were scored by another version of the task file"):
+            critic.main(of_critic)
+        assert generate(folder, *words, "--fresh") == []  # scored again, from the stored replies
+        assert critic.main(of_critic) == 0
 
 
 def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):

@@ -5,6 +5,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Problem
 from engine.task import validate
+from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, row_of
 from engine.tasks.registry import task_named, task_of_row
@@ -171,6 +172,21 @@ def test_a_row_of_human_eval():
     assert task_of_row(row).name == "code"
     assert (problem.id, facts_of(problem).entry_point) == ("HumanEval/0", "add")
     assert validate(task_named("code"), problem) == []
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert abs(mean([1, 2]) - 1.5) < 1e-9",
+        "assert round(mean([1, 2]), 5) == 1.5",
+        "from math import isclose\nassert isclose(mean([1, 2]), 1.5)",
+        "def near(a, b): return abs(a - b) < 1e-9\nassert near(mean([1, 2]), 1.5)",
+    ],
+)
+def test_a_function_around_the_call_is_not_the_entry_point(test):
+    problem = code_problem({"prompt": "p", "tests": [test, test.replace("1.5", "(1 + 2) / 2")]}, "p1")
+    assert facts_of(problem).entry_point == "mean"
+    assert run_program("def mean(values):\n    return sum(values) / len(values)", problem).all_passed
 
 
 def test_a_function_that_the_setup_brings_is_not_the_entry_point():

@@ -51,6 +51,27 @@ def test_rewards_by_hand(code, r_ans, r_logic):
     assert result.is_correct == (r_ans == 1.0)
 
 
+def test_problems_whose_reference_fails_are_named_before_a_run():
+    rows = [
+        {"prompt": "Double.", "tests": ["assert double(2) == 5"], "canonical_solution": ROW["code"]},
+        {
+            "prompt": "Size.",
+            "tests": ["assert Stack().size() == 0"],
+            "canonical_solution": "class Stack:\n    size = len",
+        },
+        {"prompt": "Nothing.", "tests": ["assert nothing(2) is None"], "canonical_solution": "def nothing(x): pass"},
+        {"prompt": "No reference.", "tests": ["assert double(2) == 5"]},
+        {"prompt": '"""Half."""\n', "test": "def check(f): assert f(4) == 2", "entry_point": "half"},
+    ]
+    problems = [code_problem({"task_id": f"p{place}", **row}, "x") for place, row in enumerate(rows)]
+    head, *faults = TASK.remarks([DOUBLE, *problems])
+    assert "3 of 4 problems" in head
+    assert faults[0] == "  p0: its reference passes 0 of 1 tests: wrong_answer"
+    assert "p1: its reference passes 0 of 1 tests: NotPlainError" in faults[1]
+    assert faults[2] == "  p2: a program that does nothing passes its tests"
+    assert TASK.remarks([DOUBLE]) == []
+
+
 def test_the_seed_counts_all_tests_or_nothing():
     weights = {"r_ans": 1.0, "r_logic": 0.0, "r_graph": 0.0}
     assert scored(reply("def double(x):\n    return x * x"), weights=weights).rewards.r_total == 0.0

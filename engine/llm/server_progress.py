@@ -9,8 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-import httpx
-
 from engine.api_manager import Endpoint
 from engine.llm.wire.server_metrics import ServerMetrics, fetch_metrics
 
@@ -112,7 +110,7 @@ class ServerProgress:
     async def _watch(self) -> None:
         try:
             while self._in_flight and self._has_page is not False:
-                with contextlib.suppress(httpx.HTTPError, OSError):  # a server under load may not answer in time
+                with contextlib.suppress(OSError):  # a server under load may not answer in time
                     self._look(await fetch_metrics(self._endpoint.base_url))
                 await asyncio.sleep(self._poll_s)
         finally:

@@ -28,8 +28,6 @@ from engine.mathematics.values import (
     checked,
     fail,
 )
-from engine.records import Outcome
-from engine.sandbox.worker import shared_pool
 
 _MAX_DEGREE = 8
 _CPU_LIMIT_S = 2.0
@@ -258,6 +256,9 @@ def solve_in_worker(equation: Equation) -> list[Value]:
     Raises:
         EquationError: ``unsolved`` (also for infinitely many solutions) or ``solver_timeout``.
     """
+    from engine.records import Outcome  # with pydantic, which a worker does not need
+    from engine.sandbox.worker import shared_pool
+
     left, right = _reduced(equation.left, equation), _reduced(equation.right, equation)
     payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
     result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _KILL_AFTER_S)

@@ -8,6 +8,7 @@ t distribution, as the variance is estimated.
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
@@ -157,9 +158,15 @@ def _probability_inside(bound: float) -> float:
     step = 2 * bound / (_POINTS - 1)
     normal = [math.exp(-((step * n) ** 2) / 2) / math.sqrt(2 * math.pi) for n in range(_POINTS)]
     weights = [step / 3 * (1 if n in (0, _POINTS - 1) else 4 if n % 2 else 2) for n in range(_POINTS)]
+    kernel = [*reversed(normal[1:]), *normal]
     middle = _POINTS // 2
-    density = [normal[abs(n - middle)] for n in range(_POINTS)]
+    half = [normal[middle - n] for n in range(middle)]  # the density is symmetric
+    density = [*half, normal[0], *reversed(half)]
     for _ in range(LOOKS - 1):
-        weighted = [one * weight for one, weight in zip(density, weights, strict=True)]
-        density = [math.fsum(one * normal[abs(n - m)] for m, one in enumerate(weighted)) for n in range(_POINTS)]
-    return math.fsum(one * weight for one, weight in zip(density, weights, strict=True))
+        weighted = list(map(operator.mul, density, weights))
+        first, *half = (
+            math.fsum(map(operator.mul, weighted, kernel[_POINTS - 1 - n : 2 * _POINTS - 1 - n]))
+            for n in range(middle, -1, -1)
+        )
+        density = [*reversed(half), first, *half]
+    return math.fsum(map(operator.mul, density, weights))

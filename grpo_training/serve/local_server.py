@@ -173,10 +173,14 @@ def served_name(model: Path) -> str:
 
 def is_up(base_url: str) -> bool:
     """Whether the server passes its health check."""
+    import ssl
+
     import httpx  # takes as long to import as a command that starts no server takes to check its input
 
+    health = f"{base_url.removesuffix('/v1')}/health"
+    without_certificates = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reading them takes longer than the answer
     try:
-        return httpx.get(f"{base_url.removesuffix('/v1')}/health", timeout=2, trust_env=False).status_code == 200
+        return httpx.get(health, timeout=2, trust_env=False, verify=without_certificates).status_code == 200
     except httpx.HTTPError:
         return False
 

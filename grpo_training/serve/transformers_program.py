@@ -5,13 +5,18 @@ The program of transformers 5.23 refuses a request that names its model in any o
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Collection
 from typing import Any
 
-from transformers.cli.serving.utils import BaseHandler
-from transformers.cli.transformers import main
+gc.disable()  # these imports make 400,000 objects, which all stay; a search among them takes a third of the start
+from transformers.cli.serving.utils import BaseHandler  # noqa: E402
+from transformers.cli.transformers import main  # noqa: E402
+
+gc.freeze()
+gc.enable()
 
 
 def answer_to(names: Collection[str]) -> None:

@@ -6,6 +6,7 @@ its first statement on is the same, except that all of them have the same hash s
 
 import atexit
 import contextlib
+import gc
 import os
 import runpy
 import subprocess
@@ -20,7 +21,7 @@ from tests.conftest import ROOT
 
 def _server(*modules):
     server = forkserver.ForkServer()
-    server.set_forkserver_preload([*modules, "tests.support.forked_command"])
+    server.set_forkserver_preload(["tests.support.without_collection", *modules, "tests.support.forked_command"])
     return server
 
 
@@ -102,6 +103,8 @@ def start_forked(command, *, output, environment):
 
 
 def _run(program, arguments, folder, environment, output):
+    gc.freeze()
+    gc.enable()  # see without_collection
     os.setsid()
     fd = os.open(output, os.O_WRONLY | os.O_APPEND) if isinstance(output, str) else output.fileno()
     os.dup2(fd, 1)

@@ -1,5 +1,6 @@
 """Jobs for ``KillablePool`` that end well, raise, never end, wait, use too much memory, or remember."""
 
+import importlib
 import os
 import sys
 import time
@@ -46,3 +47,10 @@ def noted(_):
 
 def is_imported(payload):
     return payload in sys.modules
+
+
+def loaded_with(modules):
+    """The large packages in this process after an import of modules."""
+    for name in modules:
+        importlib.import_module(name)
+    return sorted({"math_verify", "pydantic", "sympy"} & sys.modules.keys())

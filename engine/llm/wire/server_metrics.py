@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
-import httpx
-
 from engine.llm.wire.transport import first_bytes
 from engine.storage.certificates import trusted_certificates
 
@@ -66,13 +64,18 @@ async def fetch_metrics(base_url: str) -> ServerMetrics | None:
         None if there is no such page.
 
     Raises:
-        httpx.HTTPError: the server did not answer in ten seconds.
+        OSError: the server did not answer in ten seconds.
     """
-    async with (
-        httpx.AsyncClient(timeout=_FETCH_S, verify=trusted_certificates(base_url)) as client,
-        client.stream("GET", metrics_url(base_url)) as reply,
-    ):
-        if not reply.is_success:
-            return None
-        page = await first_bytes(reply, _LARGEST_PAGE + 1)
+    import httpx  # the SDK may use another package, and most servers are never asked for the page
+
+    try:
+        async with (
+            httpx.AsyncClient(timeout=_FETCH_S, verify=trusted_certificates(base_url)) as client,
+            client.stream("GET", metrics_url(base_url)) as reply,
+        ):
+            if not reply.is_success:
+                return None
+            page = await first_bytes(reply, _LARGEST_PAGE + 1)
+    except httpx.HTTPError as error:
+        raise OSError(str(error)) from error
     return read_metrics(page.decode(errors="replace")) if len(page) <= _LARGEST_PAGE else None

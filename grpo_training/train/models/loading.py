@@ -190,7 +190,21 @@ def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.
         folder: the destination.
         weights: the :func:`sharded_weights` as whole tensors, in place of the model's own.
     """
-    model.save_pretrained(folder, state_dict=weights)
+    with _without_card(model):
+        model.save_pretrained(folder, state_dict=weights)
+
+
+@contextlib.contextmanager
+def _without_card(model: PreTrainedModel) -> Iterator[None]:
+    """A context in which PEFT writes no model card: filling in its template takes as long as a small training step."""
+    if not has_adapter(model):
+        yield
+        return
+    model.create_or_update_model_card = lambda _: None
+    try:
+        yield
+    finally:
+        del model.create_or_update_model_card
 
 
 def load_weights(model: PreTrainedModel, folder: Path) -> None:

@@ -152,7 +152,9 @@ def optimizer_steps(
         step, started = training.plan[index], clock()
         if step.number == 0:
             optimizer.state.clear()  # each phase starts with a new AdamW
-        torch.manual_seed(_step_seed(config.seed, index, accelerator.process_index))
+        # On a CPU not with torch's function, which notes a stack for each kind of GPU that may be used later.
+        seed = torch.default_generator.manual_seed if accelerator.device.type == "cpu" else torch.manual_seed
+        seed(_step_seed(config.seed, index, accelerator.process_index))
         rate = learning_rate(step, config)
         for parameters in optimizer.param_groups:
             parameters["lr"] = rate

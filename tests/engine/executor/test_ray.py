@@ -259,7 +259,7 @@ def with_caches(fused, folder, numbers, **options):
 
 def test_the_critic_writes_the_files_of_one_process(cluster, fused, tmp_path):
     with with_caches(fused, tmp_path, (1, 2)) as world:
-        assert world.criticise(*BOTH, "--executor", "ray") == 0
+        assert world.criticise(*BOTH, "--executor", "ray", "--workers", 1) == 0
     assert len(fusions_of(world)) == 2 * PROBLEMS
     assert normalised(world) == normalised(fused)
     assert world.traffic.requests
@@ -288,7 +288,7 @@ def test_a_node_with_another_prompt_makes_nothing(cluster, tmp_path, monkeypatch
     world = World(tmp_path, EXAMPLE_FILES, copies=False)
     monkeypatch.setattr("grpo_training.learning.groups.remote.prompt_hash", lambda task, style: "of another version")
     with world, pytest.raises(ConfigurationError, match="would be treated differently on the node"):
-        world.generate(1, "quickstart", "--max-problems", 1, "--executor", "ray")
+        world.generate(1, "quickstart", "--max-problems", 1, "--executor", "ray", "--workers", 1)
     assert groups_of(world, 1) == []
 
 
@@ -335,18 +335,19 @@ def test_a_command_that_is_killed_goes_on_and_asks_for_nothing_twice(cluster, in
     with world:
         world.write_config(world.base_url, **ONE_BY_ONE)
         flags = ("--dataset", "quickstart", "--max-problems", PROBLEMS, "--rollouts", SAMPLES, "--window", 2)
-        process = world.start("generator1", *flags, "--executor", f"ray:{cluster.address}")
+        one = ("--workers", 1)
+        process = world.start("generator1", *flags, *one, "--executor", f"ray:{cluster.address}")
         wait_for(lambda: process.poll() is not None or (barrier.held == 2 and all_stored(world, 2 * (SAMPLES - 1))))
         process.kill()
         process.communicate()
         assert groups_of(world, 1) == []
         wait_for(lambda: not worker_processes(cluster))  # they end with the command
         barrier.is_open.set()
-        assert world.generate(1, *flags[1:2], *flags[2:], "--executor", "ray") == 0
+        assert world.generate(1, *flags[1:], *one, "--executor", "ray") == 0
     clean = World(tmp_path / "clean", EXAMPLE_FILES, copies=False)
     with clean:
         clean.write_config(clean.base_url, **ONE_BY_ONE)
-        assert clean.generate(1, *flags[1:2], *flags[2:]) == 0
+        assert clean.generate(1, *flags[1:]) == 0
     assert normalised(world) == normalised(clean)
     assert sum(repeated(world, clean).values()) == 2  # those in flight, one per problem of the window
 

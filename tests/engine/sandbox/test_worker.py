@@ -109,6 +109,11 @@ def test_libraries_compute_in_one_thread_so_that_processor_time_does_not_depend_
     assert pool.run("tests.support.worker_jobs:threads", None, timeout_s=20).value == 1
 
 
+def test_a_worker_loads_no_large_package_before_a_job_needs_it(pool):
+    jobs = ["engine.answers.symbolic", "engine.mathematics.solver"]
+    assert pool.run("tests.support.worker_jobs:loaded_with", jobs, timeout_s=20).value == []
+
+
 def test_memory_is_bounded(pool):
     result = pool.run("tests.support.worker_jobs:hoard", None, timeout_s=20)
     assert result.outcome is Outcome.MODEL_FAULT

@@ -41,13 +41,14 @@ class Event(Record):
 class BeginEvent(Event):
     """The start of a run. Its first prompts use the library at this line.
 
-    ``model`` and ``tasks`` are given where experiences are on trial.
+    ``model``, ``tasks`` and ``task_file`` (the digest of a user's task file) are given where experiences are on trial.
     """
 
     event: Literal["begin"] = "begin"
     run: str
     model: str = left_out("")
     tasks: list[str] = left_out(list)
+    task_file: str = left_out("")
     choice: ChoiceRecord | None = left_out()
 
 

@@ -168,7 +168,12 @@ class ExperienceLibrary:
         raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
     def begin_run(
-        self, run: str, model: str = "", choice: ChoiceRecord | None = None, tasks: Sequence[str] = ()
+        self,
+        run: str,
+        model: str = "",
+        choice: ChoiceRecord | None = None,
+        tasks: Sequence[str] = (),
+        task_file: str = "",
     ) -> LibraryState:
         """Record the start of a run, once. Returns the state at the start, also after a restart.
 
@@ -177,10 +182,16 @@ class ExperienceLibrary:
             model: of its learner, if experiences are on trial: with another model the trials begin again.
             choice: which experiences go into a prompt.
             tasks: of its problems, if experiences are on trial.
+            task_file: digest of the file of a user's task, if experiences are on trial: with another one, which may
+                score otherwise, the trials begin again.
         """
         with self._transaction():
             if run not in self._log.run_starts:
-                self._commit(BeginEvent(at=self._now(), run=run, model=model, tasks=list(tasks), choice=choice))
+                self._commit(
+                    BeginEvent(
+                        at=self._now(), run=run, model=model, tasks=list(tasks), task_file=task_file, choice=choice
+                    )
+                )
             return self._log.run_starts[run]
 
     def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:

@@ -194,7 +194,8 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
         case BeginEvent():
             if not event.model and event.choice is None:
                 return state
-            return replace(state, trials=state.trials.of_model(event.model), choice=event.choice or state.choice)
+            trials = state.trials.of_run(event.model, event.task_file)
+            return replace(state, trials=trials, choice=event.choice or state.choice)
         case GateEvent():
             return replace(state, gate=event, rejected=_rejected(state.rejected, event))
         case ImportEvent() | RollbackEvent():

@@ -206,12 +206,14 @@ class Trials:
         variance: of one difference; estimated again every 25 groups.
         groups: groups that gave a difference.
         model: of the run that they were measured with.
+        task_file: digest of the file of a user's task that scored them; empty for other tasks.
     """
 
     by_id: Mapping[str, Trial] = field(default_factory=dict)
     variance: float = _PRIOR_VARIANCE
     groups: int = 0
     model: str = ""
+    task_file: str = ""
 
     def belief(self, experience_id: str) -> Belief:
         """What is known of an experience; of one that was never measured, the prior."""
@@ -255,12 +257,15 @@ class Trials:
             self, by_id=by_id, groups=groups, variance=pooled_variance(by_id.values()) if is_due else self.variance
         )
 
-    def of_model(self, model: str) -> "Trials":
-        """The trials of a run with this model: begun again if another one was measured."""
-        if not model or self.model in ("", model):
-            return replace(self, model=model or self.model)
+    def of_run(self, model: str, task_file: str = "") -> "Trials":
+        """The trials of a run with this model and task file: begun again if they were measured with another one."""
+        known, given = (self.model, self.task_file), (model, task_file)
+        is_other = any(before and now and before != now for before, now in zip(known, given, strict=True))
+        trials = replace(self, model=model or self.model, task_file=task_file or self.task_file)
+        if not is_other:
+            return trials
         by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
-        return Trials(by_id, self.variance, 0, model)
+        return replace(trials, by_id=by_id, groups=0)
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""

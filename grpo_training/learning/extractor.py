@@ -92,6 +92,7 @@ class ExperienceExtractor:
         choice: which experiences go into a prompt, for the library.
         kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
         tasks: names of those of the run, where they are known.
+        task_file: digest of the file of a user's task; empty for other tasks.
     """
 
     learns = True
@@ -107,17 +108,18 @@ class ExperienceExtractor:
         choice: ChoiceRecord | None = None,
         kinds: ProblemKinds | None = None,
         tasks: Sequence[str] = (),
+        task_file: str = "",
     ) -> None:
         self.library = library
         self._run, self._analyst = run, analyst
         self._on_trial, self._model, self._choice, self._tasks = on_trial, model, choice, tasks
-        self._kinds = kinds
+        self._kinds, self._task_file = kinds, task_file
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
         if not self._on_trial:
             return self.library.begin_run(self._run, "", self._choice)
-        return self.library.begin_run(self._run, self._model, self._choice, self._tasks)
+        return self.library.begin_run(self._run, self._model, self._choice, self._tasks, self._task_file)
 
     def notes(self) -> list[str]:
         """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
@@ -130,6 +132,11 @@ class ExperienceExtractor:
             found.append(
                 f"The experiences were measured with {model}. With {self._model} the measurement begins again, "
                 "from what was known."
+            )
+        scored_by = self.library.state.trials.task_file
+        if scored_by and self._task_file and scored_by != self._task_file:
+            found.append(
+                "The task file has changed: the measurement of the experiences begins again, from what was known."
             )
         tasks = set().union(*(one.tasks for one in earlier))
         if tasks and self._tasks and tasks.isdisjoint(self._tasks):

@@ -201,6 +201,7 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
                 choice=choice_record(settings),
                 kinds=learner.kinds,
                 tasks=sorted({task.name for task in learner.tasks or ()}),
+                task_file=task_facts(settings.task).get("task_file", ""),
             )
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)

@@ -253,6 +253,31 @@ def test_with_another_model_the_trials_begin_again(tmp_path):
     assert world.library()["G1-001"]["trial"]["differences"] == 5
 
 
+def test_with_another_reward_function_the_trials_begin_again(tmp_path, capsys):
+    world = World(tmp_path, problems=12)
+    file = tmp_path / "own.py"
+    code = (
+        "from engine.tasks.simple import SimpleTask\n\n"
+        "def reward(text, row): return float(text == row['answer'])\n\n"
+        "TASK = SimpleTask('{problem}', reward, name='own')\n"
+    )
+
+    def reply(body, index):
+        return f"<answer>{12 if planted(body, index) == scaffold(12) else 15}</answer>"
+
+    def differences(*flags):
+        world.learn("--task", f"{file}:TASK", *flags, reply=reply)
+        return world.library()["G1-001"]["trial"]["differences"]
+
+    file.write_text(code)
+    assert differences() == 12
+    assert differences("--fresh", "--max-problems", "5", "--seed", "1") == 17
+    assert "begins again" not in capsys.readouterr().out
+    file.write_text(code.replace("float(", "0.5 * float("))
+    assert differences("--fresh", "--max-problems", "5") == 5
+    assert "The task file has changed: the measurement of the experiences begins again" in capsys.readouterr().out
+
+
 def test_placeholders_of_the_prompt_are_no_experiences_and_a_useless_analyst_is_asked_less(tmp_path, capsys):
     def parrot(body, index):
         return '{"operations": [{"op": "add", "content": "the lesson", "category": "one or two words"}]}'

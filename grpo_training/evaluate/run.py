@@ -47,7 +47,7 @@ from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
+from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch
 from grpo_training.runs.settings import tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
@@ -281,6 +281,7 @@ def _facts(
         "problems_hash": _hash([problem.model_dump(mode="json") for problem in problems]),
         "lessons_hash": _hash(lessons.contents if lessons else []),
         "models": {name: model.id for name, model in models.items()},
+        **task_facts(settings.task),
     }
 
 

@@ -44,6 +44,10 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     group.add_argument("--task", metavar="NAME", help="their task, as in the generators: path/to/file.py:TASK")
     group.add_argument("--max-problems", type=int, metavar="N", help="only the first N problems")
     arguments = parser.parse_args(argv)
+    if arguments.run is not None and arguments.cache is not None:
+        raise InputError(
+            f"{arguments.cache} and --run {arguments.run} exclude each other", fix="Leave one of them out."
+        )
     if arguments.to in ENVIRONMENTS and arguments.dataset is None:
         raise InputError(
             f"--to {arguments.to} needs --dataset NAME", fix="python -m grpo_training.export --help shows --dataset."

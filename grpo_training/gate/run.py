@@ -12,7 +12,7 @@ from functools import partial
 from statistics import fmean
 from typing import BinaryIO, TextIO
 
-from engine.api_manager import ApiManager
+from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import BeginEvent, GateEvent
@@ -287,7 +287,7 @@ async def gate(
             f"The experiences were learned on problems of {_names(learned_on)}, and these are of {_names(asked)}.",
             file=stream,
         )
-    judge_role = "reward_evaluator" if manager.has("reward_evaluator") else settings.role
+    judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(_gates(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
         finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agents.generator import generator_messages
-from engine.api_manager import GENERATORS, ApiManager
+from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError
 from engine.llm.client import LLMClient
 from engine.records import Problem, Sampling
@@ -105,7 +105,7 @@ async def _tried(
         first_sample=_FIRST_SAMPLE,
         style=style,
         judged=lambda _, own: samples.extend(own),
-        judge_role="reward_evaluator" if manager.has("reward_evaluator") else GENERATORS[0],
+        judge_role=manager.role_of(JUDGE_ROLE, GENERATORS[0]),
     )
     if not all(result.is_complete for result in results):
         raise IncompleteRunError(

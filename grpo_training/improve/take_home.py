@@ -70,7 +70,8 @@ def _readme(improved: Improved, folder: Path) -> str:
         else f"`{MESSAGES}` has the experiences with the largest effects. Which experiences were tested depends on the "
         "question: use the Python above for these prompts."
     )
-    return f"""# Improved prompt for {result.dataset}
+    title = "Improved prompt" if result.verdict == "adopted" else "Prompt"
+    return f"""# {title} for {result.dataset}
 
 {result.sentence}
 

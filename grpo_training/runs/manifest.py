@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,21 @@ from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
 from engine.storage.file_stamp import file_stamp
 from grpo_training.runs.settings import ResumableSettings
+
+_DIGESTS = {
+    "samples": "the replies to train on",
+    "problems": "the problems",
+    "problems_hash": "the problems",
+    "rows": "the rows",
+    "prompt_hash": "the prompts",
+    "lessons_hash": "the experiences",
+    "reward": "the reward function",
+    "task_file": "the task file or a module beside it",
+    "embeddings": "the embeddings",
+    "beam_data": "the beam data",
+    "sft_ckpt": "the checkpoint",
+}
+"""Facts whose values are digests, and what they are made of."""
 
 
 class OtherRunError(InputError):
@@ -153,11 +169,17 @@ def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mappi
     if "facts" in wanted:
         pairs.append((stored.configuration.get("facts", {}), wanted["facts"]))
     return [
-        f"{key}: stored {_as_written(_shown(key, old))}, given {_as_written(_shown(key, new))}"
+        f"{key}{_of_what(key, old, new)}: stored {_as_written(_shown(key, old))}, given {_as_written(_shown(key, new))}"
         for old, new in pairs
         for key in sorted(old.keys() | new.keys())
         if _shown(key, old) != _shown(key, new)
     ]
+
+
+def _of_what(key: str, *facts: Mapping[str, Any]) -> str:
+    """What a digest is made of; empty for a fact or setting that says it itself."""
+    is_digest = any(re.fullmatch("[0-9a-f]{8,64}", str(values.get(key))) for values in facts)
+    return f" ({_DIGESTS[key]})" if key in _DIGESTS and is_digest else ""
 
 
 def _as_written(value: Any) -> str:

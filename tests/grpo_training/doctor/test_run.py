@@ -283,7 +283,7 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
     from engine.tasks.code.testing.program_tests import Report as Verdicts
     from engine.tasks.code.testing.program_tests import Status
 
-    generous = Verdicts(Outcome.OK, (Status.PASS,) * 5, 5, 5)
+    generous = Verdicts(Outcome.OK, (Status.PASS,) * 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
     assert levels(tasks.execution()) == [CheckLevel.PASS] * 3 + [CheckLevel.FAIL]
     down = Verdicts(Outcome.INFRA_FAULT, (), 0, 0, "no workers")

@@ -122,6 +122,8 @@ def test_what_cannot_be_written_is_one_error_and_leaves_no_file(tmp_path):
     (tmp_path / "mine").mkdir()
     with pytest.raises(InputError, match="exists and is no dataset"):
         exported("hf-dataset", tmp_path / "mine")
+    with pytest.raises(InputError, match="--run sums exclude each other"):
+        export.main([str(tmp_path), "--run", "sums", "--to", "hf-dataset", "--output", str(tmp_path / "out")])
     with pytest.raises(MissingInputError, match="No results in"):
         export.main([str(tmp_path), "--to", "hf-dataset", "--output", str(tmp_path / "out")])
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -82,8 +82,12 @@ def test_a_report_holds_until_an_input_or_a_file_changes(results):
     [
         ({"tau": 0.1}, "tau: stored 0.05, given 0.1"),
         ({"facts": {"model": "n", "prompt_hash": "p"}}, "model: stored m, given n; prompt_hash: stored nothing"),
+        (
+            {"facts": {"model": "m", "samples": "0123456789abcdef"}},
+            r"samples \(the replies to train on\): stored nothing, given 0123456789abcdef",
+        ),
     ],
-    ids=["setting", "fact"],
+    ids=["setting", "fact", "digest"],
 )
 def test_results_of_another_configuration_are_refused(results, given, why):
     before = start(results)

@@ -136,7 +136,7 @@ def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_
     generate(folder, *words)
     (folder / "own.py").write_text(TASK + "\n# another reward\n")
     registry._registered.clear()  # as another process
-    with pytest.raises(InputError, match="task_file: stored .*, given"):
+    with pytest.raises(InputError, match=r"task_file \(the task file or a module beside it\): stored .*, given"):
         generate(folder, *words)
     with serve_in_thread(chat_app(lambda body, index: "red")) as url:
         of_critic = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none", "--task", "own.py:TASK"]
@@ -144,6 +144,20 @@ def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_
             critic.main(of_critic)
         assert generate(folder, *words, "--fresh") == []  # scored again, from the stored replies
         assert critic.main(of_critic) == 0
+
+
+def test_figures_of_a_task_file_that_has_changed_are_not_replaced(folder, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    (folder / "own.py").write_text(TASK)
+    write(folder / "words.jsonl", ["red"])
+    words = ["--dataset", "words.jsonl", "--task", "own.py:TASK", "--num-samples", "1", "--k-values", "1"]
+    with serve_in_thread(chat_app(lambda body, index: "red")) as url:
+        of_model = [*words, "--base-url", url, "--model", "m", "--output", "out.json"]
+        assert evaluate.main(of_model) == 0
+        (folder / "own.py").write_text(TASK + "\n# another reward\n")
+        registry._registered.clear()  # as another process
+        with pytest.raises(InputError, match="task_file"):
+            evaluate.main(of_model)
 
 
 def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):

@@ -77,7 +77,7 @@ def test_a_completion_that_it_cannot_score_has_no_reward(file):
         rewards, metrics = score(reward, ["text", "large", "unknown", "good"])
         assert rewards == [None, None, None, 1.0]
         assert metrics["faults/infra"] == 0.75
-        assert "ValueError: could not convert" in reward.first_error
+        assert "the reward function returned 'much'; expected numbers" in reward.first_error
         for _ in range(2):
             score(reward, ["text"])
         with pytest.raises(NothingScoredError, match="First error: .*ValueError") as stopped:

@@ -286,7 +286,7 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
     assert levels(tasks.execution()) == [CheckLevel.PASS] * 3 + [CheckLevel.FAIL]
-    down = Verdicts(Outcome.INFRA_FAULT, (), 0, 0, "no workers")
+    down = Verdicts(Outcome.INFRA_FAULT, (), "no workers")
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
     math, code_problem, right, wrong = tasks.execution()
     assert [one.level for one in (math, code_problem, right, wrong)] == [CheckLevel.PASS] + [CheckLevel.FAIL] * 3

@@ -19,8 +19,9 @@ _DECIMAL = re.compile(f"(?P<whole>[{_CHARACTERS}]+)点(?P<decimals>[{''.join(_DI
 _SCALED = re.compile(
     rf"(?P<number>[0-9]{{1,12}}(?:\.[0-9]{{1,8}})?)\s*(?P<scale>{'|'.join(sorted(_SCALES, key=len, reverse=True))})"
 )
-_COUNTED = re.compile(r"\s*(?P<each>[个只名条张本件种次棵辆头匹支朵座人岁])(?P<noun>[\u4e00-\u9fff]{0,6})")
-_CHANGES = re.compile("[不非没无或和与至到以多少余超约半倍几方数百千万亿十分错]")
+_EACH = "个只名条张本件种次棵辆头匹支朵座人岁页块位道题组台套双瓶杯碗盒箱包袋颗粒根片间层户篇"
+_COUNTED = re.compile(rf"\s*(?:(?P<each>[{_EACH}])(?P<noun>[\u4e00-\u9fff]{{0,6}})|(?P<points>分))")
+_CHANGES = re.compile("[不非没无或和与至到以多少余超约半倍几方数百千万亿十分错之]")
 """Characters after a number by which it is another one: 5次方, 5个以上, 5个或6个."""
 _PREFIX = re.compile(rf"负?(?:[0-9.]+\s*(?:万亿|[百千]?万|亿)|半|[{_CHARACTERS}点]+)")
 
@@ -94,8 +95,8 @@ def _integer(text: str) -> int | None:
 
 
 def counted_noun(text: str) -> str | None:
-    """What is counted in the text after a number: 苹果 of 个苹果, 人 of 人, 个 alone; None for other texts."""
+    """What is counted in the text after a number: 苹果 of 个苹果, 人 of 人, 个 alone, 分; None for other texts."""
     found = _COUNTED.fullmatch(text)
-    if found is None or _CHANGES.search(found["noun"]):
+    if found is None or _CHANGES.search(found["noun"] or ""):
         return None
-    return found["noun"] or found["each"]
+    return found["noun"] or found["each"] or found["points"]

@@ -25,6 +25,7 @@ ResultT = TypeVar("ResultT")
 INTERRUPTED = 130
 RARELY = 200_000
 """New objects between two searches for reference cycles; 700 by default. Imports alone make 110,000, which all stay."""
+_USUALLY = gc.get_threshold()
 HELP_FLAGS = ("-h", "--help", "--help-all")
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -36,8 +37,8 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
         main: returns the exit code.
         resumes: whether the command stores results with which the same command continues later.
         collects_rarely: whether reference cycles are searched for seldom. In generator 1 this saves 5 % of the
-            processor time with 100 problems and 6 % with 600 (8 rollouts each), and takes 1 and 6 MB more memory. Not
-            for a command that holds tensors, which a cycle would keep in memory.
+            processor time with 100 problems and 6 % with 600 (8 rollouts each), and takes 1 and 6 MB more memory. A
+            command that is going to hold tensors calls :func:`collect_usually` before, as a cycle would keep them.
 
     Exit codes: what ``main`` returns; for errors 1 (bad input), 2 (configuration or endpoint), 3 (stopped by a budget)
     or 130 (Ctrl-C).
@@ -89,6 +90,12 @@ def run_command(main: Callable[[], int], *, resumes: bool = True, collects_rarel
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     gc.freeze()  # at its end the interpreter would search all objects for cycles, which takes 0.1 to 0.2 s
     sys.exit(code)
+
+
+def collect_usually() -> None:
+    """Search for reference cycles as often as Python does by default, but not among what is there now: modules."""
+    gc.freeze()
+    gc.set_threshold(*_USUALLY)
 
 
 def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:

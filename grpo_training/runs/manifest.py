@@ -21,7 +21,7 @@ _DIGESTS = {
     "samples": "the replies to train on",
     "problems": "the problems",
     "problems_hash": "the problems",
-    "rows": "the rows",
+    "rows": "the questions of the dataset",
     "prompt_hash": "the prompts",
     "lessons_hash": "the experiences",
     "reward": "the reward function",

@@ -38,4 +38,4 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_command(main, collects_rarely=True)  # a training starts in an eighth less time

@@ -139,3 +139,14 @@ run_command(main)
     ended = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert (ended.returncode, (tmp_path / "file").read_text()) == (7, "True")
     assert "Traceback" not in ended.stderr
+
+
+def test_a_command_collects_rarely_until_it_is_about_to_hold_tensors():
+    code = (
+        "import gc\nfrom grpo_training.cli.entry import RARELY, collect_usually, run_command\n"
+        "def main():\n    assert gc.get_threshold()[0] == RARELY\n    collect_usually()\n"
+        "    assert gc.get_threshold() == (700, 10, 10)\n    return 7\n"
+        "run_command(main, collects_rarely=True)\n"
+    )
+    process = started("-c", code)
+    assert process.wait(60) == 7, process.stderr.read()

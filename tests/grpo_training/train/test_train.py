@@ -480,7 +480,7 @@ def test_other_data_is_another_training(tmp_path, data, trainers):
     main(flags(tmp_path, data))
     with data.open("a") as file:
         file.write(json.dumps({"prompt": "Problem 4", "responses": ["a", "b"], "rewards": [0, 1]}) + "\n")
-    with pytest.raises(InputError, match="samples: stored "):
+    with pytest.raises(InputError, match=r"samples \(the replies to train on\): stored "):
         main(flags(tmp_path, data))
 
 

@@ -229,7 +229,7 @@ def test_beams_of_other_rows_are_not_continued(dataset):
         rows = [json.loads(line) for line in (dataset / "data.jsonl").read_text().splitlines()]
         rows[0]["answer"] = "other"
         (dataset / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        with pytest.raises(InputError, match=r"another configuration\nrows: stored"):
+        with pytest.raises(InputError, match=r"another configuration\nrows \(the questions of the dataset\): stored"):
             start(dataset, url)
         assert start(dataset, url, "--fresh") == 0
 

@@ -144,7 +144,7 @@ async def asked(
         first_sample=first,
         sampling=SAMPLING,
         style=STYLE,
-        lessons=lessons,
+        experiences=lessons,
         judged=judged,
     )
     return {one.problem_id: [float(bool(right)) for right in one.verdicts] for one in results}

@@ -118,6 +118,10 @@ class LearnedExperiences:
         return self._choice.choose(problem, 0, used)
 
 
-def experiences_for(problem: Problem, given: Sequence[Experience] | LearnedExperiences) -> Sequence[Experience]:
+PromptExperiences = Sequence[Experience] | LearnedExperiences
+"""The experiences in prompts: the same for all problems, or those that a library chooses."""
+
+
+def experiences_for(problem: Problem, given: PromptExperiences) -> Sequence[Experience]:
     """The experiences in the prompt of a problem: all that are given, or those that a library chooses."""
     return given.of(problem) if isinstance(given, LearnedExperiences) else given

@@ -96,7 +96,7 @@ async def _arm(
     problems: Sequence[Problem],
     server: LocalServer,
     name: str,
-    lessons: LearnedExperiences | None = None,
+    experiences: LearnedExperiences | None = None,
     *,
     seed_offset: int = 0,
 ) -> Arm:
@@ -117,7 +117,7 @@ async def _arm(
                     temperature=TEMPERATURE, max_tokens=settings.max_tokens, seed=settings.seed + seed_offset
                 ),
                 style=STYLE,
-                lessons=lessons or (),
+                experiences=experiences or (),
                 judged=judged,
             )
     return Arm(name, results)

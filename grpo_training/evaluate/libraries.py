@@ -61,7 +61,7 @@ class LibraryEvaluation:
         style: str,
         evaluator: RewardEvaluator | None = None,
     ) -> None:
-        self._lessons = {role: LearnedExperiences(state) for role, state in libraries.items()}
+        self._experiences = {role: LearnedExperiences(state) for role, state in libraries.items()}
         self._samples = samples
         self._evaluator = evaluator or RewardEvaluator()
         self._base = GeneratorAgent(client, GENERATORS[0], sampling, style)
@@ -116,7 +116,7 @@ class LibraryEvaluation:
         base, *of_libraries = await asyncio.gather(
             self._answers(self._base, task, problem, (), 2 * count),
             *(
-                self._answers(agent, task, problem, self._lessons[agent.role].of(problem), count)
+                self._answers(agent, task, problem, self._experiences[agent.role].of(problem), count)
                 for agent in self._generators
             ),
         )
@@ -132,9 +132,9 @@ class LibraryEvaluation:
         }
 
     async def _answers(
-        self, agent: GeneratorAgent, task: Task, problem: Problem, lessons: Sequence[Experience], count: int
+        self, agent: GeneratorAgent, task: Task, problem: Problem, experiences: Sequence[Experience], count: int
     ) -> list[Scored | None]:
-        answers = await agent.answer(task, problem, lessons, range(count))
+        answers = await agent.answer(task, problem, experiences, range(count))
         return list(await asyncio.gather(*(self._judge(task, problem, answer.read) for answer in answers)))
 
     async def _fuse(self, task: Task, problem: Problem, row: Sequence[Scored | None]) -> Scored | None:
@@ -144,7 +144,7 @@ class LibraryEvaluation:
         if len(inputs) < len(row):
             return None
         fused = await self._critic.fuse(
-            task, problem, ", ".join(GENERATORS), inputs, self._lessons[self._critic.role].of(problem)
+            task, problem, ", ".join(GENERATORS), inputs, self._experiences[self._critic.role].of(problem)
         )
         return await self._judge(task, problem, fused.candidate)
 

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agents.generator import generator_messages
-from engine.experience.choice import LearnedExperiences, experiences_for
-from engine.records import Experience, Message, Problem
+from engine.experience.choice import PromptExperiences, experiences_for
+from engine.records import Message, Problem
 from engine.tasks.registry import task_named
 from grpo_training.evaluate.arms import sum_of_costs
 from grpo_training.evaluate.models import EvaluatedModel, LocalModel
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line, tokens_of
 
-Lessons = Sequence[Experience] | LearnedExperiences
-"""The experiences in the prompts of a model."""
 
-
-def prompt_of(problem: Problem, lessons: Lessons, style: str) -> tuple[Message, ...]:
+def prompt_of(problem: Problem, experiences: PromptExperiences, style: str) -> tuple[Message, ...]:
     """The messages of a problem."""
-    return generator_messages(task_named(problem.task), problem, experiences_for(problem, lessons), style)
+    return generator_messages(task_named(problem.task), problem, experiences_for(problem, experiences), style)
 
 
 def plan_lines(
     settings: EvaluateSettings,
     problems: Sequence[Problem],
     models: Mapping[str, EvaluatedModel],
-    lessons: Mapping[str, Lessons],
+    experiences: Mapping[str, PromptExperiences],
 ) -> list[str]:
     """How many answers, about how many tokens, and the price.
 
@@ -34,12 +31,12 @@ def plan_lines(
         settings: of the evaluation.
         problems: its problems.
         models: by name; one on this machine costs nothing.
-        lessons: the experiences in the prompts of each.
+        experiences: the experiences in the prompts of each.
     """
     of_model = len(problems) * (settings.num_samples + settings.greedy)
     read, costs = 0, list[float | None]()
     for name, model in models.items():
-        own = of_model * tokens_of([prompt_of(one, lessons[name], settings.prompts) for one in problems[:20]])
+        own = of_model * tokens_of([prompt_of(one, experiences[name], settings.prompts) for one in problems[:20]])
         read += own
         written = of_model * TOKENS_OF_REPLY
         endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TextIO
 from agents.generator import prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import IncompleteRunError, InputError, MissingInputError
-from engine.experience.choice import LearnedExperiences
+from engine.experience.choice import LearnedExperiences, PromptExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.records import Problem, Sampling, timestamp
@@ -38,7 +38,7 @@ from grpo_training.evaluate.models import (
     samplings_by_server,
     served,
 )
-from grpo_training.evaluate.plan import Lessons, plan_lines, prompt_of
+from grpo_training.evaluate.plan import plan_lines, prompt_of
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import paired_line, show_models
@@ -115,9 +115,9 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         problems = without_duplicates(loaded.problems)
         if len(problems) < len(loaded.problems):  # equal prompts have equal replies, which are no further evidence
             print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
-    lessons = _lessons(settings, problems)
+    experiences = _experiences(settings, problems)
     models = models_of(settings)
-    of_models: dict[str, Lessons] = dict.fromkeys(models, () if lessons is None else lessons)
+    of_models: dict[str, PromptExperiences] = dict.fromkeys(models, () if experiences is None else experiences)
     if settings.with_and_without:
         of_models[BASE] = ()
     for text in plan_lines(settings, problems, models, of_models):
@@ -128,7 +128,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         return 0
     if any(isinstance(model, LocalModel) for model in models.values()):
         choose_engine(settings.engine)  # fail before anything is written if it is not installed
-    facts = _facts(settings, problems, lessons, models)
+    facts = _facts(settings, problems, experiences, models)
     try:
         with files.run.open(settings, facts) as manifest:
             with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
@@ -152,21 +152,21 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     return 0
 
 
-def _lessons(settings: EvaluateSettings, problems: Sequence[Problem]) -> LearnedExperiences | None:
+def _experiences(settings: EvaluateSettings, problems: Sequence[Problem]) -> LearnedExperiences | None:
     """The experiences of the library, if there is one.
 
     Raises:
         InputError: there is none to compare with.
     """
-    lessons = learned_experiences(settings.experiences, without_own=settings.with_and_without)
-    if lessons is None:
+    experiences = learned_experiences(settings.experiences, without_own=settings.with_and_without)
+    if experiences is None:
         return None
-    if settings.with_and_without and not lessons.contents:
+    if settings.with_and_without and not experiences.contents:
         raise InputError(
             f"{settings.experiences} has no experience to compare with",
             why="It is empty, a gate has rejected it, or what was measured has taken all of them out of the prompts.",
         )
-    own = lessons.sources_among(problems)
+    own = experiences.sources_among(problems)
     if own and settings.with_and_without:
         print(
             f"{own} of the problems are those that experiences were learned from; each is asked without its own. The "
@@ -177,7 +177,7 @@ def _lessons(settings: EvaluateSettings, problems: Sequence[Problem]) -> Learned
             f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
             "new problems; --with-and-without and python -m grpo_training.gate ask each problem without its own."
         )
-    return lessons
+    return experiences
 
 
 def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
@@ -210,7 +210,7 @@ class _Evaluation:
 
     settings: EvaluateSettings
     problems: Sequence[Problem]
-    lessons: Mapping[str, Lessons]
+    experiences: Mapping[str, PromptExperiences]
     journal: ResponseJournal
     samples: BinaryIO
 
@@ -263,7 +263,7 @@ class _Evaluation:
                 samples=1 if draw == GREEDY else self.settings.num_samples,
                 sampling=sampling,
                 style=self.settings.prompts,
-                lessons=self.lessons[name],
+                experiences=self.experiences[name],
                 judged=judged,
             )
 
@@ -271,7 +271,7 @@ class _Evaluation:
 def _facts(
     settings: EvaluateSettings,
     problems: Sequence[Problem],
-    lessons: LearnedExperiences | None,
+    experiences: LearnedExperiences | None,
     models: Mapping[str, EvaluatedModel],
 ) -> dict[str, Any]:
     """What changes the figures besides the settings: prompts, problems, experiences and weights."""
@@ -279,7 +279,7 @@ def _facts(
     return {
         "prompt_hash": {name: prompt_hash(task_named(name), settings.prompts) for name in tasks},
         "problems_hash": _hash([problem.model_dump(mode="json") for problem in problems]),
-        "lessons_hash": _hash(lessons.contents if lessons else []),
+        "lessons_hash": _hash(experiences.contents if experiences else []),
         "models": {name: model.id for name, model in models.items()},
         **task_facts(settings.task),
     }

@@ -10,8 +10,8 @@ from agents.chat import ChatClient
 from agents.generator import generator_messages, read_candidate
 from agents.judge import Judge, judged_by_rubric
 from engine.errors import IncompleteRunError
-from engine.experience.choice import LearnedExperiences, experiences_for
-from engine.records import ChatRequest, Experience, Outcome, Problem, Reply, Sampling
+from engine.experience.choice import PromptExperiences, experiences_for
+from engine.records import ChatRequest, Outcome, Problem, Reply, Sampling
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
 from engine.tasks.registry import task_named
@@ -37,7 +37,7 @@ async def evaluate_problems(
     sampling: Sampling,
     first_sample: int = 0,
     style: str = "full",
-    lessons: Sequence[Experience] | LearnedExperiences = (),
+    experiences: PromptExperiences = (),
     evaluator: RewardEvaluator | None = None,
     judged: Callable[[ProblemResult, Sequence[JudgedSample]], None] = lambda result, samples: None,
     judge_role: str | None = None,
@@ -55,7 +55,7 @@ async def evaluate_problems(
         first_sample: index of the first sample; other indices are other samples of the same prompt.
         sampling: sampling parameters.
         style: prompt style.
-        lessons: experiences in the prompt: the same for all problems, or those that a library chooses.
+        experiences: experiences in the prompt: the same for all problems, or those that a library chooses.
         evaluator: scores the candidates.
         judged: called after each problem, in the order of ``problems``, with its result and its samples. The
             samples are not kept afterwards.
@@ -76,7 +76,7 @@ async def evaluate_problems(
         task = task_named(problem.task)
         request = ChatRequest(
             role=role,
-            messages=generator_messages(task, problem, experiences_for(problem, lessons), style),
+            messages=generator_messages(task, problem, experiences_for(problem, experiences), style),
             sampling=sampling,
             json_schema=task.reply_schema,
             purpose="evaluation",

@@ -337,7 +337,7 @@ async def _looks(
     sampling = Sampling(
         temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
     )
-    lessons, answers, asked = LearnedExperiences(state, without_own=True), _Answers(), 0
+    experiences, answers, asked = LearnedExperiences(state, without_own=True), _Answers(), 0
     finding = None
     for look, count in enumerate(test.looks, 1):
         batch, asked = problems[asked:count], count
@@ -357,11 +357,11 @@ async def _looks(
                         sampling=sampling,
                         first_sample=_FIRST_SAMPLE,
                         style=settings.prompts,
-                        lessons=arm,
+                        experiences=arm,
                         judged=partial(judged, name),
                         judge_role=judge_role,
                     )
-                    for name, arm in (("with", lessons), ("without", ()))
+                    for name, arm in (("with", experiences), ("without", ()))
                 )
             )
         for with_it, without in zip(*arms, strict=True):

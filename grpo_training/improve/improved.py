@@ -76,7 +76,7 @@ class Improved:
         self.result, self.experiences = result, tuple(experiences)
         self._task: Task = load_task(result.task)
         state = LibraryState(self.experiences, {}, len(self.experiences) + 1, choice=result.choice)
-        self._lessons = LearnedExperiences(state)
+        self._chosen = LearnedExperiences(state)
 
     @classmethod
     def load(cls, folder: Path | str) -> Improved:
@@ -143,7 +143,7 @@ class Improved:
 
     def for_problem(self, problem: Problem) -> tuple[Message, ...]:
         """The messages for a problem of the task."""
-        return generator_messages(self._task, problem, self._lessons.of(problem), self.result.prompts)
+        return generator_messages(self._task, problem, self._chosen.of(problem), self.result.prompts)
 
     def answer(self, reply: str, question: str | Mapping[str, Any] | None = None) -> str | None:
         """The answer of a reply, as the task reads it: of a scaffold the computed one, of code the program.

@@ -119,10 +119,12 @@ class ModelDecisions:
 
     async def _ask(self, state: str, samples: int) -> list[Answer]:
         problem = Problem(id="", text=state, answer="", task=TASK.name)
-        lessons = self._prompting.experiences
+        experiences = self._prompting.experiences
         request = ChatRequest(
             role=self._role,
-            messages=generator_messages(TASK, problem, lessons.of(problem) if lessons else (), self._prompting.style),
+            messages=generator_messages(
+                TASK, problem, experiences.of(problem) if experiences else (), self._prompting.style
+            ),
             sampling=self._prompting.sampling,
             json_schema=TASK.reply_schema,
             purpose="evaluation",

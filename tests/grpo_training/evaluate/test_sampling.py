@@ -75,7 +75,7 @@ async def test_an_unreadable_reply_is_one_sample_and_not_asked_for_again():
 async def test_the_prompt_is_that_of_learning_with_the_lessons_that_are_given():
     model = Model(p1=[42, 42])
     await evaluate(model, [problem("p1")])
-    await evaluate(model, [problem("p1")], lessons=[Experience(id="G1-001", content="Mind the unit.")])
+    await evaluate(model, [problem("p1")], experiences=[Experience(id="G1-001", content="Mind the unit.")])
     without, with_lesson = (request.messages[-1].content for request in model.asked)
     assert "Mind the unit." in with_lesson
     assert "Mind" not in without

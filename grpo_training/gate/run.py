@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,13 +26,24 @@ from grpo_training.cli.settings import shown_path
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault
 from grpo_training.evaluate.files import write_samples
 from grpo_training.evaluate.sampling import evaluate_problems
-from grpo_training.gate.problems import FEW, check_number, shuffled
+from grpo_training.gate.earlier import (
+    dataset_hash,
+    gate_before,
+    gates_of,
+    problem_hashes,
+    same_test,
+    samples_of,
+    sampling_hash,
+    tested_hash,
+    tests_before,
+)
+from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
-from grpo_training.runs.problems import read_problems, task_facts, without_duplicates
+from grpo_training.runs.problems import read_problems, without_duplicates
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
 _OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
@@ -131,89 +140,13 @@ def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
     return shuffled(problems, settings.seed)
 
 
-def gate_before(
-    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
-) -> GateEvent | None:
-    """An earlier gate on this version of a library whose verdict stands; None if it has to be tested.
-
-    It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
-    experiences in prompts that could be tested until it changes.
-
-    Args:
-        settings, library, problems: as :func:`gate`.
-        manager: the endpoints, of which only the names of the models are used.
-    """
-    earlier = _same_test(settings, manager, library, problems)
-    if earlier is not None and not (settings.ask_all and earlier.problems < earlier.of):
-        return earlier
-    if not library.state.is_rejected:
-        return None
-    of_version = [one for one in _gates(library) if one.version == library.state.version]
-    return next(one for one in reversed(of_version) if one.verdict == "rejected")
-
-
 def _tell(found: GateEvent, problems: Sequence[Problem], stream: TextIO) -> None:
     """Print the verdict of an earlier gate."""
-    if found.dataset == _dataset(problems):
+    if found.dataset == dataset_hash(problems):
         print("This version was tested on these problems before; nothing is asked.", file=stream)
     else:
         print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
     print("\n".join(verdict_lines(found)), file=stream)
-
-
-def _same_test(
-    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
-) -> GateEvent | None:
-    """The last gate on the same experiences and problems, asked in the same way: its test may have more to ask."""
-    wanted = (library.state.version, _dataset(problems), _samples(settings, problems))
-    asked, how = manager.endpoint(settings.role).model, ("", _sampling(settings))
-    tested = ("", _tested(library.state))
-    return next(
-        (
-            one
-            for one in reversed(_gates(library))
-            if (one.version, one.dataset, one.samples) == wanted
-            and (one.model == asked and one.sampling in how and one.tested in tested)
-        ),
-        None,
-    )
-
-
-def _tested(state: LibraryState) -> str:
-    return _hash(sorted(one.content for one in state.tested))
-
-
-def _samples(settings: GateSettings, problems: Sequence[Problem]) -> int:
-    return settings.samples or (8 if len(problems) < FEW else 4)
-
-
-def _dataset(problems: Sequence[Problem]) -> str:
-    return _hash([[one.id, one.text, one.answer] for one in problems])
-
-
-def _problem_hashes(problems: Sequence[Problem]) -> list[str]:
-    return sorted(_hash([one.text, one.answer]) for one in problems)
-
-
-def _sampling(settings: GateSettings) -> str:
-    how = [settings.prompts, settings.temperature, settings.top_p, settings.max_tokens]
-    return _hash([*how, *task_facts(settings.task).values()])
-
-
-def _gates(library: ExperienceLibrary) -> list[GateEvent]:
-    return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
-
-
-def _tests_before(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> int:
-    """How many tests of a library with this model have asked some of these problems; one that went on counts once."""
-    dataset, hashes = _dataset(problems), set(_problem_hashes(problems))
-    return len(
-        {
-            (one.version, one.dataset, one.samples, one.sampling, one.tested)
-            for one in _gates(library)
-            if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
-        }
-    )
 
 
 async def gate(
@@ -245,12 +178,12 @@ async def gate(
         ScaffoldError: from the client.
     """
     state, model = library.state, manager.endpoint(settings.role).model
-    samples = _samples(settings, problems)
+    samples = samples_of(settings, problems)
     found = gate_before(settings, manager, library, problems)
     if found is not None:
         _tell(found, problems, stream)
         return found
-    before, earlier = _tests_before(library, problems, model), _same_test(settings, manager, library, problems)
+    before, earlier = tests_before(library, problems, model), same_test(settings, manager, library, problems)
     # A test that goes on keeps its alpha: the intervals of all its looks hold together.
     alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha
     test = GroupSequentialTest(len(problems), samples, alpha)
@@ -288,7 +221,7 @@ async def gate(
             file=stream,
         )
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
-    place = settings.cache_dir / f"{settings.role}_gate_{len(_gates(library)) + 1}.samples.jsonl"
+    place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
         finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
     verdict = verdict_of(finding)
@@ -306,10 +239,10 @@ async def gate(
         samples=samples,
         alpha=round(test.alpha, 6),
         looks=looks,
-        dataset=_dataset(problems),
-        problem_hashes=_problem_hashes(problems),
-        sampling=_sampling(settings),
-        tested=_tested(state),
+        dataset=dataset_hash(problems),
+        problem_hashes=problem_hashes(problems),
+        sampling=sampling_hash(settings),
+        tested=tested_hash(state),
         model=model,
         right_with=round(fmean(share for share, _ in answers.shares), 4),
         right_without=round(fmean(share for _, share in answers.shares), 4),
@@ -403,7 +336,3 @@ def _listed(numbers: Sequence[int]) -> str:
 
 def _names(tasks: set[str]) -> str:
     return ", ".join(sorted(tasks))
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:12]

@@ -18,8 +18,9 @@ from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.parsing import flags_of
 from grpo_training.cli.settings import Settings, shown_path
+from grpo_training.gate.earlier import gate_before
 from grpo_training.gate.problems import check_number, few, shuffled, split
-from grpo_training.gate.run import gate, gate_before
+from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.home import Home, Results
 from grpo_training.improve.improved import Improved

@@ -1,0 +1,102 @@
+"""Earlier gates of a library: which verdict stands, which test may go on, and how many asked some of the problems."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from engine.api_manager import ApiManager
+from engine.experience.events import GateEvent
+from engine.experience.library import ExperienceLibrary
+from engine.experience.state import LibraryState
+from engine.records import Problem
+from grpo_training.gate.problems import FEW
+from grpo_training.gate.settings import GateSettings
+from grpo_training.runs.problems import task_facts
+
+
+def gate_before(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
+) -> GateEvent | None:
+    """An earlier gate on this version of a library whose verdict stands; None if it has to be tested.
+
+    It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
+    experiences in prompts that could be tested until it changes.
+
+    Args:
+        settings, library, problems: as in :func:`grpo_training.gate.run.gate`.
+        manager: the endpoints, of which only the names of the models are used.
+    """
+    earlier = same_test(settings, manager, library, problems)
+    if earlier is not None and not (settings.ask_all and earlier.problems < earlier.of):
+        return earlier
+    if not library.state.is_rejected:
+        return None
+    of_version = [one for one in gates_of(library) if one.version == library.state.version]
+    return next(one for one in reversed(of_version) if one.verdict == "rejected")
+
+
+def same_test(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
+) -> GateEvent | None:
+    """The last gate on the same experiences and problems, asked in the same way: its test may have more to ask."""
+    wanted = (library.state.version, dataset_hash(problems), samples_of(settings, problems))
+    asked, how = manager.endpoint(settings.role).model, ("", sampling_hash(settings))
+    tested = ("", tested_hash(library.state))
+    return next(
+        (
+            one
+            for one in reversed(gates_of(library))
+            if (one.version, one.dataset, one.samples) == wanted
+            and (one.model == asked and one.sampling in how and one.tested in tested)
+        ),
+        None,
+    )
+
+
+def tests_before(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> int:
+    """How many tests of a library with this model have asked some of these problems; one that went on counts once."""
+    dataset, hashes = dataset_hash(problems), set(problem_hashes(problems))
+    return len(
+        {
+            (one.version, one.dataset, one.samples, one.sampling, one.tested)
+            for one in gates_of(library)
+            if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
+        }
+    )
+
+
+def gates_of(library: ExperienceLibrary) -> list[GateEvent]:
+    """All gates of a library, in order."""
+    return [entry.event for entry in library.history() if isinstance(entry.event, GateEvent)]
+
+
+def samples_of(settings: GateSettings, problems: Sequence[Problem]) -> int:
+    """The number of answers of each problem, with and without the library."""
+    return settings.samples or (8 if len(problems) < FEW else 4)
+
+
+def dataset_hash(problems: Sequence[Problem]) -> str:
+    """Of the problems in their order."""
+    return _hash([[one.id, one.text, one.answer] for one in problems])
+
+
+def problem_hashes(problems: Sequence[Problem]) -> list[str]:
+    """Of each problem, in an order of their own."""
+    return sorted(_hash([one.text, one.answer]) for one in problems)
+
+
+def tested_hash(state: LibraryState) -> str:
+    """Of the experiences that a gate asks with."""
+    return _hash(sorted(one.content for one in state.tested))
+
+
+def sampling_hash(settings: GateSettings) -> str:
+    """Of how the problems are asked and scored: prompts, sampling, and the file of a user's task."""
+    how = [settings.prompts, settings.temperature, settings.top_p, settings.max_tokens]
+    return _hash([*how, *task_facts(settings.task).values()])
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:12]

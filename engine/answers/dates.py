@@ -35,7 +35,7 @@ _IN_NUMBERS = re.compile(
     r"|(?P<d4>\d\d?)\.\s?(?P<m4>\d\d?)\.\s?(?P<year_after>[12]\d{3})|(?P<m5>\d\d?)月(?P<d5>\d\d?)[日号]",
     re.ASCII,
 )
-"""The year is first, or points stand behind the day and the month. 3/4/2026 may have either of them first."""
+"""The year is first, or day and month end with a point. 3/4/2026 may have either of them first."""
 _LONG_FORMS = re.compile(rf"(?<![^\W\d_]){_MONTH}", re.IGNORECASE | re.ASCII)
 _TIME = re.compile(
     r"(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?\s*m\.?", re.IGNORECASE | re.ASCII

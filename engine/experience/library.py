@@ -12,7 +12,6 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from engine.experience.events import (
     ChoiceRecord,
     EditEvent,
     GateEvent,
-    GroupTrial,
     ImportEvent,
     LibraryEvent,
     Refusal,
@@ -30,47 +28,12 @@ from engine.experience.events import (
     StepEvent,
 )
 from engine.experience.file import LibraryRenderer, as_edits, as_import, parse_library
-from engine.experience.log import HistoryEntry, LibraryLog, StepResult
+from engine.experience.log import HistoryEntry, LibraryLog, StepOutcome, StepResult
 from engine.experience.proposals import refused_record, review_proposals
-from engine.experience.review import LeakCheck, leaks_short_answer
+from engine.experience.review import LeakCheck
 from engine.experience.state import EMPTY, LibraryState, kept_text, with_retirements
-from engine.records import GroupStats, Operation, Problem
+from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
-
-
-@dataclass(frozen=True)
-class StepOutcome:
-    """The facts about a scored group that a library records.
-
-    Args:
-        run: id of the run; (run, step) identifies the commit.
-        step: number of the group in its run, in problem order.
-        problem: the problem of the group.
-        epoch: number of completed passes over the dataset.
-        used: ids of the experiences in the group's prompts.
-        rollouts: number of scored rollouts.
-        correct: number of correct rollouts.
-        stats: statistics of the group.
-        leaks_answer: whether a text gives away the answer of the problem.
-        trial: what the group measures; None: nothing.
-        is_on_trial: whether the experiences of the run are on trial.
-        keeps_problem: whether the text of the problem is kept with new experiences, to match them with later problems.
-        asked: whether the analyst was asked.
-    """
-
-    run: str
-    step: int
-    problem: Problem
-    epoch: int
-    used: Sequence[str]
-    rollouts: int
-    correct: int
-    stats: GroupStats | None = None
-    leaks_answer: LeakCheck = leaks_short_answer
-    trial: GroupTrial | None = None
-    is_on_trial: bool = False
-    keeps_problem: bool = False
-    asked: bool = False
 
 
 class ExperienceLibrary:

@@ -55,7 +55,7 @@ async def evaluate_problems(
         first_sample: index of the first sample; other indices are other samples of the same prompt.
         sampling: sampling parameters.
         style: prompt style.
-        experiences: experiences in the prompt: the same for all problems, or those that a library chooses.
+        experiences: those in the prompt: the same for all problems, or those that a library chooses.
         evaluator: scores the candidates.
         judged: called after each problem, in the order of ``problems``, with its result and its samples. The
             samples are not kept afterwards.

@@ -1,4 +1,4 @@
-"""Earlier gates of a library: which verdict stands, which test may go on, and how many asked some of the problems."""
+"""Earlier gates of a library: which verdict is valid, which test may go on, and how many asked some of the problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grpo_training.runs.problems import task_facts
 def gate_before(
     settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
 ) -> GateEvent | None:
-    """An earlier gate on this version of a library whose verdict stands; None if it has to be tested.
+    """An earlier gate on this version of a library whose verdict is valid; None if it has to be tested.
 
     It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
     experiences in prompts that could be tested until it changes.

@@ -11,8 +11,8 @@ from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 from engine.errors import InputError
 from engine.experience.choice import WholeLibrary
 from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
-from engine.experience.library import ExperienceLibrary, StepOutcome
-from engine.experience.log import StepResult
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import StepOutcome, StepResult
 from engine.experience.proposals import MENDABLE, families
 from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds

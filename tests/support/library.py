@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from engine.experience.library import StepOutcome
+from engine.experience.log import StepOutcome
 from engine.records import Experience, GroupStats, Operation, Problem
 
 STATS = GroupStats(mean=0.4, std=0.2, advantages=[1.0, -1.0], triggered=True)

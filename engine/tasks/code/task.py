@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,15 +29,13 @@ from engine.tasks.code.test_cases import CodeTest, as_statement
 from engine.tasks.code.testing.program_tests import Report
 from engine.tasks.code.testing.tester import VERSION, shared_tester
 from engine.tasks.rows import UnusableRowError
+from engine.tasks.trying import tried_before_run
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
 
 _REWARDS_VERSION = 2  # of the definition of ``r_logic``
 
 _MAX_STATUSES = 50  # of single tests, on a rollout; a few problems have thousands of tests
-
-_CHECK_S = 2.0
-"""Seconds after which no further reference is run before a run; the first one always is."""
 
 _MOST_NAMED = 5
 """Problems that are named before a run."""
@@ -106,18 +103,14 @@ class CodeTask(Task[Program]):
     def remarks(self, problems: Sequence[Problem]) -> list[str]:
         """Which problems have tests that their own reference fails, or that a program which does nothing passes.
 
-        No further problem is tried after ``_CHECK_S`` seconds.
+        Those with a reference are tried, as long as :func:`engine.tasks.trying.tried_before_run` allows.
         """
-        begun, tried, faults = time.monotonic(), 0, []
-        for problem in problems:
-            if not facts_of(problem).reference:
-                continue
+        tried, faults = 0, []
+        for problem in tried_before_run(one for one in problems if facts_of(one).reference):
             fault = self.preparation.fault(problem)
             tried += 1
             if fault is not None:
                 faults.append(f"{problem.id}: {fault[1][:_MAX_REMARK_CHARS]}")
-            if time.monotonic() - begun > _CHECK_S:
-                break
         if not faults:
             return []
         return [

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import StepOutcome
 from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View

@@ -7,7 +7,8 @@ import pytest
 
 from engine.errors import InputError
 from engine.experience.events import GateEvent
-from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import StepOutcome
 from engine.records import Operation, Problem
 from grpo_training.view.data import libraries
 from grpo_training.view.data.libraries import LibraryIndex

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from agents.generator import prompt_hash
-from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import StepOutcome
 from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
 from engine.tasks.registry import task_named

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from engine.experience.events import GroupTrial, StepEvent
-from engine.experience.library import ExperienceLibrary, StepOutcome
-from engine.experience.log import HistoryEntry
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import HistoryEntry, StepOutcome
 from engine.experience.state import EMPTY
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff

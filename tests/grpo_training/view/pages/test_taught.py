@@ -7,7 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from engine.experience.events import GroupTrial
-from engine.experience.library import ExperienceLibrary, StepOutcome
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import StepOutcome
 from engine.records import GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.server import application

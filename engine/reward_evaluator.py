@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -226,7 +227,7 @@ def fusion_baseline(
     if not totals:
         return None
     agreeing = majority(answers, same) or range(len(totals))
-    return Baseline(max(totals), sum(totals[index] for index in agreeing) / len(agreeing))
+    return Baseline(max(totals), math.fsum(totals[index] for index in agreeing) / len(agreeing))
 
 
 def unverified(scored: Scored | Measurement) -> Fault:

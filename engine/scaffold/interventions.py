@@ -85,7 +85,7 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
             unmeasured.append(known)
         else:
             reactions.append(reaction)
-    score = sum(reaction.score for reaction in reactions) / len(reactions) if reactions else None
+    score = math.fsum(reaction.score for reaction in reactions) / len(reactions) if reactions else None
     return InterventionReport(score, tuple(reactions), tuple(unmeasured))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -168,5 +169,5 @@ def plan_agreement(scaffold: Scaffold) -> float:
         shares[step.target].append(max(fits, default=0.0))
         available.add(step.target)
         target_of[step.id] = step.target
-    total = sum(sum(fits) / len(fits) for fits in shares.values())
+    total = math.fsum(math.fsum(fits) / len(fits) for fits in shares.values())
     return total / len(rules.keys() | shares.keys())

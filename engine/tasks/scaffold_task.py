@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -289,7 +290,7 @@ class ScaffoldTask(Task[Scaffold]):
 def mean_of_measured(parts: Mapping[str, float | None]) -> float | None:
     """The mean of the measured parts; None if none was measured."""
     measured = [value for value in parts.values() if value is not None]
-    return sum(measured) / len(measured) if measured else None
+    return math.fsum(measured) / len(measured) if measured else None
 
 
 def _values(execution: Execution, stated: str | None) -> list[Value]:

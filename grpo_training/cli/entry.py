@@ -24,7 +24,7 @@ ResultT = TypeVar("ResultT")
 
 INTERRUPTED = 130
 RARELY = 200_000
-"""New objects between two searches for reference cycles; 700 by default. Imports alone make 110,000, which all stay."""
+"""New objects between two searches for reference cycles. Imports alone make 110,000, which all stay."""
 _USUALLY = gc.get_threshold()
 HELP_FLAGS = ("-h", "--help", "--help-all")
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)

@@ -69,9 +69,6 @@ class ServingSettings(Protocol):
     def api_config(self) -> Path:
         """Endpoints and keys; the ledger of rate limits is beside it."""
 
-    def open_budget(self) -> Budget:
-        """The limits in USD and tokens."""
-
     @property
     def engine(self) -> str:
         """Engine that serves a folder."""
@@ -157,7 +154,7 @@ def samplings_by_server(settings: EvaluateSettings, model: EvaluatedModel) -> li
 
 @dataclass(frozen=True)
 class ServedModel:
-    """An endpoint that answers requests; ``check`` raises if its server has exited."""
+    """An endpoint that answers requests; ``check`` raises if its server has exited. A local model has no budget."""
 
     manager: ApiManager
     role: str
@@ -168,13 +165,15 @@ class ServedModel:
 
 
 @contextlib.contextmanager
-def served(settings: ServingSettings, model: EvaluatedModel, sampling: Sampling) -> Iterator[ServedModel]:
-    """The model's endpoint for the length of the block; a local model is served on this machine."""
+def served(
+    settings: ServingSettings, model: EvaluatedModel, sampling: Sampling, budget: Budget
+) -> Iterator[ServedModel]:
+    """The model's endpoint for the length of the block; a local model is served on this machine.
+
+    ``budget`` is that of the command, for all of its models.
+    """
     if isinstance(model, RoleModel):
-        with (
-            closing(RateLedger(ledger_path(settings.api_config))) as ledger,
-            closing(settings.open_budget()) as budget,
-        ):
+        with closing(RateLedger(ledger_path(settings.api_config))) as ledger:
             yield ServedModel(model.manager, model.role, RetryPolicy(), budget, ledger, lambda: None)
         return
     log = settings.output.with_suffix(".server.log")

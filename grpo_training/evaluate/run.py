@@ -17,6 +17,7 @@ from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences, PromptExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.budget import Budget
 from engine.records import Problem, Sampling, timestamp
 from engine.tasks.registry import task_named
 from grpo_training.cli.bar import note, problem_bar
@@ -41,7 +42,7 @@ from grpo_training.evaluate.models import (
 from grpo_training.evaluate.plan import plan_lines, prompt_of
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.evaluate.tables import paired_line, show_models
+from grpo_training.evaluate.tables import paired_line, partial_lines, show_models
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.learner_files import library_file, manifest_file
@@ -108,13 +109,11 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         )
     settings = files.run.resumed(settings)
     loaded = read_problems(settings)
-    problems = loaded.problems
+    problems = without_duplicates(loaded.problems)  # equal prompts have equal replies, which are no further evidence
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)
-    if settings.with_and_without:
-        problems = without_duplicates(loaded.problems)
-        if len(problems) < len(loaded.problems):  # equal prompts have equal replies, which are no further evidence
-            print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
+    if len(problems) < len(loaded.problems):
+        print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
     experiences = _experiences(settings, problems)
     models = models_of(settings)
     of_models: dict[str, PromptExperiences] = dict.fromkeys(models, () if experiences is None else experiences)
@@ -131,9 +130,21 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     facts = _facts(settings, problems, experiences, models)
     try:
         with files.run.open(settings, facts) as manifest:
-            with closing(ResponseJournal(files.journal)) as journal, files.new_samples() as samples:
-                evaluation = _Evaluation(settings, problems, of_models, journal, samples)
-                results = {name: evaluation.of_model(name, model) for name, model in models.items()}
+            with (
+                closing(ResponseJournal(files.journal)) as journal,
+                closing(settings.open_budget()) as budget,
+                files.new_samples() as samples,
+            ):
+                evaluation = _Evaluation(settings, problems, of_models, journal, samples, budget)
+                results = {name: ModelResult() for name in models}
+                try:
+                    for name, model in models.items():
+                        evaluation.add_draws(name, model, results[name])
+                except BaseException:  # a budget, an error or a signal
+                    arms = [arm for result in results.values() for arm in result.draws.values()]
+                    for text in partial_lines(arms, len(problems)):
+                        print(text, file=stream, flush=True)
+                    raise
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
     except OtherRunError as error:
@@ -197,7 +208,7 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
         f"{as_flag(name)} {value}" for name, value in learned.items() if value not in (None, getattr(settings, name))
     ]
     if other:
-        print(f"The experiences were learned with {' '.join(other)}, and this evaluation asks in another way.")
+        print(f"The experiences were learned with {' '.join(other)}. Give these flags to ask in the same way.")
     of_run: dict[str, Path] = {"experiences": library}
     if "output" not in settings.model_fields_set:
         of_run["output"] = found.cache / settings.output.name
@@ -213,16 +224,15 @@ class _Evaluation:
     experiences: Mapping[str, PromptExperiences]
     journal: ResponseJournal
     samples: BinaryIO
+    budget: Budget
 
-    def of_model(self, name: str, model: EvaluatedModel) -> ModelResult:
-        """All draws of one model."""
-        result = ModelResult()
+    def add_draws(self, name: str, model: EvaluatedModel, result: ModelResult) -> None:
+        """Make all draws of one model; ``result`` grows with each problem."""
         for samplings in samplings_by_server(self.settings, model):
-            with served(self.settings, model, next(iter(samplings.values()))) as endpoint:
+            with served(self.settings, model, next(iter(samplings.values())), self.budget) as endpoint:
                 began = time.monotonic()
                 run_async(self._draw(name, endpoint, samplings, result))
                 result.seconds += time.monotonic() - began
-        return result
 
     async def _draw(
         self, name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling], result: ModelResult
@@ -238,16 +248,25 @@ class _Evaluation:
         ) as client:
             client.report_trouble_to(note)
             for draw, sampling in samplings.items():
-                result.draws[draw] = Arm(f"{name}, {draw}", await self._arm(client, endpoint, name, draw, sampling))
+                results: list[ProblemResult] = []
+                result.draws[draw] = Arm(f"{_shown_names(self.settings)[name]}, {draw}", results)
+                await self._add_results(client, endpoint, name, draw, sampling, results)
             result.from_journal += client.counters.journal_hits
 
-    async def _arm(
-        self, client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
-    ) -> list[ProblemResult]:
+    async def _add_results(
+        self,
+        client: LLMClient,
+        endpoint: ServedModel,
+        name: str,
+        draw: str,
+        sampling: Sampling,
+        results: list[ProblemResult],
+    ) -> None:
         watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, note)
         with problem_bar(len(self.problems), f"{_shown_names(self.settings)[name]}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+                results.append(result)
                 write_samples(self.samples, name, draw, result, samples)
                 for sample in samples:
                     if sample.completion is not None:
@@ -256,7 +275,7 @@ class _Evaluation:
                 advance(right, count)
                 endpoint.check()
 
-            return await evaluate_problems(
+            await evaluate_problems(
                 client,
                 endpoint.role,
                 self.problems,

@@ -15,7 +15,6 @@ from engine.errors import IncompleteRunError
 from engine.experience.choice import LearnedExperiences
 from engine.llm.client import Counters, LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
 from engine.tasks.traffic.task import TASK
@@ -141,16 +140,16 @@ def _answer(reply: Reply) -> Answer:
 
 
 @contextmanager
-def model_decisions(
-    served: ServedModel, prompting: Prompting, journal: ResponseJournal, budget: Budget
-) -> Iterator[ModelDecisions]:
+def model_decisions(served: ServedModel, prompting: Prompting, journal: ResponseJournal) -> Iterator[ModelDecisions]:
     """A model that is ready to be asked, for the length of the block; its client has a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="traffic-decisions", daemon=True)
     thread.start()
 
     async def open_client() -> ModelDecisions:
-        client = LLMClient(served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=budget)
+        client = LLMClient(
+            served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=served.budget
+        )
         return ModelDecisions(client, served.role, prompting, loop)
 
     async def close() -> None:

@@ -14,13 +14,12 @@ from typing import Any, TextIO
 from agents.generator import prompt_hash
 from engine.errors import InputError
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
 from engine.records import Sampling
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.process import require_sumo
 from engine.tasks.traffic.task import TASK
 from grpo_training.cli.tables import View
-from grpo_training.evaluate.models import LocalModel, RoleModel, served
+from grpo_training.evaluate.models import LocalModel, served
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.serve.engines import choose_engine
 from grpo_training.traffic.evaluation.decisions import ModelDecisions, Prompting, model_decisions
@@ -144,10 +143,11 @@ class _Evaluation:
         if self._journal is None:
             path = self._settings.output.with_suffix(".sqlite")
             self._journal = self._stack.enter_context(closing(ResponseJournal(path)))
-        with served(self._settings, policy.model, self._prompting.sampling) as endpoint:
-            budget = self._budget if isinstance(policy.model, RoleModel) else Budget()
-            with model_decisions(endpoint, self._prompting, self._journal, budget) as model:
-                yield model
+        with (
+            served(self._settings, policy.model, self._prompting.sampling, self._budget) as endpoint,
+            model_decisions(endpoint, self._prompting, self._journal) as model,
+        ):
+            yield model
 
 
 def _prompting_facts(prompting: Prompting) -> dict[str, Any]:

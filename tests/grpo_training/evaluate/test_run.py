@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from engine.errors import ConfigurationError, IncompleteRunError, InputError, MissingInputError
+from engine.errors import BudgetExceededError, ConfigurationError, IncompleteRunError, InputError, MissingInputError
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli import settings as command_settings
 from grpo_training.cli.parsing import parse_settings
@@ -367,22 +367,46 @@ def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsy
     manifest = {"run": "x", "finished": True, "configuration": {"settings": learned}}
     (run / "cache/generator_1_run.json").write_text(json.dumps(manifest))
     world.evaluate("--run", "mails", "--dry-run")
-    said = "learned with --prompts compact --temperature 0.7, and this evaluation asks in another way."
+    said = "learned with --prompts compact --temperature 0.7. Give these flags to ask in the same way."
     assert said in capsys.readouterr().out
     world.evaluate("--run", "mails", "--dry-run", "--prompts", "compact", "--temperature", 0.7)
-    assert "in another way" not in capsys.readouterr().out
+    assert "learned with" not in capsys.readouterr().out
 
 
-def test_a_comparison_counts_problems_with_the_same_text_once(tmp_path, capsys):
+@table(("flags", "clusters"), [([], None), (["--with-and-without", "--fresh"], 12)])
+def test_problems_with_the_same_text_count_once(flags, clusters, tmp_path, capsys):
     """Their prompts are equal, and so are their stored replies: the interval would be too narrow."""
     world = Planted(tmp_path)
     rows = world.server.rows(range(12))
     copies = [row | {"id": f"{row['id']}-{copy}"} for copy in range(3) for row in rows]
     (tmp_path / "mails.jsonl").write_text("".join(json.dumps(row) + "\n" for row in copies))
-    world.evaluate("--experiences", world.library, "--with-and-without")
+    world.evaluate("--experiences", world.library, *flags)
     figures = json.loads((tmp_path / "results.json").read_text())
-    assert (figures["num_tasks"], figures["difference_to_base"]["sampled"]["1"]["clusters"]) == (12, 12)
+    assert (figures["num_tasks"], figures["mean_at_n"]["clusters"]) == (12, 12)
+    if clusters:
+        assert figures["difference_to_base"]["sampled"]["1"]["clusters"] == clusters
     assert "24 problems are left out, as their text occurs twice." in capsys.readouterr().out
+
+
+def test_an_evaluation_that_a_budget_ends_says_what_it_has_measured_and_can_go_on(tmp_path, capsys):
+    world = Planted(tmp_path)
+    flags = ("--experiences", world.library, "--with-and-without", "--max-tokens", 60)
+    with pytest.raises(BudgetExceededError):
+        world.evaluate(*flags, "--budget-tokens", 2700)
+    said = capsys.readouterr().out
+    found = re.search(
+        r"Not finished, so no figures are written. So far, in the order of the dataset:\n"
+        r"  with experiences, sampled: (\d+\.\d)% correct of 12 of 12 problems \(95 % interval .*\)\n"
+        r"  without, sampled: (\d+\.\d)% correct of [2-9] of 12 problems",
+        said,
+    )
+    assert found, said
+    assert not (tmp_path / "results.json").exists()
+    world.evaluate(*flags)
+    assert json.loads((tmp_path / "results.json").read_text())["mean_at_n"]["value"] == pytest.approx(
+        float(found[1]) / 100, abs=5e-4
+    )
+    assert "Not finished" not in capsys.readouterr().out
 
 
 @table(

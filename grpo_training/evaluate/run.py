@@ -141,8 +141,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
                     for name, model in models.items():
                         evaluation.add_draws(name, model, results[name])
                 except BaseException:  # a budget, an error or a signal
-                    arms = [arm for result in results.values() for arm in result.draws.values()]
-                    for text in partial_lines(arms, len(problems)):
+                    begun = [arm for result in results.values() for arm in result.draws.values()]
+                    for text in partial_lines(begun, len(problems)):
                         print(text, file=stream, flush=True)
                     raise
             files.write_figures(_report(settings, facts, results))

@@ -14,7 +14,7 @@ from typing import Any
 from engine.api_manager import ApiManager
 from engine.errors import InputError
 from engine.records import Problem
-from engine.statistics.paired import clustered_mean, paired_difference
+from engine.statistics.paired import clustered_share, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, score
 from grpo_training.selector.asking.settings import InferSettings
@@ -98,7 +98,7 @@ def selector_names(checkpoints: Sequence[Path]) -> list[str]:
 
 
 def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, Any]:
-    mean = clustered_mean(way.accuracy)
+    mean = clustered_share(way.accuracy)
     figures: dict[str, Any] = {"accuracy": _percent(mean.value), "low": _percent(mean.low), "high": _percent(mean.high)}
     for name, other in against.items():
         gain = paired_difference(way.accuracy, other.accuracy)

@@ -12,7 +12,7 @@ import torch
 
 from engine.api_manager import ApiManager
 from engine.errors import InputError
-from engine.statistics.paired import clustered_mean
+from engine.statistics.paired import clustered_share
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, measurements
 from grpo_training.selector.asking.settings import RewardsSettings
@@ -73,7 +73,7 @@ def measure_rewards(settings: RewardsSettings) -> int:
     replace_file(settings.output, json.dumps(entries, ensure_ascii=False).encode() + b"\n")
     print("mean accuracy of the sequences, by how they were found:")
     for method, clusters in by_method.items():
-        mean = clustered_mean(clusters)
+        mean = clustered_share(clusters)
         interval = "" if mean.low is None or mean.high is None else f"  [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
         count = sum(map(len, clusters.values()))
         print(f"  {method:10} {100 * mean.value:5.1f} %{interval}  ({count} sequences)")

@@ -56,7 +56,9 @@ def test_the_shots_stand_before_the_query_and_answers_are_scored(tmp_path, capsy
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert len(metrics) == 6
     assert metrics["similarity: shot_num=1"]["accuracy"] == 100  # the shot about the same thing is the nearest
+    assert metrics["similarity: shot_num=1"]["low"] == 51.01  # Wilson: 4 / (4 + 1.96^2)
     assert metrics["random: shot_num=1"]["accuracy"] < 100
+    assert all(0 <= one["low"] <= one["accuracy"] <= one["high"] <= 100 for one in metrics.values())
     prompts = [seen.body["messages"][-1]["content"] for seen in app["seen"]]
     assert {prompt.count("Short answer:") for prompt in prompts} == {2, 4}
     assert all(prompt.endswith("Short answer:") for prompt in prompts)

@@ -17,6 +17,7 @@ from engine.answers.shape_reading import read_shape
 from engine.answers.shapes import Shape, all_but, as_interval
 from engine.answers.spoken import remainder
 from engine.mathematics.quantities.numerals import read_numeral
+from engine.mathematics.quantities.units import read_quantity
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
@@ -32,6 +33,7 @@ _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
 
 
 _POINT = re.compile(r"([A-Z])'?\s*(\(.*\))")
+_COUNT = re.compile(r"\(\s*(\d{1,9})\s*,\s*(\d{1,9})\s*\)", re.ASCII)
 _CHOICES = re.compile("[A-H]{2,8}")
 
 
@@ -70,7 +72,7 @@ class Comparer:
         raise NeedsWorkerError
 
     def same_answers(self, answer: str, truth: str, shape: Shape | None = None) -> bool:
-        """Compare two cleaned texts. ``1,5`` is also read as a decimal where the other text is one, with a point.
+        """Compare two cleaned texts. ``1,5`` is also read as a decimal where it has a unit, or the other is a decimal.
 
         Args:
             answer, truth: the texts.
@@ -88,6 +90,8 @@ class Comparer:
             truth = truth.replace(",", ".")
         elif _POINTS_AND_COMMA.match(answer) or _POINTS_AND_COMMA.match(truth):
             answer, truth = _with_decimal_point(answer), _with_decimal_point(truth)
+        elif _has_decimal_comma_and_unit(answer) or _has_decimal_comma_and_unit(truth):
+            answer, truth = (_DECIMAL_COMMA.sub(_with_point, text) for text in (answer, truth))
         else:
             return False
         return self.same(read_shape(answer), read_shape(truth))
@@ -190,10 +194,10 @@ class Comparer:
         )
 
     def _same_point(self, answer: Shape, truth: Shape) -> bool:
-        """``A(1, 2)`` is (1, 2). In a truth, ``C(5, 2)`` and ``P(5, 2)`` may be numbers."""
+        """``A(1, 2)`` is (1, 2). ``C(5, 2)`` and ``P(5, 2)`` may be numbers; in a truth, all with these letters."""
         named, point = (answer, truth) if truth.kind == "tuple" else (truth, answer)
         found = _POINT.fullmatch(named.text)
-        if found is None or (named is truth and found[1] in "CP"):
+        if found is None or (found[1] in "CP" and (named is truth or _counts(found[2]))):
             return False
         place = read_shape(found[2])
         return self.same(*((place, point) if named is answer else (point, place)))
@@ -269,6 +273,22 @@ def _unwrapped(shape: Shape) -> Shape:
 def _with_decimal_point(text: str) -> str:
     """``1.234,5 kg`` as ``1234.5 kg``."""
     return _POINTS_AND_COMMA.sub(lambda number: re.sub("[. ]", "", number[0]).replace(",", "."), text, count=1)
+
+
+def _counts(place: str) -> bool:
+    """Whether ``C(5, 2)`` with these coordinates counts choices: 2 of 5."""
+    numbers = _COUNT.fullmatch(place)
+    return numbers is not None and int(numbers[1]) >= int(numbers[2])
+
+
+def _with_point(found: re.Match[str]) -> str:
+    return found[0].replace(",", ".")
+
+
+def _has_decimal_comma_and_unit(text: str) -> bool:
+    """Whether a text is a quantity such as ``7,5 kg``, and no list of 7 and 5 kg."""
+    quantity = read_quantity(text.replace(",", ".")) if _DECIMAL_COMMA.match(text) else None
+    return quantity is not None and quantity.number is not None and quantity.written != ""
 
 
 def _is_integer(text: str) -> bool:

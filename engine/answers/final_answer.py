@@ -13,6 +13,7 @@ from itertools import islice
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
+from engine.mathematics.quantities.european_numerals import read_european_number
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.mathematics.quantities.numerals import read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
@@ -53,11 +54,12 @@ _NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _MAX_WORDS = 3
 _NEXT_TURN = re.compile(r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end)\|>|<(?:end_of_turn|eos|/s)>")
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'])[.!?](?=\s+[A-Z<\[*]|\s*\Z)|。")
-_WORDS_BEFORE_MATH = re.compile(r"(?!US\$)\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
-_CODES = "USD|EUR|GBP|CNY|RMB|JPY|INR"
-_MONEY = re.compile(rf"([-+]?)\s*\\?(US\$|[$€£₹]|(?:{_CODES})(?![A-Za-z]))\s*([-+]?[\d.][\d,.{{}}\\!;: ]*)")
-_SIGN_OF_MONEY = re.compile(rf"[$€£₹]|\b(?:{_CODES})\b")
-_CURRENCIES = {"$": "dollars", "US$": "dollars", "€": "euro", "£": "GBP", "₹": "rupees"}
+_WORDS_BEFORE_MATH = re.compile(r"(?!US\$|R\$)\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)")
+_CODES = "USD|EUR|GBP|CNY|RMB|JPY|INR|BRL"
+_MONEY = re.compile(rf"([-+]?)\s*\\?(US\$|R\$|[$€£₹¥￥]|(?:{_CODES})(?![A-Za-z]))\s*([-+]?[\d.][\d,.{{}}\\!;: ]*)")
+_SIGN_OF_MONEY = re.compile(rf"US\$|R\$|[$€£₹¥￥]|\b(?:{_CODES})\b")
+_CURRENCIES = {"$": "dollars", "US$": "dollars", "€": "euro", "£": "GBP", "₹": "rupees", "R$": "BRL"}
+_CURRENCIES |= dict.fromkeys("¥￥", "yensign")
 _UNIT = re.compile(r"\$?\s*(\\?%|per\s?cent(?:age)?|pct|[^\W\d_]{3,}(?:/[^\W\d_]+)?(?:\^\d)?)(?![^\W\d_])")
 _NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
 _OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
@@ -82,7 +84,7 @@ _COMPARES = re.compile(
     re.IGNORECASE,
 )
 """What follows a number that is only a part of the value: "42 less than the total"."""
-_NUMBER_WORDS = re.compile(r"\\(?:text(?:bf|rm)?|mathrm|mbox)\s*\{([A-Za-z\s-]{3,80})\}")
+_NUMBER_WORDS = re.compile(r"\\(?:text(?:bf|rm)?|mathrm|mbox)\s*\{((?:[^\W\d_]|[\s-]){2,80})\}")
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|wrong|incorrect|false|unless|except)\b|n't\b", re.IGNORECASE
 )
@@ -127,8 +129,11 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = _with_period(_ANNOUNCED_IN_TEXT.sub("", text, count=1))
     text = text[1:-1] if text[:1] == text[-1:] == "'" else text
     spelled = _NUMBER_WORDS.fullmatch(text)
-    if spelled and (number := read_number_words(spelled[1])) is not None:
-        return str(number)
+    if spelled:
+        number = read_number_words(spelled[1])
+        number = read_european_number(spelled[1], skips_english=True) if number is None else number
+        if number is not None:
+            return str(number)
     in_text = _WHOLE_TEXT.fullmatch(text)
     text = in_text[1] if in_text else text
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)
@@ -153,7 +158,8 @@ def _money(text: str) -> str | None:
     delimited = _DELIMITED.match(text)
     found = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
     number = clean(found[3]) if found else ""
-    return f"{found[1]}{number} {_CURRENCIES.get(found[2], found[2])}" if found and read_numeral(number) else None
+    is_number = read_numeral(number) or read_numeral(number.replace(".", "").replace(",", "."))
+    return f"{found[1]}{number} {_CURRENCIES.get(found[2], found[2])}" if found and is_number else None
 
 
 def unwrapped_answer(text: str) -> str | None:

@@ -44,7 +44,8 @@ _PLAIN = {
     "u": "unified_atomic_mass_unit", "ha": "hectare", "cc": "cubic_centimeter", "degC": "degree_Celsius",
     "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
     "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
-    "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
+    "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "BRL": "brazilian_real", "yensign": "yuan_or_yen",
+    "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
     "kmph": "kilometer_per_hour",
 }  # fmt: skip
 _PREFIXED_WORDS = {

@@ -38,7 +38,7 @@ _VALUES = {
     },
     "": {
         "radian": "1", "steradian": "1", "turn": "6.2831853071795865", "degree": "0.017453292519943296",
-        "arcminute": "0.00029088820866572160", "arcsecond": "0.0000048481368110953599",
+        "arcminute": "0.00029088820866572160", "arcsecond": "0.0000048481368110953599", "count": "1",
     },
     "m s-1": {
         "speed_of_light": "299792458", "knot": "1852/3600", "kilometer_per_hour": "1000/3600",
@@ -71,7 +71,7 @@ _VALUES = {
     "m-2 cd": {"lux": "1"},
     "us_dollar": {"us_dollar": "1", "us_cent": "0.01"},
     "british_pound": {"british_pound": "1", "british_penny": "0.01"},
-    **{name: {name: "1"} for name in "euro yuan yen rupee ruble peso franc".split()},
+    **{name: {name: "1"} for name in "euro yuan yen yuan_or_yen rupee ruble peso franc brazilian_real".split()},
 }  # fmt: skip
 """Dimension in SI base units (``m2 s-2``) or a currency -> unit -> value."""
 _BASES = {

@@ -63,6 +63,8 @@ _PLAIN: Mapping[str, str] = {
     "british_pound": "英镑",
     "yuan": "元 人民币",
     "yen": "円 日元",
+    "brazilian_real": "reais",
+    "count": "Stück Stücke Stücken Stk. pièce pièces pieza piezas pezzo pezzi peça peças",
     "ruble": "Rubel rublo rublos rubli 卢布",
     "franc": "Franken 法郎",
 }
@@ -89,7 +91,7 @@ UNIT_SPELLINGS = tuple(
 """Powers and quotients in words, and how ``unit_text`` writes them."""
 
 
-def _folded(word: str) -> str:
+def folded(word: str) -> str:
     """A word without accents and case: ``Kilómetro`` is ``kilometro``."""
     parts = unicodedata.normalize("NFD", word.casefold())
     return unicodedata.normalize("NFC", "".join(part for part in parts if not unicodedata.combining(part)))
@@ -103,7 +105,7 @@ def _table() -> dict[str, str]:
             table[word] = name
             together = [(prefix, known) for prefix, known in prefixes if prefix.isascii() == (ord(word[0]) < 0x2E80)]
             table.update({prefix + word.casefold(): known + name for prefix, known in together})
-    return {word if word in _CAPITALS else _folded(word): name for word, name in table.items()}
+    return {word if word in _CAPITALS else folded(word): name for word, name in table.items()}
 
 
 UNIT_WORDS: Mapping[str, str] = _table()
@@ -114,4 +116,4 @@ def unit_of_word(word: str) -> str | None:
     if word in _CAPITALS:
         return UNIT_WORDS[word]
     is_short = len(word) < _SHORTEST and word.isascii() and word not in DOUBTFUL
-    return None if is_short else UNIT_WORDS.get(_folded(word))
+    return None if is_short else UNIT_WORDS.get(folded(word))

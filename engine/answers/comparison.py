@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from engine.answers.decimal_comma import shows_decimal_commas, with_decimal_point
 from engine.answers.matrices import as_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
 from engine.answers.relations import is_asked_for, is_constant, is_name
@@ -17,15 +18,9 @@ from engine.answers.shape_reading import read_shape
 from engine.answers.shapes import Shape, all_but, as_interval
 from engine.answers.spoken import remainder
 from engine.mathematics.quantities.numerals import read_numeral
-from engine.mathematics.quantities.units import read_quantity
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
-
-
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])[^,;]*\Z", re.ASCII)
-_POINTS_AND_COMMA = re.compile(r"[+-]?[1-9]\d{0,2}(?:[. ]\d{3})+,\d+(?![\d.,])", re.ASCII)
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
@@ -82,19 +77,9 @@ class Comparer:
             return decision
         if self.same(read_shape(answer), shape or read_shape(truth)):
             return True
-        if "," not in answer + truth:
+        if "," not in answer + truth or not any(map(shows_decimal_commas, (answer, truth))):
             return False
-        if _DECIMAL_POINT.match(truth) and _DECIMAL_COMMA.match(answer):
-            answer = answer.replace(",", ".")
-        elif _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
-            truth = truth.replace(",", ".")
-        elif _POINTS_AND_COMMA.match(answer) or _POINTS_AND_COMMA.match(truth):
-            answer, truth = _with_decimal_point(answer), _with_decimal_point(truth)
-        elif _has_decimal_comma_and_unit(answer) or _has_decimal_comma_and_unit(truth):
-            answer, truth = (_DECIMAL_COMMA.sub(_with_point, text) for text in (answer, truth))
-        else:
-            return False
-        return self.same(read_shape(answer), read_shape(truth))
+        return self.same(*(read_shape(with_decimal_point(text)) for text in (answer, truth)))
 
     def _same_remainders(self, answer: str, truth: str) -> bool | None:
         r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""
@@ -270,25 +255,10 @@ def _unwrapped(shape: Shape) -> Shape:
     return shape
 
 
-def _with_decimal_point(text: str) -> str:
-    """``1.234,5 kg`` as ``1234.5 kg``."""
-    return _POINTS_AND_COMMA.sub(lambda number: re.sub("[. ]", "", number[0]).replace(",", "."), text, count=1)
-
-
 def _counts(place: str) -> bool:
     """Whether ``C(5, 2)`` with these coordinates counts choices: 2 of 5."""
     numbers = _COUNT.fullmatch(place)
     return numbers is not None and int(numbers[1]) >= int(numbers[2])
-
-
-def _with_point(found: re.Match[str]) -> str:
-    return found[0].replace(",", ".")
-
-
-def _has_decimal_comma_and_unit(text: str) -> bool:
-    """Whether a text is a quantity such as ``7,5 kg``, and no list of 7 and 5 kg."""
-    quantity = read_quantity(text.replace(",", ".")) if _DECIMAL_COMMA.match(text) else None
-    return quantity is not None and quantity.number is not None and quantity.written != ""
 
 
 def _is_integer(text: str) -> bool:

@@ -1,6 +1,6 @@
 r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into powers of known units.
 
-Only listed names are units; those of other languages than English are in ``unit_words``. No heavy imports.
+Only listed names are units: symbols here, words in ``unit_words``. No heavy imports.
 
 Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
 is in the numerator (``m/s*kg`` is m kg/s); powers are integers or simple fractions between -12 and 12.
@@ -13,16 +13,13 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from engine.mathematics.quantities.unit_values import PREFIXES
 from engine.mathematics.quantities.unit_words import UNIT_SPELLINGS, unit_of_word
 
 MAX_UNIT_CHARS = 120
 _MAX_POWER = 12
 _MAX_FACTORS = 12
 
-_PREFIXES = {
-    "f": "femto", "p": "pico", "n": "nano", "u": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto",
-    "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "P": "peta",
-}  # fmt: skip
 _PREFIXED = {
     "m": "meter", "g": "gram", "s": "second", "A": "ampere", "K": "kelvin", "mol": "mole", "cd": "candela",
     "Hz": "hertz", "N": "newton", "Pa": "pascal", "J": "joule", "W": "watt", "C": "coulomb", "V": "volt",
@@ -46,41 +43,21 @@ _PLAIN = {
     "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
     "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "BRL": "brazilian_real", "yensign": "yuan_or_yen",
     "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
-    "kmph": "kilometer_per_hour",
-}  # fmt: skip
-_PREFIXED_WORDS = {
-    **{name: name for name in _PREFIXED.values() if "_" not in name},
-    "metre": "meter", "litre": "liter", "amp": "ampere", "electronvolt": "electron_volt",
-}  # fmt: skip
-_PLAIN_NAMES = """
-minute hour day week month year century euro yuan yen rupee ruble peso franc
-degree inch yard mile pound ounce gallon dyne angstrom horsepower hectare
-turn knot foot fortnight millennium acre furlong fathom quart pint cup tablespoon teaspoon stone
-"""
-_PLAIN_WORDS = {
-    **{name: name for name in _PLAIN_NAMES.split()},
-    "gauss": "si_gauss", "feet": "foot", "inches": "inch", "revolution": "turn", "tonne": "metric_ton",
-    "lightyear": "light_year", "dollar": "us_dollar", "cent": "us_cent", "rouble": "ruble", "centurie": "century",
-    "decade": "decayear", "millennia": "millennium", "nauticalmile": "nautical_mile", "fluidounce": "fluid_ounce",
-    "atmosphere": "standard_atmosphere", "arcminute": "arcminute", "arcsecond": "arcsecond",
+    "kmph": "kilometer_per_hour", "amp": "ampere", "cup": "cup", "day": "day", "lux": "lux", "yen": "yen",
 }  # fmt: skip
 
 
-def _table() -> dict[str, str]:
-    table = dict(_PREFIXED)
-    for symbol, name in _PREFIXED.items():
-        table.update({short + symbol: prefix + name for short, prefix in _PREFIXES.items()})
-    for word, name in _PREFIXED_WORDS.items():
-        table.update({word: name, word + "s": name})
-        table.update({p + word: p + name for p in _PREFIXES.values()})
-        table.update({p + word + "s": p + name for p in _PREFIXES.values()})
-    for word, name in _PLAIN_WORDS.items():
-        table.update({word: name, word + "s": name})
-    return table | _PLAIN
-
-
-UNITS = _table()
-_WORD_UNITS = {word.lower(): name for word, name in UNITS.items() if len(word) > 3}
+UNITS = {
+    **_PREFIXED,
+    **{
+        prefix + symbol: prefix_name + name
+        for prefix_name, (prefix, _) in PREFIXES.items()
+        for symbol, name in _PREFIXED.items()
+    },
+    **_PLAIN,
+}
+"""Symbols and short names."""
+_LONG_SYMBOLS = {symbol.lower(): name for symbol, name in UNITS.items() if len(symbol) > 3}
 
 _ONE_SPELLING = tuple(
     (re.compile(pattern), new)
@@ -148,7 +125,7 @@ def _one_spelling(text: str) -> str:
 
 
 def _named(word: str) -> str:
-    name = unit_of_word(word) or UNITS.get(word) or _WORD_UNITS.get(word.lower())
+    name = unit_of_word(word) or UNITS.get(word) or _LONG_SYMBOLS.get(word.lower())
     if name is None:
         raise UnknownUnitError(word)
     return name

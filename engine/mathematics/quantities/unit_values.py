@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-_PREFIXES = {
-    "femto": -15, "pico": -12, "nano": -9, "micro": -6, "milli": -3, "centi": -2, "deci": -1, "hecto": 2,
-    "kilo": 3, "mega": 6, "giga": 9, "tera": 12, "peta": 15,
+PREFIXES = {
+    "femto": ("f", -15), "pico": ("p", -12), "nano": ("n", -9), "micro": ("u", -6), "milli": ("m", -3),
+    "centi": ("c", -2), "deci": ("d", -1), "hecto": ("h", 2), "kilo": ("k", 3), "mega": ("M", 6), "giga": ("G", 9),
+    "tera": ("T", 12), "peta": ("P", 15),
 }  # fmt: skip
+"""Name -> symbol and power of ten."""
 _VALUES = {
     "m": {
         "meter": "1", "angstrom": "1e-10", "inch": "0.0254", "foot": "0.3048", "yard": "0.9144", "mile": "1609.344",
@@ -105,7 +107,7 @@ def unit_value(name: str) -> tuple[dict[str, int], Fraction]:
         name: a name of ``unit_text.UNITS``, with or without a prefix. Of a temperature scale, its step.
     """
     if name not in _KNOWN:
-        prefix = next(prefix for prefix in _PREFIXES if name.startswith(prefix))
+        prefix = next(prefix for prefix in PREFIXES if name.startswith(prefix))
         powers, value = _KNOWN[name.removeprefix(prefix)]
-        _KNOWN[name] = powers, value * Fraction(10) ** _PREFIXES[prefix]
+        _KNOWN[name] = powers, value * Fraction(10) ** PREFIXES[prefix][1]
     return _KNOWN[name]

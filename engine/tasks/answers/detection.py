@@ -79,7 +79,9 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
     if found not in KINDS:
         raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
     tolerance = _tolerance(found, after) if colon else None
-    chemistry = found in ("label", "text") and are_of_chemistry(answers)
+    chemistry = are_of_chemistry(answers)
+    if found == "text":
+        return HowCompared(kind="text", chemistry=chemistry)
     if found == "label":
         written: dict[str, str] = {}
         for answer in answers:
@@ -91,13 +93,7 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
         answers = [half_width(answer) for answer in answers]
     commas = found == "number" and uses_decimal_commas(answers)
     points = commas and uses_grouping_points(answers)
-    how = HowCompared(
-        kind=found,  # type: ignore[arg-type]
-        tolerance=tolerance,
-        decimal_comma=commas,
-        grouping_points=points,
-        chemistry=chemistry,
-    )
+    how = HowCompared(kind=found, tolerance=tolerance, decimal_comma=commas, grouping_points=points)  # type: ignore[arg-type]
     check_truths(answers, how)
     return how
 

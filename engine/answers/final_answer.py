@@ -11,7 +11,6 @@ import re
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
-from engine.mathematics.quantities.european_numerals import read_european_number
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.mathematics.quantities.numerals import read_numeral
 from engine.mathematics.quantities.unit_text import read_unit
@@ -124,11 +123,8 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     text = _with_period(_ANNOUNCED_IN_TEXT.sub("", text, count=1))
     text = text[1:-1] if text[:1] == text[-1:] == "'" else text
     spelled = _NUMBER_WORDS.fullmatch(text)
-    if spelled:
-        number = read_number_words(spelled[1])
-        number = read_european_number(spelled[1], skips_english=True) if number is None else number
-        if number is not None:
-            return str(number)
+    if spelled and (number := read_number_words(spelled[1])) is not None:
+        return str(number)
     in_text = _WHOLE_TEXT.fullmatch(text)
     text = in_text[1] if in_text else text
     is_sentence = _is_prose(text) or _COPULA.search(text) or _WORDS_BEFORE_MATH.match(text)

@@ -49,6 +49,8 @@ _PRODUCT_OF_VECTORS = re.compile(rf"{_VECTOR.pattern}\s*(?:\\times\s*)?{_VECTOR.
 """A product of vectors or matrices, which has an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
+_LETTER = re.compile(r"[A-Za-z]")
+_INTEGRATION = re.compile(r"\+\s*[Cc]\s*\Z")
 _DEGREE = read_unit("deg")
 _MULTIPLE_OF_PI = re.compile(
     r"-?\s*(?:\d+\s*)?\\?pi(?:\s*/\s*\d+)?|-?\s*\\frac\s*\{\s*-?(?:\d+\s*)?\\pi\s*\}\s*\{\s*\d+\s*\}", re.ASCII
@@ -213,15 +215,16 @@ class WorkerComparer(Comparer):
         )
         if not said or not meant or any(_is_large(value) or _is_doubtful(value) for value in (*said, *meant)):
             return None
-        return bool(
-            math_verify.verify(
-                meant,
-                said,
-                float_rounding=_FLOAT_ROUNDING,
-                numeric_precision=_NUMERIC_PRECISION,
-                timeout_seconds=None,
-            )
+        is_same = math_verify.verify(
+            meant, said, float_rounding=_FLOAT_ROUNDING, numeric_precision=_NUMERIC_PRECISION, timeout_seconds=None
         )
+        return bool(is_same) and not _differ_in_case(answer, truth)
+
+
+def _differ_in_case(answer: str, truth: str) -> bool:
+    """Whether other letters are capitals, except in a constant of integration. Math-Verify does not tell C from c."""
+    said, meant = ({*_LETTER.findall(_INTEGRATION.sub("", text))} for text in (answer, truth))
+    return said != meant and {*map(str.lower, said)} == {*map(str.lower, meant)}
 
 
 def _have_order(*texts: str) -> bool:

@@ -132,7 +132,8 @@ class Evaluator(ABC):
     def _series(self, node: Series) -> Any:
         first, last = self.whole(self.value(node.first)), self.whole(self.value(node.last))
         self._budget.charge_terms(max(0, last - first + 1))
-        outer = self._values.get(node.index)
+        outer = self._values
+        self._values = dict(outer)
         total = self.number(0 if node.function == "sum" else 1)
         function = "add" if node.function == "sum" else "mul"
         try:
@@ -140,10 +141,7 @@ class Evaluator(ABC):
                 self._values[node.index] = index
                 total = self.applied(function, [total, self.value(node.body)])
         finally:
-            if outer is None:
-                self._values.pop(node.index, None)
-            else:
-                self._values[node.index] = outer
+            self._values = outer
         return total
 
 

@@ -117,12 +117,12 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
     if name == "div":
         return _combine(parts, (1, -1))
     if name in ("sqrt", "cbrt"):
-        return _scale(parts[0], Fraction(1, 2 if name == "sqrt" else 3))
+        return _combine(parts, (Fraction(1, 2 if name == "sqrt" else 3),))
     if name == "pow":
         _same([parts[1], _PURE])
         exponent = exact_value(tree.arguments[1])
         if exponent is not None:
-            return _scale(parts[0], exponent)
+            return _combine(parts[:1], (exponent,))
         return _PURE if parts[0] is not None and not _clean(parts[0]) else None
     return None
 
@@ -135,18 +135,15 @@ def _same(parts: list[Dimension | None]) -> Dimension | None:
     return known[0] if known and len(known) == len(parts) else None
 
 
-def _combine(parts: list[Dimension | None], signs: tuple[int, ...]) -> Dimension | None:
+def _combine(parts: list[Dimension | None], exponents: tuple[Fraction | int, ...]) -> Dimension | None:
+    """The dimension of a product of powers."""
     total: dict[str, Fraction] = {}
-    for part, sign in zip(parts, signs, strict=True):
+    for part, exponent in zip(parts, exponents, strict=True):
         if part is None:
             return None
         for base, power in part.items():
-            total[base] = total.get(base, Fraction(0)) + sign * Fraction(power)
+            total[base] = total.get(base, Fraction(0)) + exponent * Fraction(power)
     return _clean(total)
-
-
-def _scale(part: Dimension | None, factor: Fraction) -> Dimension | None:
-    return None if part is None else _clean({base: power * factor for base, power in part.items()})
 
 
 def _clean(dimension: Dimension) -> dict[str, Fraction]:

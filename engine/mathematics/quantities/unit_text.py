@@ -109,9 +109,9 @@ def read_unit(text: str) -> Powers | None:
     if re.match(r"1\s*/", text):  # 1/s
         text = text[1:]
     try:
-        reader = _Reader(_one_spelling(text))
-        powers = reader.product()
-        if reader.tokens or any(abs(power) > _MAX_POWER for power in powers.values()):
+        tokens = _tokens(_one_spelling(text))
+        powers = _product(tokens)
+        if tokens or any(abs(power) > _MAX_POWER for power in powers.values()):
             return None
     except UnknownUnitError:
         return None
@@ -131,62 +131,51 @@ def _named(word: str) -> str:
     return name
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.tokens: list[tuple[str, str]] = []
-        text, at = text.strip(), 0
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if not found:
-                raise UnknownUnitError(text[at])
-            at = found.end()
-            kind = next(name for name, part in found.groupdict().items() if part is not None)
-            self.tokens.append((kind, (found[3] or found[4] or found[0]).strip()))
-        self.tokens.reverse()
-        self.factors = 0
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """The kinds and contents of the tokens of a unit, the first one last. At most 12 of them are factors."""
+    found: list[tuple[str, str]] = []
+    text, at = text.strip(), 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise UnknownUnitError(text[at])
+        at = token.end()
+        kind = next(name for name, part in token.groupdict().items() if part is not None)
+        found.append((kind, (token[3] or token[4] or token[0]).strip()))
+    if sum(kind == "word" or content == "(" for kind, content in found) > _MAX_FACTORS:
+        raise UnknownUnitError("too many factors")
+    return found[::-1]
 
-    def peek(self) -> tuple[str, str]:
-        return self.tokens[-1] if self.tokens else ("", "")
 
-    def product(self) -> dict[str, Fraction]:
-        total: dict[str, Fraction] = {}
-        sign = 1
-        while True:
-            kind, content = self.peek()
-            if kind == "space":
-                self.tokens.pop()
-                continue
-            if (kind, content) in (("mark", "/"), ("mark", "*")):
-                self.tokens.pop()
-                sign = -1 if content == "/" else 1
-                continue
-            if kind != "word" and (kind, content) != ("mark", "("):
-                return total
-            for name, power in self.factor().items():
-                total[name] = total.get(name, Fraction(0)) + sign * power
-
-    def factor(self) -> dict[str, Fraction]:
-        self.factors += 1
-        if self.factors > _MAX_FACTORS:
-            raise UnknownUnitError("too many factors")
-        kind, content = self.tokens.pop()
+def _product(tokens: list[tuple[str, str]]) -> dict[str, Fraction]:
+    """The powers of the units up to a closing bracket or the end; the tokens are removed."""
+    total: dict[str, Fraction] = {}
+    sign = 1
+    while tokens and tokens[-1] != ("mark", ")"):
+        kind, content = tokens.pop()
+        if kind == "space":
+            continue
+        if content in ("/", "*"):
+            sign = -1 if content == "/" else 1
+            continue
         if kind == "word":
             base = {_named(content): Fraction(1)}
         else:
-            base = self.product()
-            if not base or self.peek() != ("mark", ")"):
+            base = _product(tokens) if content == "(" else {}
+            if not base or not tokens:
                 raise UnknownUnitError("unbalanced")
-            self.tokens.pop()
-        power = self.power()
-        return {name: value * power for name, value in base.items()}
+            tokens.pop()
+        power = _power(tokens.pop()[1]) if tokens and tokens[-1][0] in ("power", "glued") else 1
+        for name, value in base.items():
+            total[name] = total.get(name, Fraction(0)) + sign * power * value
+    return total
 
-    def power(self) -> Fraction:
-        if self.peek()[0] not in ("power", "glued"):
-            return Fraction(1)
-        above, _, below = self.tokens.pop()[1].replace(" ", "").partition("/")
-        if below and not int(below):
-            raise UnknownUnitError("no power")
-        power = Fraction(int(above), int(below or 1))
-        if not 0 < abs(power) <= _MAX_POWER or power.denominator > 4:
-            raise UnknownUnitError("no usual power")
-        return power
+
+def _power(text: str) -> Fraction:
+    above, _, below = text.replace(" ", "").partition("/")
+    if below and not int(below):
+        raise UnknownUnitError("no power")
+    power = Fraction(int(above), int(below or 1))
+    if not 0 < abs(power) <= _MAX_POWER or power.denominator > 4:
+        raise UnknownUnitError("no usual power")
+    return power

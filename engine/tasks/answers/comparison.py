@@ -21,7 +21,6 @@ from engine.answers.chemistry import are_other_formulas
 from engine.answers.dates import plain_date, with_english_months
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.verify import is_value, verify_answer
-from engine.mathematics.quantities.european_numerals import read_european_number
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
@@ -182,9 +181,7 @@ def _refused(name: str) -> Any:
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
     answer, truth = half_width(answer.strip(_EDGES)), half_width(truth)
-    words = answer.strip(".。")
-    number = read_number_words(words)
-    number = read_european_number(words, skips_english=False) if number is None else number
+    number = read_number_words(answer.strip(".。"), skips_english=False)
     answer = answer if number is None else str(number)
     readings = [answer]
     if how.decimal_comma:

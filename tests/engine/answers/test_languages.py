@@ -265,6 +265,7 @@ def test_lists_choices_and_words(answer, truth, is_correct):
         ("7,5 Liter", "7500 ml", True),
         ("2,5 Stunden", "2 h 30 min", True),
         ("7,5 Liter", "7,50 Liter", True),
+        ("10025,40 €", "10.025,40 €", True),
         ("7,5 Liter", "75 Liter", False),
         ("7,5 Liter", "5 Liter", False),
         ("R$ 5", "5 reais", True),

@@ -442,6 +442,7 @@ def test_code_money_and_chemistry_that_differ(answer, truth):
         ("a[n]", "a(n)"),
         ("0", "a[0]"),
         ("a", "a[1]"),
+        ("C / C2", "c / c2"),
         ("C(5,2)", "(5,2)"),
         ("P(5, 2)", "(5, 2)"),
         (r"\pi", r"\pi°"),

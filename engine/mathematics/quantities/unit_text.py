@@ -62,6 +62,7 @@ _LONG_SYMBOLS = {symbol.lower(): name for symbol, name in UNITS.items() if len(s
 _ONE_SPELLING = tuple(
     (re.compile(pattern), new)
     for pattern, new in (
+        *UNIT_SPELLINGS,
         (r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\(?:text|mathrm|rm)\s*\{)?\s*([CF])(?![A-Za-z])\}?", r" deg\1 "),
         (r"\b[Dd]eg(?:ree)?s?\s+([CF])(?![A-Za-z])", r" deg\1 "),
         (r"\b[Dd]egrees?\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
@@ -119,7 +120,7 @@ def read_unit(text: str) -> Powers | None:
 
 
 def _one_spelling(text: str) -> str:
-    for pattern, new in (*UNIT_SPELLINGS, *_ONE_SPELLING):
+    for pattern, new in _ONE_SPELLING:
         text = pattern.sub(new, text)
     return _FRACTION.sub(r"(\1)/(\2)", text).replace("{", "(").replace("}", ")")
 

@@ -8,7 +8,6 @@ products of variables, and are no units, except for those in ``DOUBTFUL``.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Mapping
 
@@ -91,19 +90,16 @@ _CAPITALS = frozenset({"Grad", "Mol"})
 DOUBTFUL = frozenset({"ore", "ora", "ans", "分"})
 """Units only where the other side of a comparison is a quantity of their dimension: else ``5 ans`` may be a product."""
 
-UNIT_SPELLINGS = tuple(
-    (re.compile(pattern), new)
-    for pattern, new in (
-        (r"\b(?:Grad|degrés?|grados?|gradi|graus?)\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
-        (r"\b(?:pro|par|por)\b|\bal(?=\s+(?:secondo|minuto|giorno)\b)|\ball'\s*(?=ora\b)|à\s+l'\s*(?=heure\b)|每", "/"),
-        (r"(?<=/)\s*时(?!\w)", "小时"),  # 3时 is a time of day
-        (r"\bQuadrat([^\W\d_]{4,})", r"\1^2"),
-        (r"\bKubik([^\W\d_]{4,})", r"\1^3"),
-        (r"([^\W\d_]{4,})\s+(?:carrés?|cuadrados?|quadrat[oi]|quadri|quadrados?)\b", r"\1^2"),
-        (r"([^\W\d_]{4,})\s+(?:cubes?|cúbicos?|cub[oi])\b", r"\1^3"),
-        (r"平方([^\W\d_]+)", r"\1^2"),
-        (r"立方([^\W\d_]+)", r"\1^3"),
-    )
+UNIT_SPELLINGS = (
+    (r"\b(?:Grad|degrés?|grados?|gradi|graus?)\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
+    (r"\b(?:pro|par|por)\b|\bal(?=\s+(?:secondo|minuto|giorno)\b)|\ball'\s*(?=ora\b)|à\s+l'\s*(?=heure\b)|每", "/"),
+    (r"(?<=/)\s*时(?!\w)", "小时"),  # 3时 is a time of day
+    (r"\bQuadrat([^\W\d_]{4,})", r"\1^2"),
+    (r"\bKubik([^\W\d_]{4,})", r"\1^3"),
+    (r"([^\W\d_]{4,})\s+(?:carrés?|cuadrados?|quadrat[oi]|quadri|quadrados?)\b", r"\1^2"),
+    (r"([^\W\d_]{4,})\s+(?:cubes?|cúbicos?|cub[oi])\b", r"\1^3"),
+    (r"平方([^\W\d_]+)", r"\1^2"),
+    (r"立方([^\W\d_]+)", r"\1^3"),
 )
 """Powers and quotients in words, and how ``unit_text`` writes them."""
 

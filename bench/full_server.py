@@ -38,7 +38,8 @@ import agents
 import engine
 import grpo_training
 import prompts
-from engine.tasks.math.quickstart import Instance, instances
+from engine.contract.families import FamilyProblem
+from engine.tasks.math.quickstart import instances
 
 SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6
@@ -196,7 +197,7 @@ def bare(url: str, chains: Collection[Chain], in_flight: int, extra: int = 0) ->
     return time.perf_counter() - started
 
 
-def drawn(count: int) -> list[Instance]:
+def drawn(count: int) -> list[FamilyProblem]:
     """Problems of ``quickstart``."""
     return instances("train", count)
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from engine.answers.decimal_comma import shows_decimal_commas, with_decimal_point
 from engine.answers.matrices import as_text
 from engine.answers.plain_values import same_plain_quantity, same_plain_value
 from engine.answers.relations import is_asked_for, is_constant, is_name
@@ -20,11 +21,6 @@ from engine.mathematics.quantities.numerals import read_numeral
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
-
-
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])[^,;]*\Z", re.ASCII)
-_POINTS_AND_COMMA = re.compile(r"[+-]?[1-9]\d{0,2}(?:[. ]\d{3})+,\d+(?![\d.,])", re.ASCII)
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 
 
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
@@ -70,7 +66,7 @@ class Comparer:
         raise NeedsWorkerError
 
     def same_answers(self, answer: str, truth: str, shape: Shape | None = None) -> bool:
-        """Compare two cleaned texts. ``1,5`` is also read as a decimal where the other text is one, with a point.
+        """Compare two cleaned texts. ``1,5`` is also read as a decimal where it has a unit, or the other is a decimal.
 
         Args:
             answer, truth: the texts.
@@ -80,17 +76,9 @@ class Comparer:
             return decision
         if self.same(read_shape(answer), shape or read_shape(truth)):
             return True
-        if "," not in answer + truth:
+        if "," not in answer + truth or not any(map(shows_decimal_commas, (answer, truth))):
             return False
-        if _DECIMAL_POINT.match(truth) and _DECIMAL_COMMA.match(answer):
-            answer = answer.replace(",", ".")
-        elif _DECIMAL_POINT.match(answer) and _DECIMAL_COMMA.match(truth):
-            truth = truth.replace(",", ".")
-        elif _POINTS_AND_COMMA.match(answer) or _POINTS_AND_COMMA.match(truth):
-            answer, truth = _with_decimal_point(answer), _with_decimal_point(truth)
-        else:
-            return False
-        return self.same(read_shape(answer), read_shape(truth))
+        return self.same(*(read_shape(with_decimal_point(text)) for text in (answer, truth)))
 
     def _same_remainders(self, answer: str, truth: str) -> bool | None:
         r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""
@@ -264,11 +252,6 @@ def _unwrapped(shape: Shape) -> Shape:
             break
         shape = shape.parts[0]
     return shape
-
-
-def _with_decimal_point(text: str) -> str:
-    """``1.234,5 kg`` as ``1234.5 kg``."""
-    return _POINTS_AND_COMMA.sub(lambda number: re.sub("[. ]", "", number[0]).replace(",", "."), text, count=1)
 
 
 def _is_integer(text: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from engine.mathematics.evaluation import CONSTANTS
+from engine.mathematics.equivalence import symbols_of
 from engine.mathematics.parsing.tree import Apply, Name, Node, Number, substitute
 
 _CONSTANTS_OF_INTEGRATION = frozenset(("C", "c", "K", "C_1", "c_1", "C_0", "c_0"))
@@ -19,7 +19,7 @@ _PERIODS = (90, 180, 360)
 
 def with_parameter_of(answer: Node, truth: Node) -> Node:
     """The answer with the truth's letter for its free parameter, where one letter is all that they differ in."""
-    only_said, only_meant = _symbols(answer) - _symbols(truth), _symbols(truth) - _symbols(answer)
+    only_said, only_meant = symbols_of(answer) - symbols_of(truth), symbols_of(truth) - symbols_of(answer)
     numbered = {name: Name(name.swapcase()) for name in only_said if _NUMBERED.fullmatch(name)}
     if numbered and {name.swapcase() for name in numbered} == only_meant and len(numbered) == len(only_said):
         return substitute(answer, numbered)
@@ -30,10 +30,6 @@ def with_parameter_of(answer: Node, truth: Node) -> Node:
         if {said, meant} <= names and is_parameter(answer, said) and is_parameter(truth, meant):
             return substitute(answer, {said: Name(meant)})
     return answer
-
-
-def _symbols(node: Node) -> frozenset[str]:
-    return node.names - CONSTANTS.keys()
 
 
 def _terms(node: Node) -> tuple[Node, ...]:

@@ -9,6 +9,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
+from engine.answers.chemistry import are_other_formulas
 from engine.mathematics.quantities.chinese_numerals import counted_noun
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
@@ -64,6 +65,8 @@ _POINTS = re.compile("[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}")
 """Points of a figure, choices or coins, in their order. Other capitals may be factors, as in ``BIL``."""
 _ATOM = r"[A-Z][a-z]?\d*"
 _MOLECULE = re.compile(rf"(?=.*\d)(?:{_ATOM}|\((?:{_ATOM})+\)\d*){{2,}}", re.ASCII)
+_UPRIGHT = re.compile(r"\\mathrm\s*\{\s*[A-Z][a-z]?[A-Z]")
+"""A formula of several elements, as ``\\ce`` and ``\\mathrm`` mark it."""
 _IN_CODE = re.compile(r"0[xXbBoO]\w+", re.ASCII)
 _LEADING_ZERO = re.compile(r"\b0(?=\d)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
@@ -291,6 +294,8 @@ def _names_another(letter: str, answer: str) -> bool:
 
 
 def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
+    if any(map(_UPRIGHT.match, (answer, truth))) and are_other_formulas(answer, truth):
+        return Decision(False, "text")
     plain_answer, plain_truth = _UNWRAP.sub(r"\1", answer).strip(), _UNWRAP.sub(r"\1", truth).strip()
     if truth_is_number:
         is_word = _WORDS.fullmatch(plain_answer) and _LONG_WORD.search(plain_answer)

@@ -25,6 +25,8 @@ _JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent brit
 _SMALL_MONEY = (read_unit("cents"), read_unit("pence"))
 _MAX_PARTS = 4
 _UNIT_WORD = re.compile(r"\s*(?:\\text\s*\{\s*)?([^\W\d_]+)(?:\s*\})?")
+_HOURS = re.compile(r"\d{1,4}\s?h\s?[0-5]\d", re.ASCII)
+"""Hours and minutes as in 1h30."""
 _REMAINDER = re.compile(
     r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
     r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|(?:\\bmod|\\?mod)(?![A-Za-z])\s*\{?\s*(?P<m3>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
@@ -146,6 +148,7 @@ def _compound(text: str) -> str | None:
     Money is in the first unit: 42 dollars 50 cents are 42.5 dollars.
     None if a part is as large as the unit before it: "1 hour 90 minutes" are two quantities.
     """
+    text = f"{text} min" if _HOURS.fullmatch(text) else text
     total, count, before, unit = Fraction(0), 0, None, None
     name, first, at = "", "", 0
     while at < len(text):

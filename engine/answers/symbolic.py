@@ -37,10 +37,10 @@ _NO_FORMULA = re.compile(
     r"|\\(?:sum|prod|[dt]?binom|choose)(?![A-Za-z])|gcd|lcm"
     r"|\\(?:triangle|angle|measuredangle|overline|overrightarrow|overleftrightarrow|vec|widehat|square|odot|sim|cong)"
     r"|\\(?:parallel|perp|mid|nmid|equiv|partial|nabla|prime|Re|Im)(?![A-Za-z])|\d\s*'"
-    r"|mod|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
+    r"|mod|[A-Za-z](?<!sqrt)\s*\[\s*(?:-?\d+|[a-z])\s*\]|[A-Za-z]\s*(?:\^\s*\{\s*(?:-\s*1|\([^{}]*\))\s*\}|'+)\s*\(|:"
 )  # words; "20 4"; remarks, which Math-Verify leaves out; determinants, which it takes for matrices; what it evaluates;
 # points of a figure and inverse functions, which it takes for products and reciprocals; derivatives, whose signs it
-# cancels; minutes of arc and feet, whose signs it leaves out
+# cancels; elements of arrays; minutes of arc and feet, whose signs it leaves out
 _COMPOSITION = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]")
 """``f \\circ g``. After a number the sign means degrees."""
 _BOLD = re.compile(r"\\(?:mathbf|boldsymbol)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![A-Za-z]))")
@@ -49,7 +49,13 @@ _PRODUCT_OF_VECTORS = re.compile(rf"{_VECTOR.pattern}\s*(?:\\times\s*)?{_VECTOR.
 """A product of vectors or matrices, which has an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _LOOKS_LIKE_MATH = re.compile(r"[\d^_+*/=-]|\\[A-Za-z]")
+_LETTER = re.compile(r"[A-Za-z]")
+_INTEGRATION = re.compile(r"\+\s*[Cc]\s*\Z")
 _DEGREE = read_unit("deg")
+_MULTIPLE_OF_PI = re.compile(
+    r"-?\s*(?:\d+\s*)?\\?pi(?:\s*/\s*\d+)?|-?\s*\\frac\s*\{\s*-?(?:\d+\s*)?\\pi\s*\}\s*\{\s*\d+\s*\}", re.ASCII
+)
+"""An angle in radians: pi degrees are another one."""
 _PRINTED = {"E": "e", "I": "i"}
 """Constants as SymPy prints them, and as they are written. ``E`` and ``I`` alone are variables."""
 
@@ -142,9 +148,10 @@ class WorkerComparer(Comparer):
             left, right = (_with_number(Quantity(unit, read_numeral(core), core)) for core, unit in sides)
             return bool(left and right and same_quantity(left, right, self.rel_tol, "exact"))
         self.method = "symbolic"
-        if self._formulas(answer_core, truth_core):
+        has_degrees = (answer_unit == _DEGREE) != (truth_unit == _DEGREE)
+        if not (has_degrees and _MULTIPLE_OF_PI.fullmatch(truth_core)) and self._formulas(answer_core, truth_core):
             return True
-        if (answer_unit == _DEGREE) != (truth_unit == _DEGREE):  # pi/6 is 30 degrees
+        if has_degrees:  # pi/6 is 30 degrees
             in_radians = (rf"({core})\pi/180" if unit == _DEGREE else core for core, unit in sides)
             if self._formulas(*in_radians):
                 return True
@@ -208,15 +215,16 @@ class WorkerComparer(Comparer):
         )
         if not said or not meant or any(_is_large(value) or _is_doubtful(value) for value in (*said, *meant)):
             return None
-        return bool(
-            math_verify.verify(
-                meant,
-                said,
-                float_rounding=_FLOAT_ROUNDING,
-                numeric_precision=_NUMERIC_PRECISION,
-                timeout_seconds=None,
-            )
+        is_same = math_verify.verify(
+            meant, said, float_rounding=_FLOAT_ROUNDING, numeric_precision=_NUMERIC_PRECISION, timeout_seconds=None
         )
+        return bool(is_same) and not _differ_in_case(answer, truth)
+
+
+def _differ_in_case(answer: str, truth: str) -> bool:
+    """Whether other letters are capitals, except in a constant of integration. Math-Verify does not tell C from c."""
+    said, meant = ({*_LETTER.findall(_INTEGRATION.sub("", text))} for text in (answer, truth))
+    return said != meant and {*map(str.lower, said)} == {*map(str.lower, meant)}
 
 
 def _have_order(*texts: str) -> bool:

@@ -19,6 +19,7 @@ The verdict is None only if no worker could be started.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from engine.answers.comparison import Comparer, Comparison, NeedsWorkerError
 from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
@@ -35,7 +36,7 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import KillablePool, shared_pool
 
-VERIFIER_VERSION = 10
+VERIFIER_VERSION = 11
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
@@ -111,7 +112,8 @@ def verify_answer(
     except NeedsWorkerError:
         correct = False
         if said != truth:
-            return _ask_worker(said, truth, shape, comparison, pool or shared_pool(), timeout_s, rel_tol)
+            payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
+            return _ask_worker(payload, _COLLECTIONS.get(shape.kind), pool or shared_pool(), timeout_s)
     return _verdict(correct or said == truth, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
 
 
@@ -168,27 +170,16 @@ def _prepared(text: str, comparison: Comparison) -> str:
     return plainly_written(without_side_remarks(text) if is_measured else text, reads_times=not is_measured)
 
 
-def _ask_worker(
-    said: str,
-    truth: str,
-    shape: Shape,
-    comparison: Comparison,
-    pool: KillablePool,
-    timeout_s: float,
-    rel_tol: float | None,
-) -> Verdict:
-    payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
+def _ask_worker(payload: dict[str, Any], method: str | None, pool: KillablePool, timeout_s: float) -> Verdict:
     result = pool.run(_JOB, payload, timeout_s)
     if result.outcome is Outcome.OK and result.value is None:
         result = pool.run(_JOB, payload, timeout_s, setup=(_LOAD, None))
-    if result.outcome is Outcome.INFRA_FAULT:
-        return Verdict(None, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
-    if result.outcome is Outcome.VERIFIER_TIMEOUT:
-        return Verdict(False, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
+    if result.outcome in (Outcome.INFRA_FAULT, Outcome.VERIFIER_TIMEOUT):
+        correct = None if result.outcome is Outcome.INFRA_FAULT else False
+        return Verdict(correct, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)
     if result.outcome is not Outcome.OK:
         return Verdict(False, Outcome.OK, "symbolic", f"not comparable: {result.error[:200]}")
-    method = _COLLECTIONS.get(shape.kind, result.value["method"])
-    return _verdict(result.value["correct"], method, said, truth)
+    return _verdict(result.value["correct"], method or result.value["method"], payload["answer"], payload["truth"])
 
 
 def _verdict(correct: bool, method: str, said: str, truth: str) -> Verdict:

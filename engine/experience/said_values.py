@@ -16,7 +16,8 @@ from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tree import FormulaSyntaxError
-from engine.mathematics.quantities.number_words import NO_DIVISORS, SMALL, cardinal, chinese_numbers, ordinal
+from engine.mathematics.quantities.chinese_numerals import chinese_numbers
+from engine.mathematics.quantities.number_words import NO_DIVISORS, SMALL, cardinal, ordinal
 from engine.mathematics.quantities.numerals import find_numerals
 from engine.mathematics.values import FormulaValueError, WorkBudget
 

@@ -29,14 +29,8 @@ from engine.mathematics.values import (
 CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
 _MODULAR_BITS = 4096
 _ANGLE_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
-_COMPARE: dict[str, Callable[[Value, Value, bool], bool]] = {
-    "lt": lambda left, right, same: left < right and not same,
-    "le": lambda left, right, same: left < right or same,
-    "gt": lambda left, right, same: left > right and not same,
-    "ge": lambda left, right, same: left > right or same,
-    "eq": lambda left, right, same: same,
-    "ne": lambda left, right, same: not same,
-}
+_TRUE_FOR = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
+"""Comparison -> the orders of two numbers for which it is true."""
 
 
 def evaluate(
@@ -132,7 +126,8 @@ class Evaluator(ABC):
     def _series(self, node: Series) -> Any:
         first, last = self.whole(self.value(node.first)), self.whole(self.value(node.last))
         self._budget.charge_terms(max(0, last - first + 1))
-        outer = self._values.get(node.index)
+        outer = self._values
+        self._values = dict(outer)
         total = self.number(0 if node.function == "sum" else 1)
         function = "add" if node.function == "sum" else "mul"
         try:
@@ -140,10 +135,7 @@ class Evaluator(ABC):
                 self._values[node.index] = index
                 total = self.applied(function, [total, self.value(node.body)])
         finally:
-            if outer is None:
-                self._values.pop(node.index, None)
-            else:
-                self._values[node.index] = outer
+            self._values = outer
         return total
 
 
@@ -205,11 +197,11 @@ class _MachineEvaluator(Evaluator):
         if len(node.arguments) != 3:
             fail("arity", "if takes a comparison and two values")
         test, then, otherwise = node.arguments
-        if not isinstance(test, Apply) or test.function not in _COMPARE:
+        if not isinstance(test, Apply) or test.function not in _TRUE_FOR:
             fail("domain", "if needs a comparison")
         left, right = (self.value(side) for side in test.arguments)
-        same = agree(left, right)
-        value: Value = self.value(then if _COMPARE[test.function](left, right, same) else otherwise)
+        order = "=" if agree(left, right) else "<" if left < right else ">"
+        value: Value = self.value(then if order in _TRUE_FOR[test.function] else otherwise)
         return value
 
     def _modular_power(self, node: Apply) -> int | None:

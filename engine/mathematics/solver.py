@@ -197,12 +197,10 @@ def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polyno
         raise _NotPolynomialError
     top, bottom = _quotient(base, equation, budget)
     if exponent < 0:
-        top, bottom, exponent = bottom, top, -exponent
-    raised_top: _Polynomial = [1]
-    raised_bottom: _Polynomial = [1]
-    for _ in range(exponent):
-        raised_top, raised_bottom = _times(raised_top, top), _times(raised_bottom, bottom)
-    return raised_top, raised_bottom
+        top, bottom = bottom, top
+    one: _Polynomial = [1]
+    count = abs(exponent)
+    return functools.reduce(_times, [top] * count, one), functools.reduce(_times, [bottom] * count, one)
 
 
 def _plus(left: _Polynomial, right: _Polynomial) -> _Polynomial:
@@ -340,17 +338,14 @@ def _sympy_functions() -> dict[str, Callable[..., Any]]:
     """The functions that equations with them are solved for; gcd, rounding and a logarithm without a base are not."""
     import sympy
 
+    alike = "sqrt cbrt sin cos tan asin acos atan sinh cosh tanh exp floor factorial binomial".split()
     return {
+        **{name: getattr(sympy, name) for name in alike},
         "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value,
-        "div": lambda left, right: left / right, "mod": sympy.Mod, "sqrt": sympy.sqrt,
-        "floordiv": lambda left, right: sympy.floor(left / right), "cbrt": sympy.cbrt,
-        "root": lambda value, degree: sympy.real_root(value, degree), "abs": sympy.Abs,
-        "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "asin": sympy.asin, "acos": sympy.acos,
-        "atan": sympy.atan, "sinh": sympy.sinh, "cosh": sympy.cosh, "tanh": sympy.tanh,
-        "exp": sympy.exp, "ln": sympy.log, "log": lambda value, base: sympy.log(value, base),
+        "div": lambda left, right: left / right, "mod": sympy.Mod, "abs": sympy.Abs, "ceil": sympy.ceiling,
+        "floordiv": lambda left, right: sympy.floor(left / right), "min": sympy.Min, "max": sympy.Max,
+        "root": sympy.real_root, "ln": sympy.log, "log": lambda value, base: sympy.log(value, base),
         "log2": lambda value: sympy.log(value, 2), "log10": lambda value: sympy.log(value, 10),
-        "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "binomial": sympy.binomial,
-        "min": sympy.Min, "max": sympy.Max,
         "radians": lambda value: value * sympy.pi / 180, "degrees": lambda value: value * 180 / sympy.pi,
     }  # fmt: skip
 

@@ -24,7 +24,7 @@ from engine.scaffold.joint_moves import JointMoves, Occurrence, origins_of
 from engine.scaffold.made_constants import made_constants
 from engine.scaffold.problem_numbers import ProblemNumbers, leaves, problem_numbers
 
-STRUCTURE_VERSION = 5
+STRUCTURE_VERSION = 6
 """Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
 
 _FREE_CONVENTIONS = 4

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from engine.mathematics.quantities.number_words import cardinal, chinese_numbers, ordinal
+from engine.mathematics.quantities.chinese_numerals import chinese_numbers
+from engine.mathematics.quantities.number_words import cardinal, ordinal
 
 _TIMES: Mapping[str, Fraction] = {
     **dict.fromkeys(("twice", "double", "doubled", "doubles", "pair", "couple", "both", "two"), Fraction(2)),

@@ -19,7 +19,7 @@ _SYMBOLS = {
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∠": r"\angle ", "′": "'", "″": "''",
     "△": r"\triangle ",
     "’": "'", "ℓ": r"\ell ", "ħ": r"\hbar ",
-    "€": " euro", "£": " GBP", "￥": " yuan", "₹": " rupees", "¢": " cents", "、": ", ",
+    "€": " euro", "£": " GBP", "¥": " yensign", "￥": " yensign", "₹": " rupees", "¢": " cents", "、": ", ",
     **{letter: rf"\{name} " for letter, name in zip(_GREEK, _GREEK_NAMES.split(), strict=True)},
 }  # fmt: skip
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n", strict=True))

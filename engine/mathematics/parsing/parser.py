@@ -16,6 +16,7 @@ text               reading                                     reason
 ``e^2 x``          (e^2)x                                      the space or brace ends the exponent
 ``x^2y``           (x^2)y                                      a power of a variable is followed by another one
 ``C(5,2)``         a binomial coefficient                      with two arguments it can be nothing else
+``a[0]``           refused in an answer                        an element of an array, or a product
 ``3!!``            refused                                     a double factorial is not a factorial twice
 =================  ==========================================  ==================================================
 
@@ -185,6 +186,9 @@ class _Parser(CallParser):
             unclear = bare and not ended and not token.spaced and token.kind != "symbol"
         else:
             unclear = False
+        if self.is_answer and token.text == "[" and self.ahead(-1).kind == "name" and self.ahead(2).text == "]":
+            index = self.ahead(1)
+            unclear = unclear or index.kind == "number" or (index.kind == "name" and index.text.islower())
         if unclear:
             raise FormulaSyntaxError("ambiguous", f"what {token.text!r} is multiplied with is not clear")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 
 _DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
@@ -11,6 +12,7 @@ _LARGE = {"万": 10**4, "亿": 10**8}
 _SCALES = {"万": 10**4, "百万": 10**6, "千万": 10**7, "亿": 10**8, "万亿": 10**12}
 _MAX_CHARS = 24
 _CHARACTERS = "".join((*_DIGITS, *_SMALL, *_LARGE))
+_RUN = re.compile(f"(?!亿)[{_CHARACTERS}]{{1,12}}")
 _FIRST = re.compile(f"负?(?:[{''.join(_DIGITS)}十百半]|[0-9])")
 _FRACTION = re.compile(
     f"(?:(?P<whole>[{_CHARACTERS}]+)又)?(?P<below>[{_CHARACTERS}]+)分之(?P<above>[{_CHARACTERS}0-9.点]+)"
@@ -48,6 +50,11 @@ def read_chinese_number(text: str) -> Fraction | None:
         return None if whole is None else whole + Fraction(int(digits), 10 ** len(digits))
     integer = _integer(text)
     return None if integer is None else Fraction(integer)
+
+
+def chinese_numbers(text: str) -> Iterator[Fraction]:
+    """The Chinese integers in a text: 一百二十 is 120."""
+    return (Fraction(value) for run in _RUN.findall(text) if (value := _integer(run)) is not None)
 
 
 def chinese_prefix(text: str) -> tuple[Fraction, str] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from engine.mathematics.evaluation import exact_value
 from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number
 from engine.mathematics.rule import parse_rule
 from engine.records import Scaffold
@@ -101,20 +102,6 @@ def is_pure_constant(value: Fraction) -> bool:
     return abs(value.numerator) <= _MOST_PURE_INTEGER and value.denominator <= _MOST_PURE_INTEGER
 
 
-def _constant(tree: Node) -> Fraction | None:
-    """The value of a number, of its negative, or of a quotient of numbers; None for anything else."""
-    match tree:
-        case Number():
-            return Fraction(tree.value)
-        case Apply(function="neg", arguments=(inner,)):
-            value = _constant(inner)
-            return None if value is None else -value
-        case Apply(function="div", arguments=(top, bottom)):
-            over, under = _constant(top), _constant(bottom)
-            return over / under if over is not None and under else None
-    return None
-
-
 def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | None:
     name = tree.function
     if name in _KEEP:
@@ -130,12 +117,12 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
     if name == "div":
         return _combine(parts, (1, -1))
     if name in ("sqrt", "cbrt"):
-        return _scale(parts[0], Fraction(1, 2 if name == "sqrt" else 3))
+        return _combine(parts, (Fraction(1, 2 if name == "sqrt" else 3),))
     if name == "pow":
         _same([parts[1], _PURE])
-        exponent = _constant(tree.arguments[1])
+        exponent = exact_value(tree.arguments[1])
         if exponent is not None:
-            return _scale(parts[0], exponent)
+            return _combine(parts[:1], (exponent,))
         return _PURE if parts[0] is not None and not _clean(parts[0]) else None
     return None
 
@@ -148,18 +135,15 @@ def _same(parts: list[Dimension | None]) -> Dimension | None:
     return known[0] if known and len(known) == len(parts) else None
 
 
-def _combine(parts: list[Dimension | None], signs: tuple[int, ...]) -> Dimension | None:
+def _combine(parts: list[Dimension | None], exponents: tuple[Fraction | int, ...]) -> Dimension | None:
+    """The dimension of a product of powers."""
     total: dict[str, Fraction] = {}
-    for part, sign in zip(parts, signs, strict=True):
+    for part, exponent in zip(parts, exponents, strict=True):
         if part is None:
             return None
         for base, power in part.items():
-            total[base] = total.get(base, Fraction(0)) + sign * Fraction(power)
+            total[base] = total.get(base, Fraction(0)) + exponent * Fraction(power)
     return _clean(total)
-
-
-def _scale(part: Dimension | None, factor: Fraction) -> Dimension | None:
-    return None if part is None else _clean({base: power * factor for base, power in part.items()})
 
 
 def _clean(dimension: Dimension) -> dict[str, Fraction]:

@@ -1,10 +1,12 @@
-"""Numbers in words: "two hundred and four", "three quarters", "minus five", 一百二十."""
+"""Numbers in words: "two hundred and four", "three quarters", "minus five"."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+
+from engine.mathematics.quantities.european_numerals import read_european_number
 
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -30,25 +32,30 @@ ORDINALS: Mapping[str, int] = {
 }  # fmt: skip
 NO_DIVISORS = frozenset(("first", "second"))
 """Ordinals of a row, not of a fraction."""
-_DIGITS_ZH = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
-_POWERS_ZH = {"十": 10, "百": 100, "千": 1000, "万": 10_000}
-_NUMERAL_ZH = re.compile(f"[{''.join(_DIGITS_ZH)}{''.join(_POWERS_ZH)}]{{1,12}}")
 _MAX_CHARS = 120
 _TEXT = re.compile(r"[A-Za-z\s-]+")
 
 
-def read_number_words(text: str) -> Fraction | int | None:
-    """The number that a whole text says; None for other texts. "A dozen" is 12, "three quarters" is 3/4."""
+def read_number_words(text: str, *, skips_english: bool = True) -> Fraction | int | None:
+    """The number that a whole text says; None for other texts. "A dozen" is 12, "three quarters" is 3/4, "zwölf" is 12.
+
+    Args:
+        text: words.
+        skips_english: whether "once" and "due", which are numbers in other languages, are words of English.
+    """
     if len(text) > _MAX_CHARS:
         return None
+    number = _english(text) if _TEXT.fullmatch(text) else None
+    return read_european_number(text, skips_english=skips_english) if number is None else number
+
+
+def _english(text: str) -> Fraction | int | None:
     words = re.findall(r"[a-z]+", text.lower())
-    if not words or not _TEXT.fullmatch(text):
-        return None
     sign = 1
-    if words[0] in ("minus", "negative"):
+    if words and words[0] in ("minus", "negative"):
         sign, words = -1, words[1:]
-    if words and words[0] in ("a", "an") and len(words) > 1:
-        words = ["one", *words[1:]]
+    if len(words) > 1 and words[0] in ("a", "an"):
+        words[0] = "one"
     if words == ["half"]:
         return Fraction(sign, 2)
     value, after = cardinal(words, 0)
@@ -86,24 +93,3 @@ def cardinal(words: Sequence[str], place: int) -> tuple[int | None, int]:
             break
         place += 1
     return (total + part, place) if place > start else (None, place)
-
-
-def chinese_numbers(text: str) -> Iterator[Fraction]:
-    """The Chinese numerals in a text: 一百二十 is 120."""
-    return (Fraction(_chinese(match[0])) for match in _NUMERAL_ZH.finditer(text))
-
-
-def _chinese(digits: str) -> int:
-    total = part = 0
-    digit: int | None = None
-    for character in digits:
-        if character in _DIGITS_ZH:
-            digit = _DIGITS_ZH[character] if digit is None else 10 * digit + _DIGITS_ZH[character]
-            continue
-        power = _POWERS_ZH[character]
-        if power == 10_000:
-            total, part = (total + part + (digit or 0)) * power, 0
-        else:
-            part += (1 if digit is None else digit) * power
-        digit = None
-    return total + part + (digit or 0)

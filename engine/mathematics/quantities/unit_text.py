@@ -1,6 +1,6 @@
 r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into powers of known units.
 
-Only listed names are units; those of other languages than English are in ``unit_words``. No heavy imports.
+Only listed names are units: symbols here, words in ``unit_words``. No heavy imports.
 
 Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
 is in the numerator (``m/s*kg`` is m kg/s); powers are integers or simple fractions between -12 and 12.
@@ -13,16 +13,13 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from engine.mathematics.quantities.unit_values import PREFIXES
 from engine.mathematics.quantities.unit_words import UNIT_SPELLINGS, unit_of_word
 
 MAX_UNIT_CHARS = 120
 _MAX_POWER = 12
 _MAX_FACTORS = 12
 
-_PREFIXES = {
-    "f": "femto", "p": "pico", "n": "nano", "u": "micro", "m": "milli", "c": "centi", "d": "deci", "h": "hecto",
-    "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "P": "peta",
-}  # fmt: skip
 _PREFIXED = {
     "m": "meter", "g": "gram", "s": "second", "A": "ampere", "K": "kelvin", "mol": "mole", "cd": "candela",
     "Hz": "hertz", "N": "newton", "Pa": "pascal", "J": "joule", "W": "watt", "C": "coulomb", "V": "volt",
@@ -44,46 +41,28 @@ _PLAIN = {
     "u": "unified_atomic_mass_unit", "ha": "hectare", "cc": "cubic_centimeter", "degC": "degree_Celsius",
     "degF": "degree_Fahrenheit", "celsius": "degree_Celsius", "fahrenheit": "degree_Fahrenheit",
     "AA": "angstrom", "mo": "month", "USD": "us_dollar", "EUR": "euro", "GBP": "british_pound",
-    "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
-    "kmph": "kilometer_per_hour",
-}  # fmt: skip
-_PREFIXED_WORDS = {
-    **{name: name for name in _PREFIXED.values() if "_" not in name},
-    "metre": "meter", "litre": "liter", "amp": "ampere", "electronvolt": "electron_volt",
-}  # fmt: skip
-_PLAIN_NAMES = """
-minute hour day week month year century euro yuan yen rupee ruble peso franc
-degree inch yard mile pound ounce gallon dyne angstrom horsepower hectare
-turn knot foot fortnight millennium acre furlong fathom quart pint cup tablespoon teaspoon stone
-"""
-_PLAIN_WORDS = {
-    **{name: name for name in _PLAIN_NAMES.split()},
-    "gauss": "si_gauss", "feet": "foot", "inches": "inch", "revolution": "turn", "tonne": "metric_ton",
-    "lightyear": "light_year", "dollar": "us_dollar", "cent": "us_cent", "rouble": "ruble", "centurie": "century",
-    "decade": "decayear", "millennia": "millennium", "nauticalmile": "nautical_mile", "fluidounce": "fluid_ounce",
-    "atmosphere": "standard_atmosphere", "arcminute": "arcminute", "arcsecond": "arcsecond",
+    "RMB": "yuan", "CNY": "yuan", "JPY": "yen", "BRL": "brazilian_real", "yensign": "yuan_or_yen",
+    "INR": "rupee", "Rs": "rupee", "pence": "british_penny",
+    "kmph": "kilometer_per_hour", "amp": "ampere", "cup": "cup", "day": "day", "lux": "lux", "yen": "yen",
 }  # fmt: skip
 
 
-def _table() -> dict[str, str]:
-    table = dict(_PREFIXED)
-    for symbol, name in _PREFIXED.items():
-        table.update({short + symbol: prefix + name for short, prefix in _PREFIXES.items()})
-    for word, name in _PREFIXED_WORDS.items():
-        table.update({word: name, word + "s": name})
-        table.update({p + word: p + name for p in _PREFIXES.values()})
-        table.update({p + word + "s": p + name for p in _PREFIXES.values()})
-    for word, name in _PLAIN_WORDS.items():
-        table.update({word: name, word + "s": name})
-    return table | _PLAIN
-
-
-UNITS = _table()
-_WORD_UNITS = {word.lower(): name for word, name in UNITS.items() if len(word) > 3}
+UNITS = {
+    **_PREFIXED,
+    **{
+        prefix + symbol: prefix_name + name
+        for prefix_name, (prefix, _) in PREFIXES.items()
+        for symbol, name in _PREFIXED.items()
+    },
+    **_PLAIN,
+}
+"""Symbols and short names."""
+_LONG_SYMBOLS = {symbol.lower(): name for symbol, name in UNITS.items() if len(symbol) > 3}
 
 _ONE_SPELLING = tuple(
     (re.compile(pattern), new)
     for pattern, new in (
+        *UNIT_SPELLINGS,
         (r"\^\s*\{?\s*\\circ\s*\}?\s*(?:\\(?:text|mathrm|rm)\s*\{)?\s*([CF])(?![A-Za-z])\}?", r" deg\1 "),
         (r"\b[Dd]eg(?:ree)?s?\s+([CF])(?![A-Za-z])", r" deg\1 "),
         (r"\b[Dd]egrees?\s+([Cc]elsius|[Ff]ahrenheit)\b", r" \1 "),
@@ -131,9 +110,9 @@ def read_unit(text: str) -> Powers | None:
     if re.match(r"1\s*/", text):  # 1/s
         text = text[1:]
     try:
-        reader = _Reader(_one_spelling(text))
-        powers = reader.product()
-        if reader.tokens or any(abs(power) > _MAX_POWER for power in powers.values()):
+        tokens = _tokens(_one_spelling(text))
+        powers = _product(tokens)
+        if tokens or any(abs(power) > _MAX_POWER for power in powers.values()):
             return None
     except UnknownUnitError:
         return None
@@ -141,74 +120,63 @@ def read_unit(text: str) -> Powers | None:
 
 
 def _one_spelling(text: str) -> str:
-    for pattern, new in (*UNIT_SPELLINGS, *_ONE_SPELLING):
+    for pattern, new in _ONE_SPELLING:
         text = pattern.sub(new, text)
     return _FRACTION.sub(r"(\1)/(\2)", text).replace("{", "(").replace("}", ")")
 
 
 def _named(word: str) -> str:
-    name = unit_of_word(word) or UNITS.get(word) or _WORD_UNITS.get(word.lower())
+    name = unit_of_word(word) or UNITS.get(word) or _LONG_SYMBOLS.get(word.lower())
     if name is None:
         raise UnknownUnitError(word)
     return name
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.tokens: list[tuple[str, str]] = []
-        text, at = text.strip(), 0
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if not found:
-                raise UnknownUnitError(text[at])
-            at = found.end()
-            kind = next(name for name, part in found.groupdict().items() if part is not None)
-            self.tokens.append((kind, (found[3] or found[4] or found[0]).strip()))
-        self.tokens.reverse()
-        self.factors = 0
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """The kinds and contents of the tokens of a unit, the first one last. At most 12 of them are factors."""
+    found: list[tuple[str, str]] = []
+    text, at = text.strip(), 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise UnknownUnitError(text[at])
+        at = token.end()
+        kind = next(name for name, part in token.groupdict().items() if part is not None)
+        found.append((kind, (token[3] or token[4] or token[0]).strip()))
+    if sum(kind == "word" or content == "(" for kind, content in found) > _MAX_FACTORS:
+        raise UnknownUnitError("too many factors")
+    return found[::-1]
 
-    def peek(self) -> tuple[str, str]:
-        return self.tokens[-1] if self.tokens else ("", "")
 
-    def product(self) -> dict[str, Fraction]:
-        total: dict[str, Fraction] = {}
-        sign = 1
-        while True:
-            kind, content = self.peek()
-            if kind == "space":
-                self.tokens.pop()
-                continue
-            if (kind, content) in (("mark", "/"), ("mark", "*")):
-                self.tokens.pop()
-                sign = -1 if content == "/" else 1
-                continue
-            if kind != "word" and (kind, content) != ("mark", "("):
-                return total
-            for name, power in self.factor().items():
-                total[name] = total.get(name, Fraction(0)) + sign * power
-
-    def factor(self) -> dict[str, Fraction]:
-        self.factors += 1
-        if self.factors > _MAX_FACTORS:
-            raise UnknownUnitError("too many factors")
-        kind, content = self.tokens.pop()
+def _product(tokens: list[tuple[str, str]]) -> dict[str, Fraction]:
+    """The powers of the units up to a closing bracket or the end; the tokens are removed."""
+    total: dict[str, Fraction] = {}
+    sign = 1
+    while tokens and tokens[-1] != ("mark", ")"):
+        kind, content = tokens.pop()
+        if kind == "space":
+            continue
+        if content in ("/", "*"):
+            sign = -1 if content == "/" else 1
+            continue
         if kind == "word":
             base = {_named(content): Fraction(1)}
         else:
-            base = self.product()
-            if not base or self.peek() != ("mark", ")"):
+            base = _product(tokens) if content == "(" else {}
+            if not base or not tokens:
                 raise UnknownUnitError("unbalanced")
-            self.tokens.pop()
-        power = self.power()
-        return {name: value * power for name, value in base.items()}
+            tokens.pop()
+        power = _power(tokens.pop()[1]) if tokens and tokens[-1][0] in ("power", "glued") else 1
+        for name, value in base.items():
+            total[name] = total.get(name, Fraction(0)) + sign * power * value
+    return total
 
-    def power(self) -> Fraction:
-        if self.peek()[0] not in ("power", "glued"):
-            return Fraction(1)
-        above, _, below = self.tokens.pop()[1].replace(" ", "").partition("/")
-        if below and not int(below):
-            raise UnknownUnitError("no power")
-        power = Fraction(int(above), int(below or 1))
-        if not 0 < abs(power) <= _MAX_POWER or power.denominator > 4:
-            raise UnknownUnitError("no usual power")
-        return power
+
+def _power(text: str) -> Fraction:
+    above, _, below = text.replace(" ", "").partition("/")
+    if below and not int(below):
+        raise UnknownUnitError("no power")
+    power = Fraction(int(above), int(below or 1))
+    if not 0 < abs(power) <= _MAX_POWER or power.denominator > 4:
+        raise UnknownUnitError("no usual power")
+    return power

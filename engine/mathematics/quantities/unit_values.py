@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-_PREFIXES = {
-    "femto": -15, "pico": -12, "nano": -9, "micro": -6, "milli": -3, "centi": -2, "deci": -1, "hecto": 2,
-    "kilo": 3, "mega": 6, "giga": 9, "tera": 12, "peta": 15,
+PREFIXES = {
+    "femto": ("f", -15), "pico": ("p", -12), "nano": ("n", -9), "micro": ("u", -6), "milli": ("m", -3),
+    "centi": ("c", -2), "deci": ("d", -1), "hecto": ("h", 2), "kilo": ("k", 3), "mega": ("M", 6), "giga": ("G", 9),
+    "tera": ("T", 12), "peta": ("P", 15),
 }  # fmt: skip
+"""Name -> symbol and power of ten."""
 _VALUES = {
     "m": {
         "meter": "1", "angstrom": "1e-10", "inch": "0.0254", "foot": "0.3048", "yard": "0.9144", "mile": "1609.344",
@@ -38,7 +40,7 @@ _VALUES = {
     },
     "": {
         "radian": "1", "steradian": "1", "turn": "6.2831853071795865", "degree": "0.017453292519943296",
-        "arcminute": "0.00029088820866572160", "arcsecond": "0.0000048481368110953599",
+        "arcminute": "0.00029088820866572160", "arcsecond": "0.0000048481368110953599", "count": "1",
     },
     "m s-1": {
         "speed_of_light": "299792458", "knot": "1852/3600", "kilometer_per_hour": "1000/3600",
@@ -71,7 +73,7 @@ _VALUES = {
     "m-2 cd": {"lux": "1"},
     "us_dollar": {"us_dollar": "1", "us_cent": "0.01"},
     "british_pound": {"british_pound": "1", "british_penny": "0.01"},
-    **{name: {name: "1"} for name in "euro yuan yen rupee ruble peso franc".split()},
+    **{name: {name: "1"} for name in "euro yuan yen yuan_or_yen rupee ruble peso franc brazilian_real".split()},
 }  # fmt: skip
 """Dimension in SI base units (``m2 s-2``) or a currency -> unit -> value."""
 _BASES = {
@@ -105,7 +107,7 @@ def unit_value(name: str) -> tuple[dict[str, int], Fraction]:
         name: a name of ``unit_text.UNITS``, with or without a prefix. Of a temperature scale, its step.
     """
     if name not in _KNOWN:
-        prefix = next(prefix for prefix in _PREFIXES if name.startswith(prefix))
+        prefix = next(prefix for prefix in PREFIXES if name.startswith(prefix))
         powers, value = _KNOWN[name.removeprefix(prefix)]
-        _KNOWN[name] = powers, value * Fraction(10) ** _PREFIXES[prefix]
+        _KNOWN[name] = powers, value * Fraction(10) ** PREFIXES[prefix][1]
     return _KNOWN[name]

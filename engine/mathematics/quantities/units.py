@@ -7,7 +7,7 @@ Policies:
 * A per cent is a hundredth.
 * Units of one dimension that measure different things are not converted: a frequency in Hz is not an angular one in
   rad/s or an activity in Bq, Gy is not Sv, and lm is not cd. A turn is one period: 60 rpm is 1 Hz.
-* Sums of money are converted within one currency.
+* Sums of money are converted within one currency. The sign ¥ means yuan or yen, as the other side does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MEASURES = {
     "steradian": "solid angle", "radian": "angle", "degree": "angle", "arcminute": "angle", "arcsecond": "angle",
     "turn": "turn", "revolutions_per_minute": "turn", "hertz": "period", "becquerel": "decay", "curie": "decay",
     "gray": "absorbed dose", "sievert": "equivalent dose",
-    "candela": "luminous intensity", "lumen": "luminous flux", "lux": "luminous flux",
+    "count": "pieces", "candela": "luminous intensity", "lumen": "luminous flux", "lux": "luminous flux",
 }  # fmt: skip
 _CONVERTIBLE = ({"angle", "turn"}, {"turn", "period"})
 _NOISE = Fraction(1, 10**9)
@@ -181,6 +181,7 @@ def from_base_units(value: Fraction, unit: Powers) -> Fraction:
 
 def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
     """A value in another unit; None where the dimensions differ, or what is measured."""
+    unit, target = _in_one_currency(unit, target), _in_one_currency(target, unit)
     if unit == target:
         return value
     measures = _measures(unit) | _measures(target)
@@ -193,6 +194,12 @@ def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
     slope, start = _scale(unit)
     target_slope, target_start = _scale(target)
     return (value * slope + start - target_start) / target_slope
+
+
+def _in_one_currency(unit: Powers, other: Powers) -> Powers:
+    """A unit in which the sign ¥ means what the other unit is: yuan, or yen."""
+    others = [name for name, _ in other if name in ("yuan", "yen")]
+    return tuple((others[0] if name == "yuan_or_yen" and others else name, power) for name, power in unit)
 
 
 def _measures(unit: Powers) -> set[str]:

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from dateutil import parser as dates
 
+from engine.answers.chemistry import are_other_formulas
 from engine.answers.dates import plain_date, with_english_months
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.verify import is_value, verify_answer
@@ -57,6 +58,7 @@ class HowCompared(Record):
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
         decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
         grouping_points: of numbers with decimal commas: whether 1.234 is 1234 only; else it is 1,234 too.
+        chemistry: whether the answers are chemical formulas, so that CO is no Co.
     """
 
     kind: Kind
@@ -65,6 +67,7 @@ class HowCompared(Record):
     tolerance: float | None = None
     decimal_comma: bool = False
     grouping_points: bool = False
+    chemistry: bool = False
 
 
 class Comparison(Record):
@@ -105,10 +108,11 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
             return Comparison(is_correct=said is not None and said == right)
         case "contains":
             return Comparison(is_correct=any(_contains(answer, one) for one in alternatives(truth)))
-        case "label":
-            return Comparison(is_correct=plain(answer) == plain(truth))
         case _:
-            return Comparison(is_correct=plain(answer) in {plain(one) for one in alternatives(truth)})
+            rights = [truth] if how.kind == "label" else alternatives(truth)
+            same = [one for one in rights if plain(answer) == plain(one)]
+            is_other = how.chemistry and all(are_other_formulas(answer, one) for one in same)
+            return Comparison(is_correct=bool(same) and not is_other)
 
 
 def plain(text: str) -> str:
@@ -177,7 +181,7 @@ def _refused(name: str) -> Any:
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
     answer, truth = half_width(answer.strip(_EDGES)), half_width(truth)
-    number = read_number_words(answer.strip(".。"))
+    number = read_number_words(answer.strip(".。"), skips_english=False)
     answer = answer if number is None else str(number)
     readings = [answer]
     if how.decimal_comma:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.answers.chemistry import are_of_chemistry
 from engine.answers.dates import plain_date
 from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
 from engine.answers.spoken import plainly_written
@@ -31,7 +32,9 @@ _MOST_LABELS, _LONGEST_LABEL = 30, 60
 _LARGEST_TOLERANCE = 0.5
 _MOSTLY = 4
 """Answers are mostly numbers where at most one of so many is none."""
-_UNIT_NUMBER = re.compile(r"[+−-]?[€$£]?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:[%‰€$£°]|°?[^\W\d_][\w/^·°µ-]*)?")
+_UNIT_NUMBER = re.compile(
+    r"[+−-]?(?:(?:US|R)?\$\s?|[€£¥￥₹]\s?)?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:[%‰€$£°]|°?[^\W\d_][\w/^·°µ-]*)?"
+)
 
 
 def columns(row: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -76,11 +79,14 @@ def how_compared(answers: Sequence[str], kind: str | None = None) -> HowCompared
     if found not in KINDS:
         raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
     tolerance = _tolerance(found, after) if colon else None
+    chemistry = are_of_chemistry(answers)
+    if found == "text":
+        return HowCompared(kind="text", chemistry=chemistry)
     if found == "label":
         written: dict[str, str] = {}
         for answer in answers:
-            written.setdefault(plain(answer), answer)
-        return HowCompared(kind="label", labels=tuple(sorted(written.values())))
+            written.setdefault(answer if chemistry else plain(answer), answer)
+        return HowCompared(kind="label", labels=tuple(sorted(written.values())), chemistry=chemistry)
     if found == "date":
         return HowCompared(kind="date", day_first=_is_day_first(answers))
     if found == "number":

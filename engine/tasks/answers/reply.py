@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from engine.answers.final_answer import balanced
 from engine.tasks.answers.comparison import Kind
 
 _MAX = 100_000
@@ -59,11 +60,4 @@ def _json_of(text: str) -> str:
 def _last_box(text: str) -> str | None:
     """The content of the last box that is closed."""
     start = text.rfind(_BOX)
-    if start < 0:
-        return None
-    depth, begin = 1, start + len(_BOX)
-    for at in range(begin, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        if depth == 0:
-            return text[begin:at]
-    return None
+    return balanced(text, start + len(_BOX), _MAX) if start >= 0 else None

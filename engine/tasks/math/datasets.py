@@ -11,7 +11,7 @@ from typing import Any
 from engine.contract.datasets import Dataset, HubDataset, WebDataset
 from engine.errors import InputError
 from engine.records import Problem
-from engine.tasks.math.quickstart import Quickstart, problems
+from engine.tasks.math.quickstart import QUICKSTART, problems
 from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_name
 
 QUICKSTART_PROBLEMS = 240
@@ -71,9 +71,7 @@ def aime_dataset(name: str, problem_from_row: Callable[[Mapping[str, Any], str],
 def quickstart_dataset(name: str) -> Dataset:
     """Generated problems: ``quickstart`` is the training split, ``quickstart:test`` another one."""
     _, split, _ = split_dataset_name(name)
-    return Dataset(
-        generate=lambda count: problems(split or "train", count or QUICKSTART_PROBLEMS), families=Quickstart()
-    )
+    return Dataset(generate=lambda count: problems(split or "train", count or QUICKSTART_PROBLEMS), families=QUICKSTART)
 
 
 def _aime_answer(answer: str, where: str) -> str:

@@ -5,7 +5,6 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers import final_answer
 from engine.answers.final_answer import answer_text, stated_answer
 from engine.answers.shape_reading import read_shape
 from engine.answers.shapes import Shape
@@ -160,32 +159,3 @@ def test_read_shape_never_raises(text):
 @given(st.text(max_size=300))
 def test_cleaning_twice_changes_nothing(text):
     assert isinstance(answer_text(text), str)
-
-
-PARTS = [
-    "final",
-    "FINAL",
-    " ",
-    "_",
-    "\n",
-    "answer",
-    "Answer",
-    "ANſWER",
-    " is",
-    "are",
-    ":",
-    "=",
-    '"',
-    "*",
-    "答案",
-    "为",
-    "x",
-    "-",
-    "5",
-]
-
-
-@given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
-def test_announcements_are_those_that_a_search_from_the_left_finds(text):
-    ends = [mark.end() for mark in final_answer._ANNOUNCED.finditer(text)]
-    assert list(final_answer._announcement_ends(text)) == ends[::-1]

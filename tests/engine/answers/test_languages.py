@@ -4,6 +4,7 @@ import pytest
 
 from engine.answers.final_answer import answer_text
 from engine.answers.verify import verify_answer
+from engine.mathematics.quantities.european_numerals import read_european_number
 from engine.mathematics.quantities.unit_text import UNITS, read_unit
 from engine.mathematics.quantities.unit_values import unit_value
 from engine.mathematics.quantities.unit_words import UNIT_WORDS, unit_of_word
@@ -248,3 +249,75 @@ def test_dates_and_times(answer, truth, is_correct):
 )
 def test_lists_choices_and_words(answer, truth, is_correct):
     assert verify_answer(answer, truth).correct is is_correct
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "is_correct"),
+    [
+        ("1h30", "1.5 h", True),
+        ("1h30", "90 min", True),
+        ("1 h 05", "65 min", True),
+        ("1h30", "130 min", False),
+        ("12 Stück", "12", True),
+        ("12 pezzi", "12 Stück", True),
+        ("12 Stück", "12 kg", False),
+        ("12 Stück", "12 rad", False),
+        ("7,5 Liter", "7500 ml", True),
+        ("2,5 Stunden", "2 h 30 min", True),
+        ("7,5 Liter", "7,50 Liter", True),
+        ("10025,40 €", "10.025,40 €", True),
+        ("7,5 Liter", "75 Liter", False),
+        ("7,5 Liter", "5 Liter", False),
+        ("R$ 5", "5 reais", True),
+        ("R$ 5,50", "5.5 BRL", True),
+        ("R$ 5", "US$ 5", False),
+        ("€12,50", "12.5 euro", True),
+        ("¥5", "5 yen", True),
+        ("¥5", "5元", True),
+        ("￥5", "5 JPY", True),
+        ("¥5", "$5", False),
+        ("5 yen", "5元", False),
+    ],
+)
+@pytest.mark.parametrize("comparison", ["exact", "measured"])
+def test_hours_pieces_decimal_commas_and_money(answer, truth, is_correct, comparison):
+    assert verify_answer(answer, truth, comparison=comparison).correct is is_correct
+    assert verify_answer(truth, answer, comparison=comparison).correct is is_correct
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("zwölf", 12),
+        ("fuenfundzwanzig", 25),
+        ("zweihundertvierunddreißig", 234),
+        ("vingt et un", 21),
+        ("soixante et onze", 71),
+        ("quatre-vingt-dix-neuf", 99),
+        ("nonante-neuf", 99),
+        ("deux cents", 200),
+        ("dieciséis", 16),
+        ("treinta y uno", 31),
+        ("quinientos", 500),
+        ("novecientas", 900),
+        ("ventitré", 23),
+        ("centoquarantotto", 148),
+        ("vinte e um", 21),
+        ("cento e dezesseis", 116),
+        ("trezentos", 300),
+        ("once", None),
+        ("due", None),
+        ("six cents", None),
+        ("e", None),
+        ("y", None),
+        ("cento e", None),
+    ],
+)
+def test_numbers_in_words(words, number):
+    assert read_european_number(words, skips_english=True) == number
+    assert verify_answer(rf"\text{{{words}}}", str(number)).correct is (number is not None)
+
+
+def test_words_that_are_english_too_are_numbers_where_a_number_is_meant():
+    spelled = {"once": 11, "due": 2, "elf": 11, "sept": 7, "seize": 16, "cent": 100, "sei": 6, "seis": 6}
+    assert {word: read_european_number(word, skips_english=False) for word in spelled} == spelled

@@ -433,3 +433,43 @@ def test_words_after_a_unit_that_change_a_quantity(answer, truth):
 )
 def test_code_money_and_chemistry_that_differ(answer, truth):
     assert verify_answer(answer, truth).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("a[0]", "a(0)"),
+        ("a[n]", "a(n)"),
+        ("0", "a[0]"),
+        ("a", "a[1]"),
+        ("C / C2", "c / c2"),
+        (r"\pi", r"\pi°"),
+        (r"\frac{\pi}{6}", r"\frac{\pi}{6}^\circ"),
+        ("No", r"\ce{NO}"),
+        ("No", r"\mathrm{NO}"),
+    ],
+)
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_elements_degrees_and_formulas_of_substances(answer, truth, is_turned):
+    assert verify_answer(*((truth, answer) if is_turned else (answer, truth))).correct is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth"),
+    [
+        ("No", "no"),
+        ("NO", r"\text{No}"),
+        ("no", r"\mathrm{No}"),
+        ("NO", r"\ce{NO}"),
+        ("C(5, 2)", "(5, 2)"),
+        ("P(5, 2)", "(5, 2)"),
+        ("A(5, 2)", "(5, 2)"),
+        ("a[0]", "a[ 0 ]"),
+        ("x[y + 1]", "xy + x"),
+        (r"\frac{180}{\pi}", r"\frac{180}{\pi}^\circ"),
+        (r"\pi", "180°"),
+        (r"\sqrt[3]{x}", "x^{1/3}"),
+    ],
+)
+def test_what_is_near_to_them_stays_equal(answer, truth):
+    assert verify_answer(answer, truth).correct is True

@@ -185,7 +185,7 @@ def test_constructions_are_scored_and_not_refused():
         for make in CONSTRUCTIONS.values():
             found = scored(of, make(of, of.right))
             assert found.outcome in (Outcome.OK, Outcome.MODEL_FAULT)
-            assert found.detail["structure"] == 5
+            assert found.detail["structure"] == 6
 
 
 def rows():

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import random
-from dataclasses import dataclass
 
+from engine.contract.families import SPLITS, FamilyProblem, ProblemFamilies, ProblemFamily
 from engine.errors import InputError
-from engine.records import Problem, Scaffold
+from engine.records import Problem
 from engine.tasks.math.quickstart import averages, counting, geometry, percentages, physics, rates
-from engine.tasks.math.quickstart.family import SPLITS, Family, Way
-from engine.tasks.math.quickstart.wording import NAMES, PLACES, THINGS
 
-__all__ = ["FAMILIES", "SPLITS", "Family", "Instance", "Quickstart", "Way", "draw_instance", "instances", "problems"]
+__all__ = ["FAMILIES", "QUICKSTART", "SPLITS", "draw_instance", "instances", "problems"]
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, ProblemFamily] = {
     family.name: family
     for module in (rates, percentages, counting, averages, geometry, physics)
     for family in module.FAMILIES
@@ -25,32 +23,12 @@ _TRIES = 100
 """Draws of a family that may repeat a text before the family's turn is left out."""
 
 
-@dataclass(frozen=True)
-class Instance:
-    """A problem together with what made it."""
-
-    problem: Problem
-    family: Family
-    draw: dict[str, int]
-
-    def scaffold(self, is_right: bool) -> Scaffold:
-        """The right solution or the mistaken one, without a stated answer."""
-        return self.family.scaffold(self.family.right if is_right else self.family.mistaken, self.draw)
-
-
-class Quickstart:
-    """The families, for corpora (:class:`engine.contract.families.ProblemFamilies`)."""
-
-    task = _TASK
-    families = FAMILIES
-
-    def draw(self, family: str, split: str, rng: random.Random) -> Instance:
-        """A random problem of a family and a split."""
-        return draw_instance(FAMILIES[family], split, rng)
-
-    def instances(self, split: str, count: int) -> list[Instance]:
-        """Distinct problems of a split, the families in turn."""
-        return instances(split, count)
+NAMES = (
+    *("Ada", "Ben", "Clara", "David", "Emil", "Fatima", "George", "Hana", "Ivan", "Julia", "Kim", "Leo"),
+    *("Maria", "Noah", "Olga", "Paul", "Rosa", "Sam", "Tara", "Viktor"),
+)
+PLACES = ("the coast", "the market", "the lake", "the airport", "the old town", "the harbour", "a farm", "the castle")
+THINGS = ("coat", "bicycle", "lamp", "camera", "table", "guitar", "phone", "carpet", "tent", "watch")
 
 
 def problems(split: str, count: int, seed: int = 0) -> list[Problem]:
@@ -69,18 +47,18 @@ def problems(split: str, count: int, seed: int = 0) -> list[Problem]:
     return [instance.problem for instance in instances(split, count, seed)]
 
 
-def instances(split: str, count: int, seed: int = 0) -> list[Instance]:
+def instances(split: str, count: int, seed: int = 0) -> list[FamilyProblem]:
     """As :func:`problems`, with family and numbers."""
     if split not in SPLITS:
         raise InputError(f"Unknown split {split!r} of quickstart", fix=f"Splits: {', '.join(SPLITS)}.")
     rng = random.Random(f"{split}:{seed}")  # noqa: S311 - a choice of problems, no secret
-    found: dict[str, Instance] = {}
+    found: dict[str, FamilyProblem] = {}
     while len(found) < count:
         before = len(found)
         families = list(FAMILIES.values())
         rng.shuffle(families)
         for family in families:
-            drawn = (draw_instance(family, split, rng) for _ in range(_TRIES))
+            drawn = (draw_instance(family.name, split, rng) for _ in range(_TRIES))
             instance = next((new for new in drawn if new.problem.text not in found), None)
             if instance is not None:
                 found[instance.problem.text] = instance
@@ -89,8 +67,9 @@ def instances(split: str, count: int, seed: int = 0) -> list[Instance]:
     return list(found.values())[:count]
 
 
-def draw_instance(family: Family, split: str, rng: random.Random) -> Instance:
+def draw_instance(name: str, split: str, rng: random.Random) -> FamilyProblem:
     """One problem of a family, drawn from a split."""
+    family = FAMILIES[name]
     wording = rng.choice(family.wordings_of(split))
     draw = dict(zip(family.numbers, rng.choice(family.choices_of(split)), strict=True))
     who, other = rng.sample(NAMES, 2)
@@ -102,8 +81,12 @@ def draw_instance(family: Family, split: str, rng: random.Random) -> Instance:
         task=_TASK,
         meta={"family": family.name, "wording": _digest(wording)},
     )
-    return Instance(problem, family, draw)
+    return FamilyProblem(problem, family, draw)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+QUICKSTART = ProblemFamilies(_TASK, FAMILIES, draw_instance, instances)
+"""The families, for corpora."""

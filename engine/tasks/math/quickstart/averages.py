@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
-from engine.tasks.math.quickstart.family import Family, Way
+from engine.contract.families import ProblemFamily, Way
 
 FAMILIES = (
-    Family(
+    ProblemFamily(
         name="next_score",
         category="means",
         wording=(
@@ -29,7 +29,7 @@ FAMILIES = (
         ),
         habit=0.4,
     ),
-    Family(
+    ProblemFamily(
         name="ages",
         category="ages",
         wording=(
@@ -51,7 +51,7 @@ FAMILIES = (
         ),
         habit=0.5,
     ),
-    Family(
+    ProblemFamily(
         name="clock_strikes",
         category="clocks",
         wording=(
@@ -72,7 +72,7 @@ FAMILIES = (
         ),
         habit=0.3,
     ),
-    Family(
+    ProblemFamily(
         name="hours_and_minutes",
         category="units of time",
         wording=(

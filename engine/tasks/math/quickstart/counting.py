@@ -1,9 +1,9 @@
 """Counting: ends, gaps, pairs, overlaps."""
 
-from engine.tasks.math.quickstart.family import Family, Way
+from engine.contract.families import ProblemFamily, Way
 
 FAMILIES = (
-    Family(
+    ProblemFamily(
         name="fence_posts",
         category="gaps and ends",
         wording=(
@@ -25,7 +25,7 @@ FAMILIES = (
         ),
         habit=0.45,
     ),
-    Family(
+    ProblemFamily(
         name="ring_of_trees",
         category="closed rings",
         wording=(
@@ -45,7 +45,7 @@ FAMILIES = (
         ),
         habit=0.5,
     ),
-    Family(
+    ProblemFamily(
         name="saw_cuts",
         category="cuts and pieces",
         wording=(
@@ -66,7 +66,7 @@ FAMILIES = (
         ),
         habit=0.35,
     ),
-    Family(
+    ProblemFamily(
         name="handshakes",
         category="pairs",
         wording=(
@@ -87,7 +87,7 @@ FAMILIES = (
         ),
         habit=0.55,
     ),
-    Family(
+    ProblemFamily(
         name="neither_group",
         category="inclusion and exclusion",
         wording=(
@@ -107,7 +107,7 @@ FAMILIES = (
         ),
         habit=0.6,
     ),
-    Family(
+    ProblemFamily(
         name="pages_read",
         category="inclusive counting",
         wording=(

@@ -1,9 +1,9 @@
 """Areas: two dimensions change at once."""
 
-from engine.tasks.math.quickstart.family import Family, Way
+from engine.contract.families import ProblemFamily, Way
 
 FAMILIES = (
-    Family(
+    ProblemFamily(
         name="area_scaling",
         category="scaling of areas",
         wording=(
@@ -24,7 +24,7 @@ FAMILIES = (
         ),
         habit=0.45,
     ),
-    Family(
+    ProblemFamily(
         name="square_units",
         category="unit conversion",
         wording=(
@@ -44,7 +44,7 @@ FAMILIES = (
         ),
         habit=0.6,
     ),
-    Family(
+    ProblemFamily(
         name="border_path",
         category="borders",
         wording=(

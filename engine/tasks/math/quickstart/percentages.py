@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
-from engine.tasks.math.quickstart.family import Family, Way
+from engine.contract.families import ProblemFamily, Way
 
 FAMILIES = (
-    Family(
+    ProblemFamily(
         name="rise_and_fall",
         category="percentages in succession",
         wording=(
@@ -27,7 +27,7 @@ FAMILIES = (
         ),
         habit=0.5,
     ),
-    Family(
+    ProblemFamily(
         name="reverse_percent",
         category="reverse percentages",
         wording=(
@@ -48,7 +48,7 @@ FAMILIES = (
         ),
         habit=0.4,
     ),
-    Family(
+    ProblemFamily(
         name="rest_of_rest",
         category="fraction of a remainder",
         wording=(
@@ -70,7 +70,7 @@ FAMILIES = (
         ),
         habit=0.65,
     ),
-    Family(
+    ProblemFamily(
         name="percent_change",
         category="percent change",
         wording=(
@@ -91,7 +91,7 @@ FAMILIES = (
         ),
         habit=0.7,
     ),
-    Family(
+    ProblemFamily(
         name="mixture",
         category="mixtures",
         wording=(

@@ -2,10 +2,10 @@
 
 from fractions import Fraction
 
-from engine.tasks.math.quickstart.family import Family, Way
+from engine.contract.families import ProblemFamily, Way
 
 FAMILIES = (
-    Family(
+    ProblemFamily(
         name="metres_in_seconds",
         category="units of speed",
         wording=(
@@ -26,7 +26,7 @@ FAMILIES = (
         ),
         habit=0.55,
     ),
-    Family(
+    ProblemFamily(
         name="braking",
         category="energy and speed",
         wording=(
@@ -47,7 +47,7 @@ FAMILIES = (
         ),
         habit=0.4,
     ),
-    Family(
+    ProblemFamily(
         name="parallel_resistors",
         category="circuits",
         wording=(
@@ -68,7 +68,7 @@ FAMILIES = (
         ),
         habit=0.6,
     ),
-    Family(
+    ProblemFamily(
         name="grams_and_joules",
         category="units of mass",
         wording=(

@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 
-from engine.tasks.math.quickstart.family import Family, Way
+from engine.contract.families import ProblemFamily, Way
 
 _SPEEDS = (*range(4, 31), *range(35, 121, 5))
 
 FAMILIES = (
-    Family(
+    ProblemFamily(
         name="round_trip",
         category="average speed",
         wording=(
@@ -28,7 +28,7 @@ FAMILIES = (
         ),
         habit=0.4,
     ),
-    Family(
+    ProblemFamily(
         name="pursuit",
         category="relative speed",
         wording=(
@@ -50,7 +50,7 @@ FAMILIES = (
         ),
         habit=0.55,
     ),
-    Family(
+    ProblemFamily(
         name="joint_work",
         category="joint work",
         wording=(
@@ -71,7 +71,7 @@ FAMILIES = (
         ),
         habit=0.45,
     ),
-    Family(
+    ProblemFamily(
         name="crew",
         category="inverse proportion",
         wording=(

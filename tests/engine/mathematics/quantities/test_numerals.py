@@ -5,6 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.mathematics.quantities.chinese_numerals import chinese_numbers
 from engine.mathematics.quantities.numerals import (
     Numeral,
     find_numerals,
@@ -160,3 +161,11 @@ def test_decimals_are_read_exactly(number):
 def test_read_numeral_never_raises(text):
     assert read_numeral(text) is None or isinstance(read_numeral(text), Numeral)
     numeral_prefix(text)
+
+
+def test_chinese_numbers_in_a_text_are_read_as_they_are_said():
+    assert [int(number) for number in chinese_numbers("一万二千人有三亿元，一万二，二三十个")] == [
+        12_000,
+        300_000_000,
+        12_000,
+    ]

@@ -78,7 +78,7 @@ def test_read_unit_returns_none_for_other_text(text):
 def test_every_listed_unit_has_the_dimension_and_the_value_that_it_has_in_pint():
     registry = pint.UnitRegistry(cache_folder=None)
     registry.define("si_gauss = 1e-4 tesla")  # pint's gauss has the dimensions of the CGS system
-    for name in "us_dollar euro british_pound yuan yen rupee ruble peso franc".split():
+    for name in "us_dollar euro british_pound yuan yen yuan_or_yen rupee ruble peso franc brazilian_real".split():
         registry.define(f"{name} = [{name}_currency]")
     registry.define("us_cent = 0.01 us_dollar")
     registry.define("british_penny = 0.01 british_pound")

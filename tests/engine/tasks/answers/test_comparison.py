@@ -402,3 +402,40 @@ def test_numbers_with_units_of_several_words_are_numbers(truths, answer):
 @pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"], ["3-5", "10-12"]])
 def test_chinese_words_and_ranges_are_no_formulas(answers):
     assert task_of_rows([{"problem": "?", "answer": answer} for answer in answers]).name == "answers"
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "is_correct"),
+    [
+        ("Co2", "CO2", False),
+        ("No", "NO", False),
+        ("NO", "NO", True),
+        ("no", "NO", True),
+        ("CO₂", "CO2", True),
+        ("h2o", "H2O", True),
+    ],
+)
+def test_the_case_of_chemical_formulas_counts(answer, truth, is_correct):
+    how = how_compared(["CO2", "NO", "H2O"])
+    assert compare(answer, truth, how).is_correct is is_correct
+
+
+def test_labels_of_chemistry_differ_in_case():
+    how = how_compared(["Co", "CO", "NaCl"] * 3)
+    assert how.labels == ("CO", "Co", "NaCl")
+    assert not compare("CO", "Co", how).is_correct
+
+
+def test_yes_and_no_are_no_chemistry():
+    how = how_compared(["YES", "NO", "No"])
+    assert compare("No", "NO", how).is_correct
+
+
+@pytest.mark.parametrize("answer", ["zwölf", "douze", "doce", "dodici", "doze", "twelve", "12 Stück"])
+def test_a_number_may_be_in_words_of_other_languages(answer):
+    assert compare(answer, "12", HowCompared(kind="number")).is_correct
+
+
+@pytest.mark.parametrize("truth", ["R$ 5", "¥5", "US$ 5", "₹500"])
+def test_sums_of_money_are_numbers(truth):
+    assert how_compared([truth]).kind == "number"

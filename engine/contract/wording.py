@@ -1,18 +1,10 @@
-"""Wordings of a problem: a small grammar of alternatives, ``[a|b]``, nested as one likes, and slots,"
-" ``{name}``."""
+"""Wordings of a problem: a small grammar of alternatives, ``[a|b]``, nested as one likes, and slots, ``{name}``."""
 
 from __future__ import annotations
 
 import itertools
 
 MAX_WORDINGS = 20_000
-
-NAMES = (
-    *("Ada", "Ben", "Clara", "David", "Emil", "Fatima", "George", "Hana", "Ivan", "Julia", "Kim", "Leo"),
-    *("Maria", "Noah", "Olga", "Paul", "Rosa", "Sam", "Tara", "Viktor"),
-)
-PLACES = ("the coast", "the market", "the lake", "the airport", "the old town", "the harbour", "a farm", "the castle")
-THINGS = ("coat", "bicycle", "lamp", "camera", "table", "guitar", "phone", "carpet", "tent", "watch")
 
 
 def expand(grammar: str) -> tuple[str, ...]:

@@ -6,8 +6,11 @@ Phrases are looked up after look-alike letters were replaced by the Latin ones t
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
+
+from engine.experience.steering_languages import phrases
 
 _CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТУХаеѕіјкорсухԁѡѵӏһ", "ABESIJKMHOPCTYXaesijkopcyxdwvlh", strict=True))
 _GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοαινκρτυχϲ", "ABEZHIKMNOPTYXoaivkptuxc", strict=True))
@@ -80,11 +83,10 @@ def steering_phrase(text: str) -> str | None:
     Args:
         text: a text in the normal form NFKC.
     """
-    text = " ".join(_JOINED.sub(" ", without_marks(text).translate(_LOOK_ALIKE)).split())
+    text = " ".join(_JOINED.sub(" ", _comparable(text)).split())
     lower = text.casefold()
-    if not any(stem in lower for stem in _STEMS):
-        return None
-    found = _PHRASES.search(text)
+    has_stem = any(stem in lower for stem in _STEMS)
+    found = (_PHRASES.search(text) if has_stem else None) or _other_phrases().search(text)
     return found.group().strip() if found else None
 
 
@@ -93,6 +95,15 @@ def without_marks(text: str) -> str:
     if text.isascii():
         return text
     return "".join(one for one in unicodedata.normalize("NFKD", text) if unicodedata.category(one)[0] != "M")
+
+
+def _comparable(text: str) -> str:
+    return without_marks(text).translate(_LOOK_ALIKE)
+
+
+@functools.cache  # compiling it takes longer than many commands run
+def _other_phrases() -> re.Pattern[str]:
+    return re.compile(phrases(_comparable), re.IGNORECASE)
 
 
 def mixed_word(text: str) -> str | None:

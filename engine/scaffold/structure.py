@@ -18,57 +18,32 @@ class StructureReport:
     """The checks of a scaffold's graph.
 
     Args:
-        schema_ok: there is a target, a rule, and every rule has an effect and a text.
-        acyclic: the graph has no cycle; otherwise ``cycle`` is one (without repeating its start).
+        acyclic: the graph has no cycle.
         knowns_used: share of the knowns that are a cause of some rule; None if there are no knowns.
         target_covered: the target is the effect of a rule.
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
-        reachable: share of the effects that follow from knowns.
     """
 
-    schema_ok: bool
     acyclic: bool
     knowns_used: float | None
     target_covered: bool
     rules_parse: float
     target_reachable: bool
-    reachable: float
-    cycle: tuple[str, ...] | None = None
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """Short codes of the failed checks."""
-        checks = {
-            "schema": self.schema_ok,
-            "cycle": self.acyclic,
-            "unused_knowns": self.knowns_used in (None, 1.0),
-            "target_without_rule": self.target_covered,
-            "unreadable_rules": self.rules_parse == 1.0,
-            "target_unreachable": self.target_reachable,
-        }
-        return tuple(code for code, sound in checks.items() if not sound)
 
 
 def check_structure(scaffold: Scaffold) -> StructureReport:
     """Measure a scaffold's graph, in time linear in its size; rules beyond the limits count as not readable."""
     edges = scaffold.causal_graph
-    complete = [bool(edge.effect.strip() and edge.rule.strip()) for edge in edges]
-    schema_ok = bool(scaffold.target_variable.strip()) and bool(edges) and all(complete)
-    cycle = find_cycle(scaffold)
     causes = {cause for edge in edges for cause in edge.cause}
     effects = {edge.effect for edge in edges}
     used = [name in causes for name in scaffold.knowns]
-    reached = _reachable(scaffold)
     return StructureReport(
-        schema_ok=schema_ok,
-        acyclic=cycle is None,
-        cycle=cycle,
+        acyclic=find_cycle(scaffold) is None,
         knowns_used=sum(used) / len(used) if used else None,
         target_covered=scaffold.target_variable in effects,
         rules_parse=_readable_share(edges),
-        target_reachable=scaffold.target_variable in reached & effects,
-        reachable=len(reached & effects) / len(effects) if effects else 0.0,
+        target_reachable=scaffold.target_variable in _reachable(scaffold) & effects,
     )
 
 

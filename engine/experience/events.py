@@ -82,7 +82,16 @@ class GroupTrial(Record):
 class StepEvent(Event):
     """A scored group: the experiences in its prompts, its results and the operations learned from it.
 
-    ``asked`` says whether the analyst was asked, in a run with trials.
+    Args:
+        run, step: id of the run and number of the group in it, in problem order; both identify the event.
+        problem_text: kept where something was learned, to compare later problems with it.
+        epoch: number of completed passes over the problems.
+        used: ids of the experiences in its prompts.
+        rollouts, correct: number of scored and of correct rollouts.
+        mean, std: of their rewards.
+        operations, refused: what was learned, and what was proposed and not applied.
+        trial: what the group measures; None: nothing.
+        asked: whether the analyst was asked, in a run with trials.
     """
 
     event: Literal["step"] = "step"

@@ -28,9 +28,9 @@ from engine.experience.events import (
     StepEvent,
 )
 from engine.experience.file import LibraryRenderer, as_edits, as_import, parse_library
-from engine.experience.log import HistoryEntry, LibraryLog, StepOutcome, StepResult
+from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
-from engine.experience.review import LeakCheck
+from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import EMPTY, LibraryState, kept_text, with_retirements
 from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
@@ -157,11 +157,28 @@ class ExperienceLibrary:
                 )
             return self._log.run_starts[run]
 
-    def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:
+    def commit_step(
+        self,
+        step: StepEvent,
+        proposals: Sequence[Operation],
+        problem: Problem,
+        leaks_answer: LeakCheck = leaks_short_answer,
+        *,
+        on_trial: bool = False,
+        keeps_problem: bool = False,
+    ) -> StepResult:
         """Record a step and apply its valid proposals to the newest state.
 
         A step is recorded once; calling again with the same (run, step) returns the recorded result and changes
         nothing. When this returns, the step is on disk.
+
+        Args:
+            step: the results of the group; its time, operations and refusals are filled in.
+            proposals: of the analyst.
+            problem: of the group.
+            leaks_answer: whether a text gives away the answer of the problem.
+            on_trial: whether the experiences of the run are on trial.
+            keeps_problem: keep the text of the problem with new experiences, to match them with later problems.
 
         Raises:
             LockHeldError: another process has held the library for 30 s.
@@ -170,7 +187,13 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                self._commit(self._step_event(step, proposals))
+                review = self._review(
+                    self.state, proposals, problem=problem, leaks_answer=leaks_answer, on_trial=on_trial
+                )
+                known = {"at": self._now(), "operations": list(review.applied), "refused": list(review.refused)}
+                if keeps_problem and review.applied:
+                    known["problem_text"] = kept_text(problem)
+                self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
 
     def review(
@@ -256,29 +279,6 @@ class ExperienceLibrary:
         if entry.after is not entry.before or not self.json_path.exists():
             replace_file(self.json_path, self._renderer.render(entry.after))
         return entry
-
-    def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        review = self._review(
-            self.state, proposals, problem=step.problem, leaks_answer=step.leaks_answer, on_trial=step.is_on_trial
-        )
-        event = StepEvent(
-            at=self._now(),
-            run=step.run,
-            step=step.step,
-            problem_id=step.problem.id,
-            problem_text=kept_text(step.problem) if step.keeps_problem and review.applied else "",
-            epoch=step.epoch,
-            used=list(step.used),
-            rollouts=step.rollouts,
-            correct=step.correct,
-            mean=step.stats.mean if step.stats else None,
-            std=step.stats.std if step.stats else None,
-            operations=list(review.applied),
-            refused=list(review.refused),
-            trial=step.trial,
-            asked=step.asked,
-        )
-        return event if step.trial is None else with_retirements(self.state, event)
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")

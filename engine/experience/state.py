@@ -336,6 +336,8 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
 
 def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     """A step with the experiences that it refutes retired."""
+    if event.trial is None:
+        return event
     after = reduce(state, event)
     if after.trials.groups == state.trials.groups:
         return event

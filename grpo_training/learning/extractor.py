@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 from engine.errors import InputError
 from engine.experience.choice import WholeLibrary
-from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
+from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome, StepResult
+from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
 from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds
@@ -205,22 +205,28 @@ class ExperienceExtractor:
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """Record the step and apply the valid operations of its proposal to the library."""
-        outcome = StepOutcome(
+        event = StepEvent(
+            at="",
             run=self._run,
             step=step.number,
-            problem=step.problem,
+            problem_id=step.problem.id,
             epoch=step.epoch,
             used=group.experience_ids,
             rollouts=group.figures.size,
             correct=group.figures.correct,
-            stats=group.stats,
-            leaks_answer=task_named(step.problem.task).leaks_answer,
+            mean=group.stats.mean,
+            std=group.stats.std,
             trial=self._trial(step, group) if self._on_trial else None,
-            is_on_trial=self._on_trial,
-            keeps_problem=self._choice is not None,
             asked=self._on_trial and proposal is not None,
         )
-        return self.library.commit_step(outcome, proposal.operations if proposal else [])
+        return self.library.commit_step(
+            event,
+            proposal.operations if proposal else [],
+            step.problem,
+            task_named(step.problem.task).leaks_answer,
+            on_trial=self._on_trial,
+            keeps_problem=self._choice is not None,
+        )
 
     def _trial(self, step: Step, group: ScoredGroup[RecordT]) -> GroupTrial | None:
         """What a group measures, with how much its problem is of the kind of each experience."""

@@ -5,11 +5,12 @@ import pytest
 
 from engine.experience.events import GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import HistoryEntry, StepOutcome
+from engine.experience.log import HistoryEntry
 from engine.experience.state import EMPTY
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff
 from grpo_training.view.web.formats import plot_x
+from tests.support.library import commit, step_of
 from tests.support.table import table
 
 
@@ -80,8 +81,8 @@ def library(tmp_path):
     library.begin_run("run")
     for number, texts in enumerate((["Weigh by the amounts."], [], ["Count gaps plus one."], ["The answer is 7."])):
         problem = Problem(id=f"p{number}", text="t", answer="7")
-        outcome = StepOutcome("run", number, problem, 0, ["G1-001"] if number else [], 4, number)
-        library.commit_step(outcome, [Operation(op="add", content=text) for text in texts])
+        outcome = step_of("run", number, problem, 0, ["G1-001"] if number else [], 4, number)
+        commit(library, outcome, [Operation(op="add", content=text) for text in texts])
     return library
 
 
@@ -143,10 +144,10 @@ def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
             correct={"A": 2, "B": 1},
         )
         problem = Problem(id=f"p{number}", text="t", answer="7")
-        outcome = StepOutcome(
-            "run", number, problem, 0, ids if number else [], 4, 3, trial=trial if number else None, is_on_trial=True
+        outcome = step_of(
+            "run", number, problem, 0, ids if number else [], 4, 3, trial=trial if number else None, on_trial=True
         )
-        library.commit_step(outcome, [] if number else texts)
+        commit(library, outcome, [] if number else texts)
     first, last = view_of(library).effects
     assert (first.experience.id, first.state, last.experience.id) == ("G1-001", "trial", "G1-002")
     assert first.p_helps > 0.5 > last.p_helps

@@ -8,10 +8,11 @@ from starlette.testclient import TestClient
 
 from engine.experience.events import GroupTrial
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.records import GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.server import application
+from tests.support.library import commit as commit_step
+from tests.support.library import step_of
 from tests.support.viewer_runs import group, write
 
 TEXT = "Check <b>units</b> before adding lengths."
@@ -20,9 +21,9 @@ TEXT = "Check <b>units</b> before adding lengths."
 def commit(library, number, problem, mean, proposals=(), trial=None, run="abc", used=()):
     stats = GroupStats(mean=mean, std=0.4, advantages=[], triggered=True)
     about = Problem(id=problem, text="How many?", answer="42", task="math")
-    step = StepOutcome(run=run, step=number, problem=about, epoch=0, used=used, rollouts=2, correct=1, stats=stats,
-                       trial=trial, is_on_trial=True)  # fmt: skip
-    return library.commit_step(step, proposals)
+    step = step_of(run=run, step=number, problem=about, epoch=0, used=used, rollouts=2, correct=1, stats=stats,
+                       trial=trial, on_trial=True)  # fmt: skip
+    return commit_step(library, step, proposals)
 
 
 @pytest.fixture

@@ -211,7 +211,9 @@ class ExperienceLibrary:
         """Apply manual operations, all or none.
 
         Args:
-            operations: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``, ``forbid``, ``allow``.
+            operations: ``add``, ``modify``, ``delete``; ``pin`` (protect from changes by the analyst), ``unpin``;
+                ``forbid`` (delete, and keep the analyst from adding it or a near-duplicate again), ``allow`` (the
+                analyst may add it again; it is not restored).
             note: kept in the log.
 
         Raises:
@@ -224,22 +226,6 @@ class ExperienceLibrary:
                 name = refusal.operation.id or "a new experience"
                 raise InputError(f"Cannot {refusal.operation.op} {name}: {refusal.message}")
             return self._commit(EditEvent(at=self._now(), operations=list(review.applied), note=note)).after
-
-    def pin(self, experience_id: str) -> LibraryState:
-        """Protect an experience from changes by the analyst."""
-        return self.edit([Operation(op="pin", id=experience_id)])
-
-    def unpin(self, experience_id: str) -> LibraryState:
-        """Allow changes by the analyst again."""
-        return self.edit([Operation(op="unpin", id=experience_id)])
-
-    def forbid(self, experience_id: str) -> LibraryState:
-        """Delete an experience and keep the analyst from adding it, or a near-duplicate, again."""
-        return self.edit([Operation(op="forbid", id=experience_id)])
-
-    def allow(self, experience_id: str) -> LibraryState:
-        """Let the analyst add a forbidden experience again. It is not restored."""
-        return self.edit([Operation(op="allow", id=experience_id)])
 
     def rollback(self, version: str) -> LibraryState:
         """Restore the library of a version. Later events stay in the log, and their ids are not reused."""

@@ -60,3 +60,8 @@ def log_of(path):
 
 def contents(library):
     return [one.content for one in library.state.experiences]
+
+
+def mark(library, op, experience_id):
+    """Change an experience as ``pin``, ``unpin``, ``forbid`` and ``allow`` do."""
+    return library.edit([Operation(op=op, id=experience_id)])

@@ -12,7 +12,7 @@ from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.proposals import MAX_PROPOSALS
 from engine.experience.state import EMPTY
 from engine.records import Operation, Uses
-from tests.support.library import CONTENTS, add, clock, commit, contents, entries, log_of, outcome, rendered
+from tests.support.library import CONTENTS, add, clock, commit, contents, entries, log_of, mark, outcome, rendered
 
 
 def test_the_json_file_and_the_log_have_the_documented_format(library, path):
@@ -85,11 +85,11 @@ def test_the_start_and_the_steps_of_a_run_come_back_after_a_restart(path):
 
 def test_pin_edit_and_rollback(library, path):
     version = library.state.version
-    library.pin("G1-001")
+    mark(library, "pin", "G1-001")
     refused = commit(library, outcome(3), [Operation(op="delete", id="G1-001")]).refused
     assert [refusal.reason for refusal in refused] == ["pinned"]
     library.edit([Operation(op="modify", id="G1-001", content="Try parity."), add(CONTENTS[3])])
-    library.unpin("G1-001")
+    mark(library, "unpin", "G1-001")
     assert contents(library) == ["Try parity.", *CONTENTS[1:4]]
     assert library.rollback(version[:5]).version == version
     assert [one["content"] for one in entries(path)] == CONTENTS[:3]
@@ -291,7 +291,7 @@ def test_a_read_only_library_changes_nothing(library, path):
     assert contents(looking) == ["Try parity first.", *CONTENTS[1:3]]
     assert "edited manually" in looking.notices[0]
     with pytest.raises(RuntimeError):
-        looking.pin("G1-001")
+        mark(looking, "pin", "G1-001")
     assert {entry.name: entry.read_bytes() for entry in path.parent.iterdir()} == before
 
 
@@ -331,7 +331,7 @@ def test_a_log_of_a_newer_format_is_refused(library, path):
 def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(library, path):
     commit(library, outcome(3, used=["G1-001"]), [add(CONTENTS[3])])
     commit(library, outcome(4, used=["G1-001", "G1-002"]), [Operation(op="delete", id="G1-002")])
-    library.pin("G1-003")
+    mark(library, "pin", "G1-003")
     library.edit([Operation(op="modify", id="G1-001", content='A "quoted" text with é and \\ in it.')])
     assert path.read_bytes() == rendered(ExperienceLibrary(path, read_only=True).state)
     library.edit([Operation(op="delete", id=one.id) for one in library.state.experiences])
@@ -470,25 +470,25 @@ def test_a_text_from_before_the_checks_is_kept_out_of_prompts_and_never_deleted(
 
 
 def test_a_forbidden_experience_leaves_the_library_and_the_analyst_cannot_add_it_again(library, path):
-    library.forbid("G1-002")
+    mark(library, "forbid", "G1-002")
     assert [one["id"] for one in entries(path)] == ["G1-001", "G1-003"]
     for one in (library, ExperienceLibrary(path)):
         result = commit(one, outcome(20), [add(CONTENTS[1])])
         assert [refusal.reason for refusal in result.refused] == ["forbidden"]
         assert [known.id for known in one.state.forbidden] == ["G1-002"]
-    library.allow("G1-002")
+    mark(library, "allow", "G1-002")
     assert [one.id for one in commit(library, outcome(21), [add(CONTENTS[1])]).applied] == ["G1-004"]
 
 
 def test_a_rollback_restores_a_forbidden_experience_and_lifts_the_ban(library, path):
     before = library.state.version
-    library.forbid("G1-001")
+    mark(library, "forbid", "G1-001")
     assert library.rollback(before).forbidden == ()
     assert [one["id"] for one in entries(path)] == ["G1-001", "G1-002", "G1-003"]
 
 
 def test_only_what_is_there_can_be_forbidden_and_only_what_is_forbidden_allowed(library):
     with pytest.raises(InputError, match="no experience of this id"):
-        library.forbid("G1-999")
+        mark(library, "forbid", "G1-999")
     with pytest.raises(InputError, match="No forbidden experience"):
-        library.allow("G1-001")
+        mark(library, "allow", "G1-001")

@@ -15,7 +15,7 @@ from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View
 from grpo_training.experiences.__main__ import main
 from tests.conftest import ROOT
-from tests.support.library import commit, step_of
+from tests.support.library import commit, mark, step_of
 
 PARITY = "Split by parity before counting solutions."
 UNITS = "Convert every quantity to SI units first."
@@ -200,7 +200,7 @@ def test_options_may_stand_before_the_command(places, capsys):
 
 
 def test_show_prints_evidence_rollouts_uses_and_history(run, places):
-    library_of(places, "generator_1").pin("G1-001")
+    mark(library_of(places, "generator_1"), "pin", "G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
     assert "in the prompts of 3 rollouts\nright when present: 67% (its rollouts are not in " in out

@@ -10,7 +10,7 @@ from engine.experience.state import EMPTY
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff
 from grpo_training.view.web.formats import plot_x
-from tests.support.library import commit, step_of
+from tests.support.library import commit, mark, step_of
 from tests.support.table import table
 
 
@@ -115,8 +115,8 @@ def test_experiences_have_their_evidence_and_where_they_were_used(library):
 
 
 def test_pins_and_forbidden_experiences_are_told(library):
-    library.pin("G1-001")
-    library.forbid("G1-002")
+    mark(library, "pin", "G1-001")
+    mark(library, "forbid", "G1-002")
     view = view_of(library)
     assert view.history[1].changes[0].remark == "active → pinned"
     assert [one.id for one in library.state.forbidden] == ["G1-002"]
@@ -160,6 +160,6 @@ def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
     assert low < middle < high
     assert middle == pytest.approx(100 + 100 * first.measured.value / (points / 100))
     assert float(plot_x(last.measured.low, points)) >= 0
-    library.pin("G1-001")
+    mark(library, "pin", "G1-001")
     assert view_of(library).effects[0].state == "pinned"
     assert library_view(EMPTY, []).effects == []

@@ -41,7 +41,13 @@ class Event(Record):
 class BeginEvent(Event):
     """The start of a run. Its first prompts use the library at this line.
 
-    ``model``, ``tasks`` and ``task_file`` (the digest of a user's task file) are given where experiences are on trial.
+    Args:
+        run: its id.
+        model: of its learner, where experiences are on trial: with another model the trials begin again.
+        tasks: of its problems, where experiences are on trial.
+        task_file: digest of the file of a user's task, where experiences are on trial: with another one, which may
+            score otherwise, the trials begin again.
+        choice: which experiences go into a prompt.
     """
 
     event: Literal["begin"] = "begin"

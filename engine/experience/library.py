@@ -18,7 +18,6 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.experience.events import (
     BeginEvent,
-    ChoiceRecord,
     EditEvent,
     GateEvent,
     ImportEvent,
@@ -130,32 +129,12 @@ class ExperienceLibrary:
         what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
         raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
-    def begin_run(
-        self,
-        run: str,
-        model: str = "",
-        choice: ChoiceRecord | None = None,
-        tasks: Sequence[str] = (),
-        task_file: str = "",
-    ) -> LibraryState:
-        """Record the start of a run, once. Returns the state at the start, also after a restart.
-
-        Args:
-            run: its id.
-            model: of its learner, if experiences are on trial: with another model the trials begin again.
-            choice: which experiences go into a prompt.
-            tasks: of its problems, if experiences are on trial.
-            task_file: digest of the file of a user's task, if experiences are on trial: with another one, which may
-                score otherwise, the trials begin again.
-        """
+    def begin_run(self, start: BeginEvent) -> LibraryState:
+        """Record the start of a run, once, with the time. Returns the state at the start, also after a restart."""
         with self._transaction():
-            if run not in self._log.run_starts:
-                self._commit(
-                    BeginEvent(
-                        at=self._now(), run=run, model=model, tasks=list(tasks), task_file=task_file, choice=choice
-                    )
-                )
-            return self._log.run_starts[run]
+            if start.run not in self._log.run_starts:
+                self._commit(start.model_copy(update={"at": self._now()}))
+            return self._log.run_starts[start.run]
 
     def commit_step(
         self,

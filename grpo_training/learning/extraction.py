@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError, MissingInputError
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.records import Fusion
@@ -63,7 +64,7 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
         library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:
             analyst = make_analyst(settings, manager, client, role)
-            extractor = ExperienceExtractor(manifest.run, analyst, library)
+            extractor = ExperienceExtractor(BeginEvent(at="", run=manifest.run), analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
             loop = LearningLoop(window, extractor, groups, progress)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
@@ -191,18 +192,14 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
         async with open_session(settings, manager, role, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
+            on_trial = settings.learn == "trial"
+            begun = BeginEvent(at="", run=manifest.run, choice=choice_record(settings))
+            if on_trial:
+                tasks = sorted({task.name for task in learner.tasks or ()})
+                measured = {"model": manager.endpoint(role).model, "tasks": tasks, **task_facts(settings.task)}
+                begun = begun.model_copy(update=measured)
             make_extractor = ExperienceExtractor if learns else NoExtractor
-            extractor = make_extractor(
-                manifest.run,
-                session.analyst,
-                library,
-                on_trial=settings.learn == "trial",
-                model=manager.endpoint(role).model,
-                choice=choice_record(settings),
-                kinds=learner.kinds,
-                tasks=sorted({task.name for task in learner.tasks or ()}),
-                task_file=task_facts(settings.task).get("task_file", ""),
-            )
+            extractor = make_extractor(begun, session.analyst, library, on_trial=on_trial, kinds=learner.kinds)
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
             learner.start(session, progress)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from engine.errors import InputError
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.proposals import MAX_PROPOSALS
 from engine.experience.state import EMPTY
@@ -74,12 +75,12 @@ def test_uses_are_counted_also_without_proposals(library, path):
 def test_the_start_and_the_steps_of_a_run_come_back_after_a_restart(path):
     library = ExperienceLibrary(path)
     commit(library, outcome(0, run="other"), [add(CONTENTS[0])])
-    start = library.begin_run("r")
+    start = library.begin_run(BeginEvent(at="", run="r"))
     commit(library, outcome(1, run="other"), [add(CONTENTS[1])])
     steps = [commit(library, outcome(number), [add(CONTENTS[2 + number])]) for number in (0, 1)]
     assert [len(state.experiences) for state in (start, steps[0].state, steps[1].state)] == [1, 3, 4]
     again = ExperienceLibrary(path)
-    assert again.begin_run("r") == start
+    assert again.begin_run(BeginEvent(at="", run="r")) == start
     assert [again.recorded("r", number) for number in (0, 1, 2)] == [*steps, None]
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.errors import InputError, MissingInputError
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore
@@ -34,7 +35,7 @@ def library_of(places, name):
 def places(tmp_path):
     places = {"experiences": tmp_path / "experiences", "cache": tmp_path / "cache"}
     generator = library_of(places, "generator_1")
-    generator.begin_run("run-a")
+    generator.begin_run(BeginEvent(at="", run="run-a"))
     refused = Operation(op="add", content="Expect 253 points.")
     first = step_of("run-a", 0, PROBLEM, 0, [], 3, 1, STATS)
     commit(generator, first, [Operation(op="add", content=PARITY, category="counting"), refused])

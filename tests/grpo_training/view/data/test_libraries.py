@@ -6,7 +6,7 @@ import os
 import pytest
 
 from engine.errors import InputError
-from engine.experience.events import GateEvent
+from engine.experience.events import BeginEvent, GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Operation, Problem
 from grpo_training.view.data import libraries
@@ -27,7 +27,7 @@ def learn(library, number):
 @pytest.fixture
 def library(tmp_path):
     made = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json")
-    made.begin_run("r")
+    made.begin_run(BeginEvent(at="", run="r"))
     learn(made, 0)
     return made
 

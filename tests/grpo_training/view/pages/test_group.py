@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from agents.generator import prompt_hash
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
@@ -188,7 +189,7 @@ def test_experiences_are_marked_in_a_prompt(text, experiences, pieces):
 def library(tmp_path):
     """A library with one experience; its folder and its version then."""
     library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     step = step_of("run", 0, Problem(id="p", text="", answer=""), 0, [], 2, 1)
     state = commit(library, step, [Operation(op="add", content="Weigh by the amounts.")]).state
     library.edit([Operation(op="modify", id="G1-001", content="Something else entirely.")])

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experience.events import GroupTrial, StepEvent
+from engine.experience.events import BeginEvent, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import HistoryEntry
 from engine.experience.state import EMPTY
@@ -78,7 +78,7 @@ def test_a_text_of_megabytes_is_compared_up_to_a_limit():
 @pytest.fixture
 def library(tmp_path):
     library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     for number, texts in enumerate((["Weigh by the amounts."], [], ["Count gaps plus one."], ["The answer is 7."])):
         problem = Problem(id=f"p{number}", text="t", answer="7")
         outcome = step_of("run", number, problem, 0, ["G1-001"] if number else [], 4, number)
@@ -131,7 +131,7 @@ def test_the_versions_to_compare_are_those_of_the_log(library):
 
 def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
     library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     ids = ["G1-001", "G1-002"]
     texts = [
         Operation(op="add", content=text) for text in ("Weigh by the amounts.", "Count gaps plus one.", "Ask twice.")

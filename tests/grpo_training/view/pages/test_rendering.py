@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from starlette.testclient import TestClient
 
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Completion, Fault, GroupStats, Operation, Outcome, Problem
 from grpo_training.view.data.runs import Store
@@ -121,7 +122,7 @@ def test_the_data_of_a_graph_cannot_leave_its_element(site):
 def library(cache):
     """A library beside the cache: one experience was learned from its first group, with a hostile text refused."""
     library = ExperienceLibrary(cache / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     stats = GroupStats(mean=0.5, std=0.4, advantages=[-1.0, 1.0], triggered=True)
     step = step_of("run", 0, Problem(id="p", text="t", answer="44"), 0, [], 2, 1, stats)
     commit(library, step, [Operation(op="add", content="Weigh by the amounts."), Operation(op="add", content=EVIL)])

@@ -6,7 +6,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from engine.experience.events import GroupTrial
+from engine.experience.events import BeginEvent, GroupTrial
 from engine.experience.library import ExperienceLibrary
 from engine.records import GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
@@ -32,7 +32,7 @@ def folder(tmp_path):
     groups = [group("p1", [0.1, 0.9]), group("p2", [0.1, 0.9]), group("p3", [0.1, 0.9])]
     write(tmp_path / "mails/cache/generator_1_rollouts.jsonl", groups, settings={})
     library = ExperienceLibrary(tmp_path / "mails/experiences/generator_1_experiences.json")
-    library.begin_run("abc", model="tiny", tasks=["math"])
+    library.begin_run(BeginEvent(at="", run="abc", model="tiny", tasks=["math"]))
     add = [Operation(op="add", content=TEXT), Operation(op="add", content="word " * 40)]
     commit(library, 0, "p1", 0.5, add)
     commit(library, 1, "p2", 0.5)

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -125,7 +125,7 @@ def found_run(name: str | None) -> RunFolder:
         MissingInputError: there is no run at all.
     """
     if name is not None and _NAME.fullmatch(name) and any(run_folder(name).changed()):
-        return run_folder(name)
+        return _with_libraries(run_folder(name))
     known = known_runs()
     if name is not None:
         names = ", ".join(run.name for run in known if run.name)
@@ -138,7 +138,7 @@ def found_run(name: str | None) -> RunFolder:
     if len(known) > 1:
         shown = known[0].name or shown_path(known[0].cache)
         print(f"Run: {shown}, the newest of {len(known)} (--run NAME for another)", file=sys.stderr)
-    return known[0]
+    return _with_libraries(known[0])
 
 
 def places(run: str | None, cache: Path | None, experiences: Path | None) -> tuple[Path, Path]:
@@ -221,7 +221,8 @@ def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
         given: a task that the command was given.
 
     Raises:
-        InputError: a task of a user's file is not there any more.
+        MissingInputError: a task of a user's file is not there any more.
+        InputError: it cannot be loaded.
     """
     if given is not None:
         load_task(given)
@@ -229,18 +230,31 @@ def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
     for manifest in _manifests(cache):
         task = manifest.settings.get("task")
         if isinstance(task, str) and ":" in task:
-            load_task(task)
+            try:
+                load_task(task)
+            except MissingInputError as error:
+                why = f"The results in {shown_path(cache)} were made with its task."
+                raise MissingInputError(
+                    error.what, why=why, fix="If it was moved, name it: --task FILE.py:NAME."
+                ) from None
 
 
 def libraries_of(cache: Path) -> Path:
     """The folder of the libraries of a cache: beside it in a run, else the recorded one, else that of unnamed runs."""
-    beside = cache.parent / "experiences"
-    if beside.is_dir():
-        return beside
-    for manifest in _manifests(cache):
-        if manifest.experiences and Path(manifest.experiences).is_dir():
-            return Path(manifest.experiences)
-    return unnamed_run().experiences
+    return _with_libraries(RunFolder("", cache, cache.parent / "experiences"), unnamed_run().experiences).experiences
+
+
+def _with_libraries(run: RunFolder, otherwise: Path | None = None) -> RunFolder:
+    """The run with the libraries that its manifests name, where it has none of its own; else with ``otherwise``.
+
+    A run with a name does not take those of another one, of which it may be a copy.
+    """
+    if run.experiences.is_dir():
+        return run
+    recorded = (Path(one.experiences) for one in _manifests(run.cache) if one.experiences)
+    usable = (place for place in recorded if place.is_dir())
+    found = next((place for place in usable if not run.name or place.parent.parent != run.folder.parent), otherwise)
+    return run if found is None else replace(run, experiences=found)
 
 
 def _manifests(cache: Path) -> Iterator[RunManifest]:
@@ -275,6 +289,7 @@ def _both_folders(run: str) -> str:
 
 
 def _placed(settings: SettingsT, run: RunFolder) -> SettingsT:
+    run = _with_libraries(run)
     return settings.model_copy(
         update={"run": run.name or None, "cache_dir": run.cache, "experiences_dir": run.experiences}
     )

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -151,6 +152,25 @@ def test_libraries_elsewhere_leave_the_cache_where_it_is(folder, capsys, command
     assert not (folder / "grpo_training").exists()
 
 
+def test_later_commands_use_the_libraries_that_a_run_was_given(folder):
+    write(folder / "one.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "one.jsonl", "--experiences-dir", "elsewhere")
+    with serve_in_thread(chat_app(lambda body, index: "red")) as url:
+        assert critic.main(["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]) == 0
+    assert named.found_run("one-m").experiences.resolve() == folder / "elsewhere"
+    manifest = json.loads((folder / "runs/one-m/cache/critic_run.json").read_text())
+    assert Path(manifest["experiences"]).resolve() == folder / "elsewhere"
+    assert not (folder / "runs/one-m/experiences").exists()
+
+
+def test_a_copy_of_a_run_does_not_write_into_the_libraries_of_the_run(folder):
+    write(folder / "one.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "one.jsonl", "--learn", "none", "--run", "first")
+    shutil.copytree(folder / "runs/first", folder / "runs/copy")
+    (folder / "runs/first/experiences").mkdir()
+    assert named.found_run("copy").experiences == folder / "runs/copy/experiences"
+
+
 def test_a_cache_has_its_own_libraries(folder, capsys):
     write(folder / "one.jsonl", ["red", "blue"])
     generate(folder, "--dataset", folder / "one.jsonl")
@@ -219,8 +239,20 @@ def test_a_task_file_that_was_moved_is_the_same_task(folder, monkeypatch):
     asked = generate(folder, "--dataset", folder / "words.jsonl", "--task", "tasks/moved.py:TASK")
     assert ["Repeat blue." in str(body) for body in asked] == [True] * len(asked)
     assert asked
+    of_critic = ["--model", "m", "--generators", "1", "--learn", "none"]
     with serve_in_thread(chat_app(lambda body, index: "red")) as url:
-        assert critic.main(["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]) == 0
+        assert critic.main(["--base-url", url, *of_critic]) == 0
+    (folder / "tasks/moved.py").rename(folder / "again.py")
+    registry._registered.clear()
+    with pytest.raises(MissingInputError, match=r"File not found: .*/tasks/moved.py") as raised:
+        critic.main(["--base-url", url, *of_critic])
+    assert "If it was moved, name it: --task FILE.py:NAME." in str(raised.value)
+    asked = generate(folder, "--run", "words-m", "--dataset", "other", "--task", "again.py:TASK", "--resume")
+    assert asked == []
+    (folder / "again.py").write_text(TASK + "# another reward\n")
+    registry._registered.clear()
+    with pytest.raises(InputError, match="task_file"):
+        generate(folder, "--run", "words-m", "--task", "again.py:TASK", "--resume")
 
 
 def test_figures_of_a_task_file_that_has_changed_are_not_replaced(folder, monkeypatch):

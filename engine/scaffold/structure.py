@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
 from engine.records import CausalEdge, Scaffold
-from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Execution, compile_scaffold
+from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Program
 from engine.scaffold.graph import find_cycle
 
 
@@ -93,24 +93,17 @@ def _readable(edge: CausalEdge) -> bool:
     return True
 
 
-def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None) -> float:
+def rule_cause_agreement(program: Program) -> float:
     """How well the used variables of rules agree with their listed causes: the mean over rules, in [0, 1].
 
     A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
     read. A name that is no variable counts as used and not listed. 0 if there are no rules.
-
-    Args:
-        scaffold: the scaffold.
-        execution: its execution, if there is one: then the rules are not parsed again.
     """
-    edges = scaffold.causal_graph
-    if not edges:
-        return 0.0
+    edges = program.scaffold.causal_graph
     total = 0.0
-    program = execution.program if execution is not None else compile_scaffold(scaffold)
     for place, rule in program.rules.items():
         total += _overlap(rule.reads | rule.unknown, set(edges[place].cause))
-    return total / len(edges)
+    return total / len(edges) if edges else 0.0
 
 
 def _overlap(one: AbstractSet[str], other: AbstractSet[str]) -> float:

@@ -11,7 +11,7 @@ from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.solver import EquationError
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.scaffold.execution import MAX_RULES, execute
+from engine.scaffold.execution import MAX_RULES, compile_scaffold, execute
 from engine.scaffold.given_values import read_known
 from engine.scaffold.graph import find_cycle
 from engine.scaffold.interventions import intervene
@@ -169,7 +169,7 @@ def test_a_rule_that_cannot_be_read_stops_what_depends_on_it_only():
         knowns={"x": 1},
     )  # fmt: skip
     result = execute(given)
-    assert result.partial
+    assert not result.executed
     assert result.order == ("a", "c")
     assert kinds(result) == {"b": "prose", "y": "missing_input"}
 
@@ -423,7 +423,7 @@ def test_a_hundred_thousand_nodes(closed):
     report = check_structure(given)
     result = execute(given)
     assert intervene(given, result).score is None
-    assert rule_cause_agreement(given) == 0.0
+    assert rule_cause_agreement(compile_scaffold(given)) == 0.0
     assert time.process_time() - start < 30
     assert report.acyclic is not closed
     assert len(find_cycle(given) or ()) == (100_001 if closed else 0)
@@ -447,14 +447,13 @@ def test_structure_agrees_with_networkx_on_random_graphs():
 
 
 def test_rules_use_what_they_list():
-    assert rule_cause_agreement(TRIANGLE) == 1.0
+    assert rule_cause_agreement(compile_scaffold(TRIANGLE)) == 1.0
     # a of {a, b}: 1/2; {a, q} against {a}: 1/2; prose: 0; nothing and nothing: 1.
     given = scaffold(
         ("a b", "c", "2*a"), ("a", "d", "a + q"), ("a", "e", "Count"), ("", "f", "2^8"), knowns={"a": 1, "b": 2}
     )
-    assert rule_cause_agreement(given) == (0.5 + 0.5 + 0 + 1) / 4
-    assert rule_cause_agreement(given, execute(given)) == 0.5
-    assert rule_cause_agreement(Scaffold(target_variable="y")) == 0.0
+    assert rule_cause_agreement(compile_scaffold(given)) == (0.5 + 0.5 + 0 + 1) / 4
+    assert rule_cause_agreement(compile_scaffold(Scaffold(target_variable="y"))) == 0.0
 
 
 @table(
@@ -493,7 +492,7 @@ def test_real_scaffolds_are_measured(real_scaffolds):
         report = check_structure(given)
         result = execute(given)
         moved = intervene(given, result)
-        assert 0 <= rule_cause_agreement(given, result) <= 1
+        assert 0 <= rule_cause_agreement(result.program) <= 1
         assert 0 <= plan_agreement(given) <= 1
         assert moved.score is None or 0 <= moved.score <= 1
         if result.executed:
@@ -516,7 +515,7 @@ def test_real_scaffolds_are_measured_fast(real_scaffolds):
         check_structure(given)
         result = execute(given)
         intervene(given, result)
-        rule_cause_agreement(given, result)
+        rule_cause_agreement(result.program)
         plan_agreement(given)
         times.append(time.process_time() - start)
     times.sort()

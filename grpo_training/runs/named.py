@@ -142,17 +142,20 @@ def found_run(name: str | None) -> RunFolder:
 
 
 def places(run: str | None, cache: Path | None, experiences: Path | None) -> tuple[Path, Path]:
-    """Cache and libraries of a run, by default of the newest; or the given folders.
+    """Cache and libraries of a run, by default of the newest; or the given folders, of which each tells the other.
 
     Raises:
         InputError, MissingInputError: as :func:`found_run`, and both a name and folders were given.
     """
-    if cache is None and experiences is None:
-        found = found_run(run)
-        return found.cache, found.experiences
-    if run is not None:
+    if run is not None and (cache or experiences):
         raise InputError("--run and --cache-dir or --experiences-dir exclude each other", fix=_both_folders(run))
-    return cache or unnamed_run().cache, experiences or (libraries_of(cache) if cache else unnamed_run().experiences)
+    if cache is not None:
+        return cache, experiences or libraries_of(cache)
+    if experiences is not None:
+        owners = (one.cache for one in known_runs() if libraries_of(one.cache).resolve() == experiences.resolve())
+        return next(owners, unnamed_run().cache), experiences
+    found = found_run(run)
+    return found.cache, found.experiences
 
 
 def automatic_name(dataset: str, model: str) -> str:

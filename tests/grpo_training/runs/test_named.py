@@ -163,6 +163,15 @@ def test_later_commands_use_the_libraries_that_a_run_was_given(folder):
     assert not (folder / "runs/one-m/experiences").exists()
 
 
+def test_libraries_alone_are_shown_with_the_run_that_they_belong_to(folder):
+    write(folder / "one.jsonl", ["red", "blue"])
+    for run in ("first", "second"):
+        generate(folder, "--dataset", folder / "one.jsonl", "--run", run)
+    libraries = folder / "runs/first/experiences"
+    assert named.places(None, None, libraries) == (folder / "runs/first/cache", libraries)
+    assert named.places(None, None, folder / "new") == (folder / "grpo_training/cache", folder / "new")
+
+
 def test_a_copy_of_a_run_does_not_write_into_the_libraries_of_the_run(folder):
     write(folder / "one.jsonl", ["red", "blue"])
     generate(folder, "--dataset", folder / "one.jsonl", "--learn", "none", "--run", "first")

@@ -41,7 +41,13 @@ class Event(Record):
 class BeginEvent(Event):
     """The start of a run. Its first prompts use the library at this line.
 
-    ``model``, ``tasks`` and ``task_file`` (the digest of a user's task file) are given where experiences are on trial.
+    Args:
+        run: its id.
+        model: of its learner, where experiences are on trial: with another model the trials begin again.
+        tasks: of its problems, where experiences are on trial.
+        task_file: digest of the file of a user's task, where experiences are on trial: with another one, which may
+            score otherwise, the trials begin again.
+        choice: which experiences go into a prompt.
     """
 
     event: Literal["begin"] = "begin"
@@ -82,7 +88,16 @@ class GroupTrial(Record):
 class StepEvent(Event):
     """A scored group: the experiences in its prompts, its results and the operations learned from it.
 
-    ``asked`` says whether the analyst was asked, in a run with trials.
+    Args:
+        run, step: id of the run and number of the group in it, in problem order; both identify the event.
+        problem_text: kept where something was learned, to compare later problems with it.
+        epoch: number of completed passes over the problems.
+        used: ids of the experiences in its prompts.
+        rollouts, correct: number of scored and of correct rollouts.
+        mean, std: of their rewards.
+        operations, refused: what was learned, and what was proposed and not applied.
+        trial: what the group measures; None: nothing.
+        asked: whether the analyst was asked, in a run with trials.
     """
 
     event: Literal["step"] = "step"

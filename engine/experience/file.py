@@ -16,7 +16,6 @@ from engine.experience.state import LibraryState
 from engine.records import Experience, Operation
 
 _MAX_BYTES = 16 << 20
-_END = b"\n]\n"
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
 _FIX = "Correct the entry, or delete it from the file."
 
@@ -35,14 +34,8 @@ class LibraryRenderer:
         """The content of the file."""
         last, rendered = self._last
         if last is not state:
-            start = len(last.texts) if last is not None else 0
-            grows = last is not None and start and (last.counts, last.trials) == (state.counts, state.trials)
-            if last is not None and grows and last.texts == state.texts[:start]:
-                more = b"".join(b",\n" + self._text(state, one) for one in state.texts[start:])
-                rendered = rendered.removesuffix(_END) + more + _END
-            else:
-                content = b",\n".join(self._text(state, one) for one in state.texts)
-                rendered = b"[\n" + content + _END if content else b"[]\n"
+            content = b",\n".join(self._text(state, one) for one in state.texts)
+            rendered = b"[\n" + content + b"\n]\n" if content else b"[]\n"
             self._last = state, rendered
         return rendered
 

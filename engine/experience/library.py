@@ -18,7 +18,6 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.experience.events import (
     BeginEvent,
-    ChoiceRecord,
     EditEvent,
     GateEvent,
     ImportEvent,
@@ -28,9 +27,9 @@ from engine.experience.events import (
     StepEvent,
 )
 from engine.experience.file import LibraryRenderer, as_edits, as_import, parse_library
-from engine.experience.log import HistoryEntry, LibraryLog, StepOutcome, StepResult
+from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
-from engine.experience.review import LeakCheck
+from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import EMPTY, LibraryState, kept_text, with_retirements
 from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
@@ -130,38 +129,35 @@ class ExperienceLibrary:
         what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
         raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
-    def begin_run(
-        self,
-        run: str,
-        model: str = "",
-        choice: ChoiceRecord | None = None,
-        tasks: Sequence[str] = (),
-        task_file: str = "",
-    ) -> LibraryState:
-        """Record the start of a run, once. Returns the state at the start, also after a restart.
-
-        Args:
-            run: its id.
-            model: of its learner, if experiences are on trial: with another model the trials begin again.
-            choice: which experiences go into a prompt.
-            tasks: of its problems, if experiences are on trial.
-            task_file: digest of the file of a user's task, if experiences are on trial: with another one, which may
-                score otherwise, the trials begin again.
-        """
+    def begin_run(self, start: BeginEvent) -> LibraryState:
+        """Record the start of a run, once, with the time. Returns the state at the start, also after a restart."""
         with self._transaction():
-            if run not in self._log.run_starts:
-                self._commit(
-                    BeginEvent(
-                        at=self._now(), run=run, model=model, tasks=list(tasks), task_file=task_file, choice=choice
-                    )
-                )
-            return self._log.run_starts[run]
+            if start.run not in self._log.run_starts:
+                self._commit(start.model_copy(update={"at": self._now()}))
+            return self._log.run_starts[start.run]
 
-    def commit_step(self, step: StepOutcome, proposals: Sequence[Operation] = ()) -> StepResult:
+    def commit_step(
+        self,
+        step: StepEvent,
+        proposals: Sequence[Operation],
+        problem: Problem,
+        leaks_answer: LeakCheck = leaks_short_answer,
+        *,
+        on_trial: bool = False,
+        keeps_problem: bool = False,
+    ) -> StepResult:
         """Record a step and apply its valid proposals to the newest state.
 
         A step is recorded once; calling again with the same (run, step) returns the recorded result and changes
         nothing. When this returns, the step is on disk.
+
+        Args:
+            step: the results of the group; its time, operations and refusals are filled in.
+            proposals: of the analyst.
+            problem: of the group.
+            leaks_answer: whether a text gives away the answer of the problem.
+            on_trial: whether the experiences of the run are on trial.
+            keeps_problem: keep the text of the problem with new experiences, to match them with later problems.
 
         Raises:
             LockHeldError: another process has held the library for 30 s.
@@ -170,7 +166,13 @@ class ExperienceLibrary:
         with self._transaction():
             key = (step.run, step.step)
             if key not in self._log.results:
-                self._commit(self._step_event(step, proposals))
+                review = self._review(
+                    self.state, proposals, problem=problem, leaks_answer=leaks_answer, on_trial=on_trial
+                )
+                known = {"at": self._now(), "operations": list(review.applied), "refused": list(review.refused)}
+                if keeps_problem and review.applied:
+                    known["problem_text"] = kept_text(problem)
+                self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
 
     def review(
@@ -188,7 +190,9 @@ class ExperienceLibrary:
         """Apply manual operations, all or none.
 
         Args:
-            operations: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``, ``forbid``, ``allow``.
+            operations: ``add``, ``modify``, ``delete``; ``pin`` (protect from changes by the analyst), ``unpin``;
+                ``forbid`` (delete, and keep the analyst from adding it or a near-duplicate again), ``allow`` (the
+                analyst may add it again; it is not restored).
             note: kept in the log.
 
         Raises:
@@ -201,22 +205,6 @@ class ExperienceLibrary:
                 name = refusal.operation.id or "a new experience"
                 raise InputError(f"Cannot {refusal.operation.op} {name}: {refusal.message}")
             return self._commit(EditEvent(at=self._now(), operations=list(review.applied), note=note)).after
-
-    def pin(self, experience_id: str) -> LibraryState:
-        """Protect an experience from changes by the analyst."""
-        return self.edit([Operation(op="pin", id=experience_id)])
-
-    def unpin(self, experience_id: str) -> LibraryState:
-        """Allow changes by the analyst again."""
-        return self.edit([Operation(op="unpin", id=experience_id)])
-
-    def forbid(self, experience_id: str) -> LibraryState:
-        """Delete an experience and keep the analyst from adding it, or a near-duplicate, again."""
-        return self.edit([Operation(op="forbid", id=experience_id)])
-
-    def allow(self, experience_id: str) -> LibraryState:
-        """Let the analyst add a forbidden experience again. It is not restored."""
-        return self.edit([Operation(op="allow", id=experience_id)])
 
     def rollback(self, version: str) -> LibraryState:
         """Restore the library of a version. Later events stay in the log, and their ids are not reused."""
@@ -256,29 +244,6 @@ class ExperienceLibrary:
         if entry.after is not entry.before or not self.json_path.exists():
             replace_file(self.json_path, self._renderer.render(entry.after))
         return entry
-
-    def _step_event(self, step: StepOutcome, proposals: Sequence[Operation]) -> StepEvent:
-        review = self._review(
-            self.state, proposals, problem=step.problem, leaks_answer=step.leaks_answer, on_trial=step.is_on_trial
-        )
-        event = StepEvent(
-            at=self._now(),
-            run=step.run,
-            step=step.step,
-            problem_id=step.problem.id,
-            problem_text=kept_text(step.problem) if step.keeps_problem and review.applied else "",
-            epoch=step.epoch,
-            used=list(step.used),
-            rollouts=step.rollouts,
-            correct=step.correct,
-            mean=step.stats.mean if step.stats else None,
-            std=step.stats.std if step.stats else None,
-            operations=list(review.applied),
-            refused=list(review.refused),
-            trial=step.trial,
-            asked=step.asked,
-        )
-        return event if step.trial is None else with_retirements(self.state, event)
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")

@@ -5,57 +5,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.experience.events import EVENT, BeginEvent, GroupTrial, LibraryEvent, Refusal, StepEvent
-from engine.experience.review import LeakCheck, leaks_short_answer
+from engine.experience.events import EVENT, BeginEvent, LibraryEvent, Refusal, StepEvent
 from engine.experience.state import EMPTY, LibraryState, reduce
-from engine.records import FORMAT, GroupStats, Operation, Problem
+from engine.records import FORMAT, Operation
 from engine.storage.append_log import AppendLog
 from engine.storage.lines import Line, LineReader, encode_line
 
 _LOCK_WAIT_S = 30.0
 """A commit takes milliseconds; a longer wait means that the other process hangs."""
-
-
-@dataclass(frozen=True)
-class StepOutcome:
-    """The facts about a scored group that a library records.
-
-    Args:
-        run: id of the run; (run, step) identifies the commit.
-        step: number of the group in its run, in problem order.
-        problem: the problem of the group.
-        epoch: number of completed passes over the dataset.
-        used: ids of the experiences in the group's prompts.
-        rollouts: number of scored rollouts.
-        correct: number of correct rollouts.
-        stats: statistics of the group.
-        leaks_answer: whether a text gives away the answer of the problem.
-        trial: what the group measures; None: nothing.
-        is_on_trial: whether the experiences of the run are on trial.
-        keeps_problem: whether the text of the problem is kept with new experiences, to match them with later problems.
-        asked: whether the analyst was asked.
-    """
-
-    run: str
-    step: int
-    problem: Problem
-    epoch: int
-    used: Sequence[str]
-    rollouts: int
-    correct: int
-    stats: GroupStats | None = None
-    leaks_answer: LeakCheck = leaks_short_answer
-    trial: GroupTrial | None = None
-    is_on_trial: bool = False
-    keeps_problem: bool = False
-    asked: bool = False
 
 
 @dataclass(frozen=True)

@@ -235,12 +235,6 @@ def with_operations(
     if not operations:
         return state
     numbers = [_number(operation.id or "") + 1 for operation in operations]
-    next_number = max([state.next_number, *numbers])
-    if all(operation.op == "add" for operation in operations) and min(numbers) > state.next_number:
-        added: dict[str, Experience] = {}  # the ids are new, so nothing else changes
-        for operation in operations:
-            _apply(added, operation, at, evidence)
-        return replace(state, texts=(*state.texts, *added.values()), next_number=next_number)
     live = {one.id: one for one in state.texts}
     forbidden = {one.id: one for one in state.forbidden}
     retired = {one.id: one for one in state.retired}
@@ -259,7 +253,7 @@ def with_operations(
         state,
         texts=tuple(live.values()),
         counts={key: count for key, count in state.counts.items() if key in live},
-        next_number=next_number,
+        next_number=max([state.next_number, *numbers]),
         forbidden=tuple(forbidden.values()),
         retired=tuple(retired.values()),
         trials=state.trials.only((live.keys() | retired.keys()) - reworded),
@@ -336,6 +330,8 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
 
 def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:
     """A step with the experiences that it refutes retired."""
+    if event.trial is None:
+        return event
     after = reduce(state, event)
     if after.trials.groups == state.trials.groups:
         return event

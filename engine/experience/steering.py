@@ -6,8 +6,11 @@ Phrases are looked up after look-alike letters were replaced by the Latin ones t
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
+from configparser import ConfigParser
+from pathlib import Path
 
 _CYRILLIC = dict(zip("АВЕЅІЈКМНОРСТУХаеѕіјкорсухԁѡѵӏһ", "ABESIJKMHOPCTYXaesijkopcyxdwvlh", strict=True))
 _GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοαινκρτυχϲ", "ABEZHIKMNOPTYXoaivkptuxc", strict=True))
@@ -80,11 +83,10 @@ def steering_phrase(text: str) -> str | None:
     Args:
         text: a text in the normal form NFKC.
     """
-    text = " ".join(_JOINED.sub(" ", without_marks(text).translate(_LOOK_ALIKE)).split())
+    text = " ".join(_JOINED.sub(" ", _comparable(text)).split())
     lower = text.casefold()
-    if not any(stem in lower for stem in _STEMS):
-        return None
-    found = _PHRASES.search(text)
+    has_stem = any(stem in lower for stem in _STEMS)
+    found = (_PHRASES.search(text) if has_stem else None) or _other_phrases().search(text)
     return found.group().strip() if found else None
 
 
@@ -93,6 +95,35 @@ def without_marks(text: str) -> str:
     if text.isascii():
         return text
     return "".join(one for one in unicodedata.normalize("NFKD", text) if unicodedata.category(one)[0] != "M")
+
+
+def _comparable(text: str) -> str:
+    return without_marks(text).translate(_LOOK_ALIKE)
+
+
+_FORMS = (
+    r"\b(?:{calls_off})\b(?! (?:nicht|pas)\b)[^.;:!]{{0,24}}?\b(?:{orders})",
+    r"\b(?:{anew})\b",
+    r"\b(?:{answer})\b[^.;\d]{{0,12}}\b(?:{always})\b[^.;\d]{{0,8}}[-+]?\d+(?=$|[.,;!])",
+    r"\b(?:{always})\b[^.;\d]{{0,12}}\b(?:{answer})\b[^.;\d]{{0,8}}[-+]?\d+(?=$|[.,;!])",
+    r"(?:^|[.;:!] )(?:{reveal})\b[^.;]{{0,24}}\b(?:{answer})\b",
+    r"(?:^|[.;!] |\b(?:an|an den|au|al|all') )(?:{grader}) ?[:,]",
+    r"\b(?:{gives})\b[^.;]{{0,20}}\b(?:{answer})\b[^.;]{{0,16}}\b(?:{marks})\b",
+    r"\b(?:{gives})\b[^.;]{{0,12}}\b(?:{marks})\b[^.;]{{0,20}}\b(?:{answer})\b",
+)
+"""How the words of a language in ``steering_phrases.ini`` make phrases."""
+_END = r"(?= ?(?:$|[.,;!]| (?:und|et|y|e|i|и)\b))"
+
+
+@functools.cache  # compiling it takes longer than many commands run
+def _other_phrases() -> re.Pattern[str]:
+    table = ConfigParser(delimiters=("=",), interpolation=None)
+    table.read_string(Path(__file__).with_name("steering_phrases.ini").read_text(encoding="utf-8"))
+    patterns: list[str] = []
+    for name in table.sections():
+        words = dict(table[name])
+        patterns += [form.format_map(words) for form in _FORMS] if "orders" in words else words.values()
+    return re.compile(_comparable("|".join(patterns).replace("END", _END)), re.IGNORECASE)
 
 
 def mixed_word(text: str) -> str | None:

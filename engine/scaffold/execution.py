@@ -74,11 +74,6 @@ class Execution:
     rests_on: frozenset[str]
     program: Program = field(repr=False)
 
-    @property
-    def partial(self) -> bool:
-        """Whether some effect has a value, but the scaffold is not executed."""
-        return bool(self.order) and not self.executed
-
 
 def compile_scaffold(scaffold: Scaffold) -> Program:
     """Parse and bind all rules. Never raises; a scaffold beyond the limits has no rules and one failure."""

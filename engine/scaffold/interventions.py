@@ -27,15 +27,14 @@ class KnownReaction:
         expected: the effects that are its descendants in the graph.
         reacted: the effects whose values changed, or were lost, in at least one run.
         target_reacted: whether the target's value changed.
-        target_agrees: whether the target reacted if, and only if, it was expected to.
-        score: half for ``target_agrees``, half for |expected and reacted| / |expected or reacted|.
+        score: half if the target reacted where it was expected to and only there, half for
+            |expected and reacted| / |expected or reacted|.
     """
 
     known: str
     expected: frozenset[str]
     reacted: frozenset[str]
     target_reacted: bool
-    target_agrees: bool
     score: float
 
 
@@ -43,13 +42,12 @@ class KnownReaction:
 class InterventionReport:
     """The mean score over the knowns that could be measured; None where there was none.
 
-    ``unmeasured`` are knowns whose changed runs failed, or that have no descendants in the graph and no effect on any
+    Not measured are knowns whose changed runs failed, or that have no descendants in the graph and no effect on any
     value.
     """
 
     score: float | None
     reactions: tuple[KnownReaction, ...] = ()
-    unmeasured: tuple[str, ...] = ()
 
     @property
     def dead_knowns(self) -> frozenset[str]:
@@ -77,16 +75,13 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
             children[cause].append(edge.effect)
     asked, budget = limited(solver, _MAX_SOLVER_CALLS), WorkBudget(units=_UNITS)
     reactions: list[KnownReaction] = []
-    unmeasured: list[str] = []
     for known in list(execution.program.knowns)[:MAX_KNOWNS]:
         descendants = reached(known, lambda name: children.get(name, ()))
         reaction = _reaction(execution, known, descendants, asked, budget)
-        if reaction is None:
-            unmeasured.append(known)
-        else:
+        if reaction is not None:
             reactions.append(reaction)
     score = math.fsum(reaction.score for reaction in reactions) / len(reactions) if reactions else None
-    return InterventionReport(score, tuple(reactions), tuple(unmeasured))
+    return InterventionReport(score, tuple(reactions))
 
 
 def _reaction(
@@ -111,7 +106,7 @@ def _reaction(
     target_agrees = (target in expected) == (target in reacted)
     common = len(expected & reacted) / len(expected | reacted)
     score = 0.5 * target_agrees + 0.5 * common
-    return KnownReaction(known, expected, frozenset(reacted), target in reacted, target_agrees, score)
+    return KnownReaction(known, expected, frozenset(reacted), target in reacted, score)
 
 
 def _moved(before: Execution, after: Execution, effects: frozenset[str]) -> set[str] | None:

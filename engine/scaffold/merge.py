@@ -42,13 +42,11 @@ class Merge:
     Args:
         merged: the merged scaffold; None if there is a conflict or it does not execute.
         conflicts: the contradictions in what the target depends on.
-        agreed: share of the effects for which all scaffolds have equivalent rules.
         answer: the merged scaffold's executed answer.
     """
 
     merged: Scaffold | None
-    conflicts: tuple[Conflict, ...]
-    agreed: float
+    conflicts: tuple[Conflict, ...] = ()
     answer: str | None = None
 
 
@@ -60,7 +58,6 @@ class _Alternative:
     shared knowns are changed.
     """
 
-    source: int
     edge: CausalEdge
     rule: BoundRule | None
     value: Value | None
@@ -85,18 +82,13 @@ def merge_scaffolds(
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
     """
     if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
-        return Merge(None, (), 0.0)
+        return Merge(None)
     named = _with_common_names(scaffolds)
     targets = list(dict.fromkeys(scaffold.target_variable for scaffold in named))
     groups = _alternatives(named)
     classes = {effect: _classes(alternatives) for effect, alternatives in groups.items()}
-    complete = sum(
-        len(classes[effect]) == 1 and len({item.source for item in items}) == len(named)
-        for effect, items in groups.items()
-    )
-    agreed = complete / len(groups) if groups else 0.0
     if len(targets) > 1:
-        return Merge(None, (Conflict("target_variable", tuple(targets)),), agreed)
+        return Merge(None, (Conflict("target_variable", tuple(targets)),))
     needed = _needed(targets[0], groups)
     knowns, conflicts = _merged_knowns(named, needed)
     chosen: list[CausalEdge] = []
@@ -106,27 +98,25 @@ def merge_scaffolds(
             conflicts.append(Conflict(effect, _distinct_texts([group[0].edge for group in candidates])))
         chosen.append(candidates[0][0].edge)
     if conflicts:
-        return Merge(None, tuple(conflicts), agreed)
+        return Merge(None, tuple(conflicts))
     merged = _assembled(named, knowns, _in_order(chosen, knowns))
-    return _checked(merged, answers, is_stated or _same_known, agreed)
+    return _checked(merged, answers, is_stated or _same_known)
 
 
-def _checked(
-    merged: Scaffold, answers: Sequence[str | None], is_stated: Callable[[str, str], bool], agreed: float
-) -> Merge:
+def _checked(merged: Scaffold, answers: Sequence[str | None], is_stated: Callable[[str, str], bool]) -> Merge:
     cycle = find_cycle(merged)
     if cycle is not None:
         rules = tuple(edge.rule for edge in merged.causal_graph if edge.effect in cycle)
-        return Merge(None, (Conflict(cycle[0], rules),), agreed)
+        return Merge(None, (Conflict(cycle[0], rules),))
     execution = execute(merged)
     if not execution.executed or execution.answer is None:
-        return Merge(None, (), agreed)
+        return Merge(None)
     stated = {answer.strip() for answer in answers if answer and answer.strip()}
     if len(stated) == 1 and not is_stated(execution.answer, *stated):
         texts = (execution.answer, *stated)
-        return Merge(None, (Conflict(merged.target_variable, texts),), agreed)
+        return Merge(None, (Conflict(merged.target_variable, texts),))
     final = merged.model_copy(update={"final_answer": execution.answer})
-    return Merge(final, (), agreed, execution.answer)
+    return Merge(final, answer=execution.answer)
 
 
 def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
@@ -181,14 +171,14 @@ def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]
     groups: dict[str, list[_Alternative]] = defaultdict(list)
     programs = [compile_scaffold(scaffold) for scaffold in scaffolds]
     shared = set.intersection(*(set(program.knowns) for program in programs))
-    for source, program in enumerate(programs):
+    for program in programs:
         budget = WorkBudget()
         base = run(program, budget=budget)
         changes: dict[str, Value] = {name: program.knowns[name] + 1 for name in shared}
         changed = run(program, changes, budget=budget) if changes else base
         for place, edge in enumerate(program.scaffold.causal_graph):
             groups[edge.effect].append(
-                _Alternative(source, edge, program.rules.get(place), _own(base, edge), _own(changed, edge))
+                _Alternative(edge, program.rules.get(place), _own(base, edge), _own(changed, edge))
             )
     return groups
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
 from engine.records import CausalEdge, Scaffold
-from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Execution, compile_scaffold
+from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Program
 from engine.scaffold.graph import find_cycle
 
 
@@ -19,57 +19,32 @@ class StructureReport:
     """The checks of a scaffold's graph.
 
     Args:
-        schema_ok: there is a target, a rule, and every rule has an effect and a text.
-        acyclic: the graph has no cycle; otherwise ``cycle`` is one (without repeating its start).
+        acyclic: the graph has no cycle.
         knowns_used: share of the knowns that are a cause of some rule; None if there are no knowns.
         target_covered: the target is the effect of a rule.
         rules_parse: share of the rules that can be read.
         target_reachable: the target follows from knowns (and rules without causes) along the edges.
-        reachable: share of the effects that follow from knowns.
     """
 
-    schema_ok: bool
     acyclic: bool
     knowns_used: float | None
     target_covered: bool
     rules_parse: float
     target_reachable: bool
-    reachable: float
-    cycle: tuple[str, ...] | None = None
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """Short codes of the failed checks."""
-        checks = {
-            "schema": self.schema_ok,
-            "cycle": self.acyclic,
-            "unused_knowns": self.knowns_used in (None, 1.0),
-            "target_without_rule": self.target_covered,
-            "unreadable_rules": self.rules_parse == 1.0,
-            "target_unreachable": self.target_reachable,
-        }
-        return tuple(code for code, sound in checks.items() if not sound)
 
 
 def check_structure(scaffold: Scaffold) -> StructureReport:
     """Measure a scaffold's graph, in time linear in its size; rules beyond the limits count as not readable."""
     edges = scaffold.causal_graph
-    complete = [bool(edge.effect.strip() and edge.rule.strip()) for edge in edges]
-    schema_ok = bool(scaffold.target_variable.strip()) and bool(edges) and all(complete)
-    cycle = find_cycle(scaffold)
     causes = {cause for edge in edges for cause in edge.cause}
     effects = {edge.effect for edge in edges}
     used = [name in causes for name in scaffold.knowns]
-    reached = _reachable(scaffold)
     return StructureReport(
-        schema_ok=schema_ok,
-        acyclic=cycle is None,
-        cycle=cycle,
+        acyclic=find_cycle(scaffold) is None,
         knowns_used=sum(used) / len(used) if used else None,
         target_covered=scaffold.target_variable in effects,
         rules_parse=_readable_share(edges),
-        target_reachable=scaffold.target_variable in reached & effects,
-        reachable=len(reached & effects) / len(effects) if effects else 0.0,
+        target_reachable=scaffold.target_variable in _reachable(scaffold) & effects,
     )
 
 
@@ -119,24 +94,17 @@ def _readable(edge: CausalEdge) -> bool:
     return True
 
 
-def rule_cause_agreement(scaffold: Scaffold, execution: Execution | None = None) -> float:
+def rule_cause_agreement(program: Program) -> float:
     """How well the used variables of rules agree with their listed causes: the mean over rules, in [0, 1].
 
     A rule's share is |used and listed| / |used or listed|; 1 where both are empty, 0 where the rule cannot be
     read. A name that is no variable counts as used and not listed. 0 if there are no rules.
-
-    Args:
-        scaffold: the scaffold.
-        execution: its execution, if there is one: then the rules are not parsed again.
     """
-    edges = scaffold.causal_graph
-    if not edges:
-        return 0.0
+    edges = program.scaffold.causal_graph
     total = 0.0
-    program = execution.program if execution is not None else compile_scaffold(scaffold)
     for place, rule in program.rules.items():
         total += _overlap(rule.reads | rule.unknown, set(edges[place].cause))
-    return total / len(edges)
+    return total / len(edges) if edges else 0.0
 
 
 def _overlap(one: AbstractSet[str], other: AbstractSet[str]) -> float:

@@ -82,7 +82,7 @@ class RolloutStore:
                 self._log.append(line)
 
 
-def read(path: Path | str, model: type[RecordT], *, missing_ok: bool = False) -> Contents[RecordT]:
+def read(path: Path | str, model: type[RecordT]) -> Contents[RecordT]:
     """Read a whole file, also one written by another program.
 
     Scaffolds are not converted (object, JSON text, text of a Python literal, null). Missing optional keys and nulls
@@ -92,13 +92,12 @@ def read(path: Path | str, model: type[RecordT], *, missing_ok: bool = False) ->
     Args:
         path: the file.
         model: ``RolloutGroup``, ``Fusion`` or another record.
-        missing_ok: return empty contents if the file does not exist.
 
     Raises:
         MissingInputError: the file does not exist.
     """
     broken: list[BrokenLine] = []
-    return Contents(list(read_each(path, model, broken, missing_ok=missing_ok)), broken)
+    return Contents(list(read_each(path, model, broken)), broken)
 
 
 def read_each(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
@@ -21,29 +22,17 @@ SummaryT = TypeVar("SummaryT", bound=Summary)
 
 
 _MAX_STEP = (1 << 63) - 1
-_PLACE = struct.Struct(">QQQ16sq?")
 
 
-class _Place(NamedTuple):
+class _Place(Entry, frozen=True, kw_only=True, array_like=True):
     """Where a line is, with blank lines before it, and the hash of its text; step and state of its record."""
 
-    line: int
-    start: int
-    end: int
-    digest: bytes
     step: int | None
     complete: bool
 
-    def packed(self) -> bytes:
-        """In one object, which takes a third of the memory."""
-        step = -1 if self.step is None else min(max(self.step, -1), _MAX_STEP)
-        return _PLACE.pack(*self[:4], step, self.complete)
 
-    @classmethod
-    def unpacked(cls, content: bytes) -> _Place:
-        """The place as it was before it was packed."""
-        line, start, end, digest, step, complete = _PLACE.unpack(content)
-        return cls(line, start, end, digest, None if step < 0 else step, complete)
+_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Place)
+"""A place in one object takes a third of the memory."""
 
 
 class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
@@ -54,26 +43,22 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     Args:
         path: the file.
-        model: the record to read.
-        summary: its summary.
-        summarise: makes the summary of a line.
+        is_growing: a process may be writing it; nothing is read before the first :meth:`read`.
         with_incomplete: the last record of a key counts if none is complete.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        model: type[RecordT],
-        summary: type[SummaryT],
-        summarise: Callable[[Line, Entry], SummaryT],
-        *,
-        with_incomplete: bool = False,
-    ) -> None:
+    _model: type[RecordT]
+    _summary: type[SummaryT]
+    _summarise: Callable[[Line, Entry], SummaryT]
+
+    def __init__(self, path: Path, *, is_growing: bool = False, with_incomplete: bool = False) -> None:
         self.broken: list[BrokenLine] = []
-        self._path, self._model, self._summarise = path, model, summarise
-        self._log = IndexedLog(path, summary, summarise)
+        self._path = path
+        self._log = IndexedLog(path, self._summary, self._summarise)
         self._with_incomplete = with_incomplete
         self._places: dict[KeyT, bytes] = {}  # packed; empty: not complete yet
+        if not is_growing:
+            self.read(to_the_end=True)
 
     def read(self, *, to_the_end: bool = False) -> list[KeyT]:
         """Read the lines that were added since the last call; the keys whose record is new or another than before.
@@ -90,8 +75,8 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
             known = self._place(key)
             self._places.setdefault(key, b"")
             if one.complete or (self._with_incomplete and not (known and known.complete)):
-                place = _Place(one.line, one.start, one.end, one.digest, one.step, one.complete)
-                self._places[key] = place.packed()
+                step = None if one.step is None or one.step < 0 else min(one.step, _MAX_STEP)
+                self._places[key] = _ENCODER.encode(_Place(**one.where(), step=step, complete=one.complete))
                 if known is None or known.digest != one.digest:
                     changed.append(key)
         return changed
@@ -119,10 +104,7 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
             InputError: the file was replaced.
         """
         place = self._place(key)
-        if place is None:
-            return None
-        entry = Entry(line=place.line, start=place.start, end=place.end, digest=place.digest)
-        return self._summarise(self._line(place), entry)
+        return None if place is None else self._summarise(self._line(place), place)
 
     def __getitem__(self, key: KeyT) -> RecordT:
         place = self._place(key)
@@ -144,7 +126,7 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     def _place(self, key: KeyT) -> _Place | None:
         packed = self._places.get(key)
-        return _Place.unpacked(packed) if packed else None
+        return _DECODER.decode(packed) if packed else None
 
     def _line(self, place: _Place) -> Line:
         try:
@@ -168,31 +150,15 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
 
 class StoredGroups(StoredRecords[tuple[str, int], RolloutGroup, GroupSummary]):
-    """The complete groups of a generator's file by (problem_id, epoch).
+    """The complete groups of a generator's file by (problem_id, epoch)."""
 
-    Args:
-        path: the file.
-        is_growing: a generator may be writing it; nothing is read before the first :meth:`read`.
-        with_incomplete: the last group of a problem and epoch counts if none is complete.
-    """
-
-    def __init__(self, path: Path, *, is_growing: bool = False, with_incomplete: bool = False) -> None:
-        super().__init__(path, RolloutGroup, GroupSummary, summarise_group, with_incomplete=with_incomplete)
-        if not is_growing:
-            self.read(to_the_end=True)
+    _model, _summary, _summarise = RolloutGroup, GroupSummary, staticmethod(summarise_group)
 
 
 class StoredFusions(StoredRecords[tuple[str, int, str], Fusion, FusionSummary]):
-    """The fusions of the critic's file that carry a reward, by (problem_id, epoch, generator_id).
+    """The fusions of the critic's file that carry a reward, by (problem_id, epoch, generator_id)."""
 
-    Args:
-        path: the file.
-        with_incomplete: the last fusion of a key counts if none carries a reward.
-    """
-
-    def __init__(self, path: Path, *, with_incomplete: bool = False) -> None:
-        super().__init__(path, Fusion, FusionSummary, summarise_fusion, with_incomplete=with_incomplete)
-        self.read(to_the_end=True)
+    _model, _summary, _summarise = Fusion, FusionSummary, staticmethod(summarise_fusion)
 
 
 class StepNumbers:

@@ -258,7 +258,7 @@ class ScaffoldTask(Task[Scaffold]):
             },
             logic={
                 "plan_agrees": plan_agreement(scaffold),
-                "rules_use_causes": rule_cause_agreement(scaffold, execution),
+                "rules_use_causes": rule_cause_agreement(execution.program),
                 "answers_agree": self._agreement(answer, stated),
                 "interventions": interventions.score,
                 **self.logic_parts(scaffold, stated),

@@ -11,7 +11,6 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.experience.effect import described
-from engine.experience.library import ExperienceLibrary
 from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState, diff
 from engine.records import Experience, Operation
@@ -227,15 +226,17 @@ def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) 
 
 
 def _change(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    change, done = _CHANGES[arguments.command]
+    operation = Operation(op=arguments.command, id=arguments.id)
+    if arguments.command == "edit":
+        operation = Operation(op="modify", id=arguments.id, content=arguments.text)
     name = folder.with_experience(arguments.id, deleted_too=False)
-    state = change(folder.open(name, read_only=False), arguments)
-    view.line(f"{arguments.id} {done}; {name} is version {state.version}")
+    state = folder.open(name, read_only=False).edit([operation])
+    view.line(f"{arguments.id} {_CHANGES[arguments.command]}; {name} is version {state.version}")
 
 
 def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
     name = folder.with_experience(arguments.id, deleted_too=True)
-    folder.open(name, read_only=False).allow(arguments.id)
+    folder.open(name, read_only=False).edit([Operation(op="allow", id=arguments.id)])
     view.line(f"{arguments.id} is no longer forbidden; it is not restored (`rollback` does that)")
 
 
@@ -284,20 +285,13 @@ def _entry_json(entry: HistoryEntry) -> dict[str, Any]:
     return {"line": entry.number, "version": entry.after.version, **entry.event.model_dump(mode="json")}
 
 
-def _edited(library: ExperienceLibrary, arguments: argparse.Namespace) -> LibraryState:
-    return library.edit([Operation(op="modify", id=arguments.id, content=arguments.text)])
-
-
-_CHANGES: dict[str, tuple[Callable[[ExperienceLibrary, argparse.Namespace], LibraryState], str]] = {
-    "pin": (lambda library, arguments: library.pin(arguments.id), "is pinned"),
-    "unpin": (lambda library, arguments: library.unpin(arguments.id), "is not pinned"),
-    "edit": (_edited, "has another text"),
-    "forbid": (
-        lambda library, arguments: library.forbid(arguments.id),
-        "is forbidden: the analyst cannot add it again",
-    ),
+_CHANGES = {
+    "pin": "is pinned",
+    "unpin": "is not pinned",
+    "edit": "has another text",
+    "forbid": "is forbidden: the analyst cannot add it again",
 }
-"""Subcommand -> how it changes an experience, and what is said of it then."""
+"""Subcommand that changes an experience -> what is said of it then."""
 
 _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None]] = {
     "list": _list,

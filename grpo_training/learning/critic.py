@@ -77,7 +77,7 @@ class CriticLearner(Learner[list[Fusion]]):
     def _check_task_file(self) -> None:
         """Refuse rollouts that another version of the task file scored: a fusion is compared with them."""
         for name, manifest in self._caches.manifests().items():
-            scored = manifest.configuration.get("facts", {}).get("task_file")
+            scored = manifest.facts.get("task_file")
             now = task_facts(self.settings.task or manifest.settings.get("task")).get("task_file")
             if scored and now and scored != now:
                 raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError, MissingInputError
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.records import Fusion
@@ -21,7 +22,7 @@ from grpo_training.learning.critic import scored_fusions
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
 from grpo_training.learning.generator import scored_rollouts
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import make_analyst, with_window
+from grpo_training.learning.session import make_analyst, usual_window
 from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
@@ -53,15 +54,17 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
     analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
-    if settings.window is None:
-        settings = settings.model_copy(update={"window": files.stored(settings, "window") or _window_of_run(settings)})
-    settings, window = with_window(settings, files, manager, analyst_role, len(groups))
+    window = settings.window or files.stored_window(settings)
+    if window is None:
+        run = load_manifest(manifest_file(settings.cache_dir, role))  # with its window, the analyst sees what it saw
+        window = (run and run.window) or usual_window(manager, analyst_role, len(groups))
+    settings = settings.model_copy(update={"window": window})
     with files.open(settings, facts) as manifest:
         library_path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:
             analyst = make_analyst(settings, manager, client, role)
-            extractor = ExperienceExtractor(manifest.run, analyst, library)
+            extractor = ExperienceExtractor(BeginEvent(at="", run=manifest.run), analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
             loop = LearningLoop(window, extractor, groups, progress)
@@ -74,13 +77,6 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
                 progress.summary([*loop.summary_rows(), Row("library kept in", shown_path(library_path))])
         manifest.finish()
     return 0
-
-
-def _window_of_run(settings: ExtractorSettings) -> int | None:
-    """The window of the run that stored the groups: with it, the analyst sees what it saw then."""
-    manifest = load_manifest(manifest_file(settings.cache_dir, settings.role))
-    window = None if manifest is None else manifest.settings.get("window")
-    return window if isinstance(window, int) else None
 
 
 class RecordedGroups:

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from agents.analyst import Attempt, ExperienceAnalyst, Proposal
 from engine.errors import InputError
 from engine.experience.choice import WholeLibrary
-from engine.experience.events import BeginEvent, ChoiceRecord, GroupTrial
+from engine.experience.events import BeginEvent, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome, StepResult
+from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
 from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds
@@ -85,64 +85,53 @@ class ExperienceExtractor:
     """Turns groups into experiences: the analyst proposes operations, the library applies the valid ones.
 
     Args:
-        run: the run's id in the library's log.
+        start: what the library's log says of the run.
         analyst: proposes operations.
         library: the learner's library.
-        on_trial: whether experiences are on trial; ``model`` is that of the learner.
-        choice: which experiences go into a prompt, for the library.
+        on_trial: whether experiences are on trial.
         kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
-        tasks: names of those of the run, where they are known.
-        task_file: digest of the file of a user's task; empty for other tasks.
     """
 
     learns = True
 
     def __init__(
         self,
-        run: str,
+        start: BeginEvent,
         analyst: ExperienceAnalyst,
         library: ExperienceLibrary,
         *,
         on_trial: bool = False,
-        model: str = "",
-        choice: ChoiceRecord | None = None,
         kinds: ProblemKinds | None = None,
-        tasks: Sequence[str] = (),
-        task_file: str = "",
     ) -> None:
         self.library = library
-        self._run, self._analyst = run, analyst
-        self._on_trial, self._model, self._choice, self._tasks = on_trial, model, choice, tasks
-        self._kinds, self._task_file = kinds, task_file
+        self._start, self._analyst = start, analyst
+        self._on_trial, self._kinds = on_trial, kinds
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
-        if not self._on_trial:
-            return self.library.begin_run(self._run, "", self._choice)
-        return self.library.begin_run(self._run, self._model, self._choice, self._tasks, self._task_file)
+        return self.library.begin_run(self._start)
 
     def notes(self) -> list[str]:
         """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
         earlier = [entry.event for entry in self.library.history() if isinstance(entry.event, BeginEvent)]
-        if not self._on_trial or not self.library.state.texts or any(one.run == self._run for one in earlier):
+        start, trials = self._start, self.library.state.trials
+        if not self._on_trial or not self.library.state.texts or any(one.run == start.run for one in earlier):
             return []
         found = []
-        model = self.library.state.trials.model
-        if model not in ("", self._model):
+        if trials.model not in ("", start.model):
             found.append(
-                f"The experiences were measured with {model}. With {self._model} the measurement begins again, "
+                f"The experiences were measured with {trials.model}. With {start.model} the measurement begins again, "
                 "from what was known."
             )
-        scored_by = self.library.state.trials.task_file
-        if scored_by and self._task_file and scored_by != self._task_file:
+        if trials.task_file and start.task_file and trials.task_file != start.task_file:
             found.append(
                 "The task file has changed: the measurement of the experiences begins again, from what was known."
             )
         tasks = set().union(*(one.tasks for one in earlier))
-        if tasks and self._tasks and tasks.isdisjoint(self._tasks):
+        if tasks and start.tasks and tasks.isdisjoint(start.tasks):
             found.append(
                 f"The experiences were learned on problems of {', '.join(sorted(tasks))}, and this run has "
-                f"{', '.join(sorted(self._tasks))}. Pass another --experiences-dir to begin without them."
+                f"{', '.join(sorted(start.tasks))}. Pass another --experiences-dir to begin without them."
             )
         return found
 
@@ -170,7 +159,7 @@ class ExperienceExtractor:
         Raises:
             InputError: another problem is recorded under the step's number.
         """
-        recorded = self.library.recorded(self._run, step.number)
+        recorded = self.library.recorded(self._start.run, step.number)
         if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
             raise InputError(
                 f"Step {step.number} of this run was {recorded.problem_id}, and is {step.problem.id} now",
@@ -205,22 +194,28 @@ class ExperienceExtractor:
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
         """Record the step and apply the valid operations of its proposal to the library."""
-        outcome = StepOutcome(
-            run=self._run,
+        event = StepEvent(
+            at="",
+            run=self._start.run,
             step=step.number,
-            problem=step.problem,
+            problem_id=step.problem.id,
             epoch=step.epoch,
             used=group.experience_ids,
             rollouts=group.figures.size,
             correct=group.figures.correct,
-            stats=group.stats,
-            leaks_answer=task_named(step.problem.task).leaks_answer,
+            mean=group.stats.mean,
+            std=group.stats.std,
             trial=self._trial(step, group) if self._on_trial else None,
-            is_on_trial=self._on_trial,
-            keeps_problem=self._choice is not None,
             asked=self._on_trial and proposal is not None,
         )
-        return self.library.commit_step(outcome, proposal.operations if proposal else [])
+        return self.library.commit_step(
+            event,
+            proposal.operations if proposal else [],
+            step.problem,
+            task_named(step.problem.task).leaks_answer,
+            on_trial=self._on_trial,
+            keeps_problem=self._start.choice is not None,
+        )
 
     def _trial(self, step: Step, group: ScoredGroup[RecordT]) -> GroupTrial | None:
         """What a group measures, with how much its problem is of the kind of each experience."""

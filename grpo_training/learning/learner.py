@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from engine.api_manager import GENERATORS, ApiManager
 from engine.experience.choice import ExperienceChoice
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
@@ -27,7 +28,7 @@ from grpo_training.learning.experience_choice import choice_facts, choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
 from grpo_training.learning.groups.remote import RemoteGroups, open_remote_groups
 from grpo_training.learning.loop import GroupProducer, LearningLoop
-from grpo_training.learning.session import Session, open_session, with_window
+from grpo_training.learning.session import Session, open_session, usual_window
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
@@ -137,10 +138,11 @@ def run_learner(
     manifest = manifest_file(settings.cache_dir, role)
     files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
     settings = files.resumed(settings)
+    if settings.window is None:
+        settings = settings.model_copy(update={"window": files.stored_window(settings)})
     # Refuses bad input before a server is started, and before --fresh moves anything.
     learner = make_learner(store, settings)
-    window = settings.window or files.stored(settings, "window")
-    files.check(settings.model_copy(update={"window": window}))
+    files.check(settings, task_facts(settings.task))
     report = _report_of_complete(files, learner)
     if report is not None:
         _show_again(learner, report)
@@ -160,11 +162,9 @@ def run_learner(
 def _report_of_complete(files: RunFiles, learner: Learner[RecordT]) -> dict[str, Any] | None:
     """The report of a complete run; None if there may be something to ask. Starts no server."""
     settings = learner.settings
-    if files.stored(settings, "window") is None:  # nothing has begun
+    if settings.window is None:  # nothing has begun
         return None
-    manager = named_endpoints(settings)
-    settings, _ = with_window(settings, files, manager, learner.role, learner.total, learner.epochs)
-    manifest = files.finished(settings, _facts(manager, learner))
+    manifest = files.finished(settings, _facts(named_endpoints(settings), learner))
     stamp = _stamp(learner, files)
     return None if manifest is None or stamp is None else manifest.report_of(stamp)
 
@@ -180,10 +180,11 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
     manager.endpoint(role)
     steps, epochs = learner.total, learner.epochs
     learns = settings.learn != "none"
-    if learns and settings.window is None and files.stored(settings, "window") is None:
+    if learns and settings.window is None:
         with files.hold():  # it may take long, and a second start is refused meanwhile
             steps, epochs = await learner.planned()
-    settings, window = with_window(settings, files, manager, role, steps, epochs, learns=learns)
+    window = settings.window or usual_window(manager, role, steps, epochs, learns=learns)
+    settings = settings.model_copy(update={"window": window})
     with files.open(settings, _facts(manager, learner), learner.total) as manifest:
         broken = learner.read_stored()
         path = library_file(settings.experiences_dir, role)
@@ -191,18 +192,14 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
         async with open_session(settings, manager, role, tasks=learner.tasks, remote=remote) as session:
             progress = Progress(role, learner.total, lambda: session.counters, verbose=settings.verbose)
             session.report_trouble_to(progress.note)
+            on_trial = settings.learn == "trial"
+            begun = BeginEvent(at="", run=manifest.run, choice=choice_record(settings))
+            if on_trial:
+                tasks = sorted({task.name for task in learner.tasks or ()})
+                measured = {"model": manager.endpoint(role).model, "tasks": tasks, **task_facts(settings.task)}
+                begun = begun.model_copy(update=measured)
             make_extractor = ExperienceExtractor if learns else NoExtractor
-            extractor = make_extractor(
-                manifest.run,
-                session.analyst,
-                library,
-                on_trial=settings.learn == "trial",
-                model=manager.endpoint(role).model,
-                choice=choice_record(settings),
-                kinds=learner.kinds,
-                tasks=sorted({task.name for task in learner.tasks or ()}),
-                task_file=task_facts(settings.task).get("task_file", ""),
-            )
+            extractor = make_extractor(begun, session.analyst, library, on_trial=on_trial, kinds=learner.kinds)
             resumes = files.has_results()
             tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
             learner.start(session, progress)

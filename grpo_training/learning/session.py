@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge, judged_by_rubric
@@ -20,11 +20,8 @@ from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task
 from grpo_training.learning.settings import ExtractionSettings, LearnerSettings
-from grpo_training.runs.files import RunFiles
 from grpo_training.runs.window import USUAL, default_window
 from grpo_training.serve.endpoints import check_budget, open_client
-
-SettingsT = TypeVar("SettingsT", bound="ExtractionSettings")
 
 
 class Cluster(Protocol):
@@ -176,30 +173,14 @@ def make_analyst(
     )
 
 
-def with_window(
-    settings: SettingsT,
-    files: RunFiles,
-    manager: ApiManager,
-    role: str,
-    steps: int | None,
-    epochs: int = 1,
-    *,
-    learns: bool = True,
-) -> tuple[SettingsT, int]:
-    """The settings with the window of the run, and the window: as set, as stored, or as problems and endpoint need.
+def usual_window(manager: ApiManager, role: str, steps: int | None, epochs: int = 1, *, learns: bool = True) -> int:
+    """The window of a run that neither sets nor has stored it, by the requests that an endpoint takes.
 
     Args:
-        settings: as given.
-        files: those of the run; an earlier start has stored its window there.
         manager: the endpoints.
         role: whose endpoint is asked.
-        steps: number of steps; None: unknown.
-        epochs: passes over the problems.
-        learns: whether experiences are learned in the run.
+        steps, epochs, learns: as in :func:`default_window`.
     """
-    stored = files.stored(settings, "window")
     slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
     known = sum(one for one in slots if one) if all(slots) else None
-    usual = default_window(known, steps, epochs, learns=learns)
-    window = settings.window or (stored if isinstance(stored, int) else usual)
-    return settings.model_copy(update={"window": window}), window
+    return default_window(known, steps, epochs, learns=learns)

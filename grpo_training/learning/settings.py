@@ -190,6 +190,10 @@ class GeneratorSettings(LearnerSettings):
             *("tau", "capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
         )
 
+    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """With a task that is given: its file may have been moved. Another task is refused as without ``--resume``."""
+        return super().of_stored(stored) | ({} if self.task is None else {"task": self.task})
+
     def fingerprint(self) -> dict[str, Any]:
         """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
         epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}

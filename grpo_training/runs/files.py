@@ -85,14 +85,14 @@ class RunFiles:
         except ValidationError as error:
             raise InputError(f"The stored settings are not valid: {self.manifest}", why=str(error)) from None
 
-    def stored(self, settings: ResumableSettings, name: str) -> Any:
-        """The value of a setting of the results that this start continues; None if there are none.
+    def stored_window(self, settings: ResumableSettings) -> int | None:
+        """The window of the results that this start continues; None if there are none.
 
         Raises:
             InputError: the manifest is damaged.
         """
         manifest = None if settings.fresh else load_manifest(self.manifest)
-        return None if manifest is None else manifest.settings.get(name)
+        return None if manifest is None else manifest.window
 
     def finished(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> RunManifest | None:
         """The manifest of results that an earlier start has completed with the same configuration; else None.
@@ -109,18 +109,20 @@ class RunFiles:
         wanted = {"settings": settings.fingerprint(), "facts": facts}
         return manifest if is_same_configuration(manifest, wanted, settings.compared) else None
 
-    def check(self, settings: ResumableSettings) -> None:
+    def check(self, settings: ResumableSettings, facts: Mapping[str, Any]) -> None:
         """Refuse settings of another configuration before anything is started that needs time.
 
         Args:
             settings: after :meth:`resumed`.
+            facts: those that are known before.
 
         Raises:
             InputError: the results are of other settings.
         """
         manifest = None if settings.fresh else load_manifest(self.manifest)
         if manifest is not None and self.has_results():
-            check_same_configuration(manifest, {"settings": settings.fingerprint()}, settings)
+            wanted = {"settings": settings.fingerprint(), "facts": {**manifest.facts, **facts}}
+            check_same_configuration(manifest, wanted, settings)
 
     def hold(self) -> contextlib.AbstractContextManager[Any]:
         """Hold the lock for the block, before :meth:`open` holds it anew.

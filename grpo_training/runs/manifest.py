@@ -65,6 +65,17 @@ class RunManifest:
         """The stored settings."""
         return dict(self.configuration.get("settings", {}))
 
+    @property
+    def window(self) -> int | None:
+        """The window of the run; None if it is not stored."""
+        window = self.settings.get("window")
+        return window if isinstance(window, int) else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The stored facts."""
+        return dict(self.configuration.get("facts", {}))
+
     def finish(self, report: Mapping[str, Any] | None = None, stamp: str = "") -> None:
         """Record that the run is complete.
 
@@ -150,7 +161,7 @@ def check_same_configuration(stored: RunManifest, wanted: Mapping[str, Any], set
 
     Args:
         stored: the manifest.
-        wanted: ``settings``, and ``facts`` unless they are not known yet.
+        wanted: ``settings`` and ``facts``.
         settings: of this start.
     """
     differences = _differences(stored, wanted, settings.compared(stored.settings))
@@ -165,15 +176,23 @@ def check_same_configuration(stored: RunManifest, wanted: Mapping[str, Any], set
 
 def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
     """One text per setting or fact whose value changed, such as ``tau: stored 0.05, given 0.2``."""
-    pairs = [(settings, wanted["settings"])]
-    if "facts" in wanted:
-        pairs.append((stored.configuration.get("facts", {}), wanted["facts"]))
+    pairs = [(settings, wanted["settings"]), (stored.facts, wanted["facts"])]
     return [
         f"{key}{_of_what(key, old, new)}: stored {_as_written(_shown(key, old))}, given {_as_written(_shown(key, new))}"
         for old, new in pairs
         for key in sorted(old.keys() | new.keys())
         if _shown(key, old) != _shown(key, new)
+        and not (key == "task" and _has_moved(old, new, stored.facts, wanted["facts"]))
     ]
+
+
+def _has_moved(
+    old: Mapping[str, Any], new: Mapping[str, Any], old_facts: Mapping[str, Any], new_facts: Mapping[str, Any]
+) -> bool:
+    """Whether two settings name the same object of a task file with the same content, at another path."""
+    names = [str(settings.get("task")).rpartition(":")[2] for settings in (old, new)]
+    digests = [facts.get("task_file") for facts in (old_facts, new_facts)]
+    return names[0] == names[1] and digests[0] == digests[1] is not None
 
 
 def _of_what(key: str, *facts: Mapping[str, Any]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +22,10 @@ from grpo_training.runs.settings import PLACES, RoleSettings
 
 _RUNS = "runs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_RESULTS = ("*_rollouts.jsonl", "critic_results.jsonl", "*_run.json", "*_experiences.json")
+_RESULTS = re.compile(r".*_rollouts\.jsonl|critic_results\.jsonl|.*_run\.json|.*_experiences(\.ops\.jsonl|\.json)")
+_TIME = re.compile(rb'"\w+": ?"([^"\\]{1,40})"')
+_LAST_BYTES = (1 << 13, 1 << 22)
+"""The end of a file in which the time of its last line is looked for: usually the first is enough."""
 
 SettingsT = TypeVar("SettingsT", bound=RoleSettings)
 
@@ -48,11 +54,41 @@ class RunFolder:
         """The flags that name the run on a command line."""
         return ["--run", self.name] if self.name else []
 
-    def changed(self) -> float:
-        """When its newest result was written; 0 without results."""
-        folders = (self.cache, self.experiences)
-        files = (path for folder in folders for pattern in _RESULTS for path in folder.glob(pattern))
-        return max((path.stat().st_mtime for path in files), default=0.0)
+    def changed(self) -> tuple[float, float]:
+        """When its newest result was made, and when a file of it was written; zeros without results.
+
+        The first are the times in groups, fusions and logs of libraries, which a copied or touched file keeps. The
+        second stands for them where there are none, and tells runs of the same second apart.
+        """
+        files = [*_results_in(self.cache), *_results_in(self.experiences)]
+        written = max((entry.stat().st_mtime for entry in files), default=0.0)
+        made = max((_time_of(entry.path) for entry in files if entry.name.endswith(".jsonl")), default=0.0)
+        return made or written, written
+
+
+def _results_in(folder: Path) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [entry for entry in entries if _RESULTS.fullmatch(entry.name)]
+    return []
+
+
+def _time_of(log: str) -> float:
+    """When the last line of a log was made, as it says itself; 0 if it does not.
+
+    It is looked for by its key: in a text of JSON, such as a reply, the quotes of a key are escaped.
+    """
+    key = b'"at":' if log.endswith(".ops.jsonl") else b'"timestamp":'
+    with contextlib.suppress(OSError, ValueError), open(log, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        for length in _LAST_BYTES:
+            stream.seek(max(0, size - length))
+            end = stream.read()
+            if found := _TIME.match(end, max(0, end.rfind(key))):
+                made = datetime.fromisoformat(found[1].decode())
+                return (made if made.tzinfo else made.replace(tzinfo=UTC)).timestamp()
+            if size <= length:
+                break
+    return 0.0
 
 
 def run_folder(name: str) -> RunFolder:
@@ -77,8 +113,8 @@ def unnamed_run() -> RunFolder:
 def known_runs() -> list[RunFolder]:
     """The runs with results in the working folder, the newest first."""
     named = [run_folder(path.name) for path in (WORKING_DIR / _RUNS).glob("*/") if _NAME.fullmatch(path.name)]
-    found = [run for run in (*named, unnamed_run()) if run.changed()]
-    return sorted(found, key=RunFolder.changed, reverse=True)
+    changed = {run: when for run in (*named, unnamed_run()) if any(when := run.changed())}
+    return sorted(changed, key=changed.__getitem__, reverse=True)
 
 
 def found_run(name: str | None) -> RunFolder:
@@ -88,13 +124,12 @@ def found_run(name: str | None) -> RunFolder:
         InputError: there is no run with this name.
         MissingInputError: there is no run at all.
     """
+    if name is not None and _NAME.fullmatch(name) and any(run_folder(name).changed()):
+        return _with_libraries(run_folder(name))
     known = known_runs()
     if name is not None:
-        found = next((run for run in known if run.name == name), None)
-        if found is None:
-            names = ", ".join(run.name for run in known if run.name)
-            raise InputError(f"There is no run {name!r} in {_RUNS}", fix=f"Runs: {names or 'none yet'}.")
-        return found
+        names = ", ".join(run.name for run in known if run.name)
+        raise InputError(f"There is no run {name!r} in {_RUNS}", fix=f"Runs: {names or 'none yet'}.")
     if not known:
         raise MissingInputError(
             f"There is no run in {shown_path(WORKING_DIR / _RUNS)}",
@@ -103,21 +138,24 @@ def found_run(name: str | None) -> RunFolder:
     if len(known) > 1:
         shown = known[0].name or shown_path(known[0].cache)
         print(f"Run: {shown}, the newest of {len(known)} (--run NAME for another)", file=sys.stderr)
-    return known[0]
+    return _with_libraries(known[0])
 
 
 def places(run: str | None, cache: Path | None, experiences: Path | None) -> tuple[Path, Path]:
-    """Cache and libraries of a run, by default of the newest; or the given folders.
+    """Cache and libraries of a run, by default of the newest; or the given folders, of which each tells the other.
 
     Raises:
         InputError, MissingInputError: as :func:`found_run`, and both a name and folders were given.
     """
-    if cache is None and experiences is None:
-        found = found_run(run)
-        return found.cache, found.experiences
-    if run is not None:
+    if run is not None and (cache or experiences):
         raise InputError("--run and --cache-dir or --experiences-dir exclude each other", fix=_both_folders(run))
-    return cache or unnamed_run().cache, experiences or (libraries_of(cache) if cache else unnamed_run().experiences)
+    if cache is not None:
+        return cache, experiences or libraries_of(cache)
+    if experiences is not None:
+        owners = (one.cache for one in known_runs() if libraries_of(one.cache).resolve() == experiences.resolve())
+        return next(owners, unnamed_run().cache), experiences
+    found = found_run(run)
+    return found.cache, found.experiences
 
 
 def automatic_name(dataset: str, model: str) -> str:
@@ -137,16 +175,18 @@ def own_name(settings: RoleSettings, dataset: str) -> str:
 
 
 def in_found_run(settings: SettingsT) -> SettingsT:
-    """The settings with the folders of ``--run``, or of the newest run; unchanged if folders were given.
+    """The settings with the folders of ``--run``, or of the newest run, except for folders that were given.
 
     Raises:
         InputError, MissingInputError: as :func:`found_run`, and both a name and folders were given.
     """
-    return settings if _has_places(settings) else _placed(settings, found_run(settings.run))
+    if given := _given_places(settings):
+        return _completed(settings, given, lambda: next(iter(known_runs()), unnamed_run()))
+    return _placed(settings, found_run(settings.run))
 
 
 def in_own_run(settings: SettingsT, dataset: str, role: str) -> SettingsT:
-    """The settings with the folders of ``--run``, or of the run of this dataset and model.
+    """The settings with the folders of ``--run``, or of the run of this dataset and model, except for given ones.
 
     Results without a name that an earlier version made with the same dataset and model are continued where they are.
 
@@ -159,19 +199,21 @@ def in_own_run(settings: SettingsT, dataset: str, role: str) -> SettingsT:
         InputError: both a name and folders were given.
         ScaffoldError: the endpoints cannot be read.
     """
-    if _has_places(settings):
-        return settings
+    if given := _given_places(settings):
+        return _completed(settings, given, lambda: _own_run(settings, dataset, role))
     if settings.run is not None:
         return _placed(settings, run_folder(settings.run))
+    return _placed(settings, _own_run(settings, dataset, role))
+
+
+def _own_run(settings: RoleSettings, dataset: str, role: str) -> RunFolder:
     model = _model(settings)
     earlier = unnamed_run()
     manifest = load_manifest(manifest_file(earlier.cache, role))
-    if manifest is not None:
-        made_with = (manifest.settings.get("dataset"), manifest.configuration.get("facts", {}).get("model"))
-        if made_with == (dataset, model):
-            print(f"Continuing the results in {shown_path(earlier.cache)}")
-            return _placed(settings, earlier)
-    return _placed(settings, run_folder(automatic_name(dataset, model)))
+    if manifest is not None and (manifest.settings.get("dataset"), manifest.facts.get("model")) == (dataset, model):
+        print(f"Continuing the results in {shown_path(earlier.cache)}")
+        return earlier
+    return run_folder(automatic_name(dataset, model))
 
 
 def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
@@ -182,7 +224,8 @@ def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
         given: a task that the command was given.
 
     Raises:
-        InputError: a task of a user's file is not there any more.
+        MissingInputError: a task of a user's file is not there any more.
+        InputError: it cannot be loaded.
     """
     if given is not None:
         load_task(given)
@@ -190,18 +233,31 @@ def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
     for manifest in _manifests(cache):
         task = manifest.settings.get("task")
         if isinstance(task, str) and ":" in task:
-            load_task(task)
+            try:
+                load_task(task)
+            except MissingInputError as error:
+                why = f"The results in {shown_path(cache)} were made with its task."
+                raise MissingInputError(
+                    error.what, why=why, fix="If it was moved, name it: --task FILE.py:NAME."
+                ) from None
 
 
 def libraries_of(cache: Path) -> Path:
     """The folder of the libraries of a cache: beside it in a run, else the recorded one, else that of unnamed runs."""
-    beside = cache.parent / "experiences"
-    if beside.is_dir():
-        return beside
-    for manifest in _manifests(cache):
-        if manifest.experiences and Path(manifest.experiences).is_dir():
-            return Path(manifest.experiences)
-    return unnamed_run().experiences
+    return _with_libraries(RunFolder("", cache, cache.parent / "experiences"), unnamed_run().experiences).experiences
+
+
+def _with_libraries(run: RunFolder, otherwise: Path | None = None) -> RunFolder:
+    """The run with the libraries that its manifests name, where it has none of its own; else with ``otherwise``.
+
+    A run with a name does not take those of another one, of which it may be a copy.
+    """
+    if run.experiences.is_dir():
+        return run
+    recorded = (Path(one.experiences) for one in _manifests(run.cache) if one.experiences)
+    usable = (place for place in recorded if place.is_dir())
+    found = next((place for place in usable if not run.name or place.parent.parent != run.folder.parent), otherwise)
+    return run if found is None else replace(run, experiences=found)
 
 
 def _manifests(cache: Path) -> Iterator[RunManifest]:
@@ -209,11 +265,26 @@ def _manifests(cache: Path) -> Iterator[RunManifest]:
     yield from filter(None, map(load_manifest, sorted(cache.glob("*_run.json"))))
 
 
-def _has_places(settings: RoleSettings) -> bool:
+def _given_places(settings: RoleSettings) -> list[str]:
     given = [name for name in PLACES if name in settings.model_fields_set]
     if given and settings.run is not None:
         raise InputError(f"--run and {as_flag(given[0])} exclude each other", fix=_both_folders(settings.run))
-    return bool(given)
+    return given
+
+
+def _completed(settings: SettingsT, given: Sequence[str], run: Callable[[], RunFolder]) -> SettingsT:
+    """The settings with the folder that was not given beside the other one, which is printed.
+
+    A cache has its own libraries, see :func:`libraries_of`; libraries alone are used with the cache of ``run``.
+    """
+    if len(given) == len(PLACES):
+        return settings
+    if given == ["cache_dir"]:
+        name, place = "experiences_dir", libraries_of(settings.cache_dir)
+    else:
+        name, place = "cache_dir", run().cache
+    print(f"{as_flag(name)} is {shown_path(place)}", file=sys.stderr)
+    return settings.model_copy(update={name: place})
 
 
 def _both_folders(run: str) -> str:
@@ -221,6 +292,7 @@ def _both_folders(run: str) -> str:
 
 
 def _placed(settings: SettingsT, run: RunFolder) -> SettingsT:
+    run = _with_libraries(run)
     return settings.model_copy(
         update={"run": run.name or None, "cache_dir": run.cache, "experiences_dir": run.experiences}
     )

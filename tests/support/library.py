@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from engine.experience.log import StepOutcome
+from engine.experience.events import StepEvent
 from engine.records import Experience, GroupStats, Operation, Problem
 
 STATS = GroupStats(mean=0.4, std=0.2, advantages=[1.0, -1.0], triggered=True)
@@ -28,8 +28,22 @@ def clock(day=1):
     return lambda: datetime(2026, 1, day, tzinfo=UTC)
 
 
-def outcome(number=0, run="r", used=(), **more):
-    return StepOutcome(run, number, PROBLEM, 0, used, more.pop("rollouts", 3), more.pop("correct", 1), STATS)
+def outcome(number=0, run="r", used=(), rollouts=3, correct=1):
+    return step_of(run, number, PROBLEM, 0, used, rollouts, correct, STATS)
+
+
+def step_of(run, step, problem, epoch, used, rollouts, correct, stats=None, trial=None, **how):
+    """A scored group for :func:`commit`; ``how`` are the further arguments of ``commit_step``."""
+    figures = {"mean": stats.mean, "std": stats.std} if stats else {}
+    event = StepEvent(at="", run=run, step=step, problem_id=problem.id, epoch=epoch, used=list(used),
+                      rollouts=rollouts, correct=correct, trial=trial, **figures)  # fmt: skip
+    return event, problem, how
+
+
+def commit(library, step, proposals=()):
+    """Record a scored group in a library."""
+    event, problem, how = step
+    return library.commit_step(event, proposals, problem, **how)
 
 
 def add(content, **more):
@@ -46,3 +60,8 @@ def log_of(path):
 
 def contents(library):
     return [one.content for one in library.state.experiences]
+
+
+def mark(library, op, experience_id):
+    """Change an experience as ``pin``, ``unpin``, ``forbid`` and ``allow`` do."""
+    return library.edit([Operation(op=op, id=experience_id)])

@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import LibraryState
 from engine.records import Operation as LibraryOperation
 from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import Run, Store
@@ -67,23 +66,23 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
     return group_of
 
 
+_MARKS = ("pin", "unpin", "forbid", "allow")
+
+
 def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
     """Make the change that a form asks for, with the functions and the lock of the command."""
     library = store.library(fields.get("library", ""))
     action, name = fields.get("action", ""), fields.get("id", "")
     library_prefix(library.name)  # refuses the library of another program
     opened = ExperienceLibrary(library.path)
-    actions: dict[str, Callable[[], LibraryState]] = {
-        "pin": lambda: opened.pin(name),
-        "unpin": lambda: opened.unpin(name),
-        "forbid": lambda: opened.forbid(name),
-        "allow": lambda: opened.allow(name),
-        "edit": lambda: opened.edit([LibraryOperation(op="modify", id=name, content=fields.get("content", ""))]),
-        "rollback": lambda: opened.rollback(fields.get("version", "")),
-    }
-    if action not in actions:
-        raise InputError(f"Unknown action {action[:40]!r}", fix=f"Use one of {', '.join(actions)}.")
-    actions[action]()
+    if action == "rollback":
+        opened.rollback(fields.get("version", ""))
+    elif action == "edit":
+        opened.edit([LibraryOperation(op="modify", id=name, content=fields.get("content", ""))])
+    elif action in _MARKS:
+        opened.edit([LibraryOperation(op=action, id=name)])
+    else:
+        raise InputError(f"Unknown action {action[:40]!r}", fix=f"Use one of {', '.join(_MARKS)}, edit, rollback.")
     return "library", {"library": library.id}
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from engine.experience.library import ExperienceLibrary
-from tests.support.library import CONTENTS, add, clock, outcome
+from tests.support.library import CONTENTS, add, clock, commit, outcome
 
 
 @pytest.fixture
@@ -13,5 +13,5 @@ def path(tmp_path):
 def library(path):
     library = ExperienceLibrary(path, clock=clock())
     for number, content in enumerate(CONTENTS[:3]):
-        library.commit_step(outcome(number), [add(content, category="math")])
+        commit(library, outcome(number), [add(content, category="math")])
     return library

@@ -8,11 +8,12 @@ import time
 import pytest
 
 from engine.errors import InputError
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
 from engine.experience.proposals import MAX_PROPOSALS
 from engine.experience.state import EMPTY
 from engine.records import Operation, Uses
-from tests.support.library import CONTENTS, add, clock, contents, entries, log_of, outcome, rendered
+from tests.support.library import CONTENTS, add, clock, commit, contents, entries, log_of, mark, outcome, rendered
 
 
 def test_the_json_file_and_the_log_have_the_documented_format(library, path):
@@ -49,51 +50,51 @@ def test_equal_steps_give_equal_files_apart_from_times(tmp_path):
         library = ExperienceLibrary(path, clock=clock(day))
         for number, content in enumerate(CONTENTS):
             used = [one.id for one in library.state.experiences]
-            library.commit_step(outcome(number, used=used), [add(content), Operation(op="delete", id="G1-002")])
+            commit(library, outcome(number, used=used), [add(content), Operation(op="delete", id="G1-002")])
         files.append(re.sub(rb'"created_at": ".*"', b"", path.read_bytes()))
     assert files[0] == files[1]
     assert b"G1-005" in files[0]
 
 
 def test_a_repeated_step_returns_the_recorded_result(library, path):
-    first = library.commit_step(outcome(7), [add(CONTENTS[3]), Operation(op="delete", id="G1-999")])
-    library.commit_step(outcome(8, used=["G1-001"]))
+    first = commit(library, outcome(7), [add(CONTENTS[3]), Operation(op="delete", id="G1-999")])
+    commit(library, outcome(8, used=["G1-001"]))
     before = path.read_bytes(), log_of(path).read_bytes()
     for one in (library, ExperienceLibrary(path)):
-        assert one.commit_step(outcome(7), [add(CONTENTS[4])]) == first
+        assert commit(one, outcome(7), [add(CONTENTS[4])]) == first
     assert [refusal.reason for refusal in first.refused] == ["unknown_id"]
     assert (path.read_bytes(), log_of(path).read_bytes()) == before
 
 
 def test_uses_are_counted_also_without_proposals(library, path):
-    library.commit_step(outcome(3, used=["G1-001", "G1-003"], rollouts=3, correct=2))
+    commit(library, outcome(3, used=["G1-001", "G1-003"], rollouts=3, correct=2))
     assert [one["uses"]["rollouts"] for one in entries(path)] == [3, 0, 3]
     assert library.state.get("G1-001").uses == Uses(rollouts=3, correct=2)
 
 
 def test_the_start_and_the_steps_of_a_run_come_back_after_a_restart(path):
     library = ExperienceLibrary(path)
-    library.commit_step(outcome(0, run="other"), [add(CONTENTS[0])])
-    start = library.begin_run("r")
-    library.commit_step(outcome(1, run="other"), [add(CONTENTS[1])])
-    steps = [library.commit_step(outcome(number), [add(CONTENTS[2 + number])]) for number in (0, 1)]
+    commit(library, outcome(0, run="other"), [add(CONTENTS[0])])
+    start = library.begin_run(BeginEvent(at="", run="r"))
+    commit(library, outcome(1, run="other"), [add(CONTENTS[1])])
+    steps = [commit(library, outcome(number), [add(CONTENTS[2 + number])]) for number in (0, 1)]
     assert [len(state.experiences) for state in (start, steps[0].state, steps[1].state)] == [1, 3, 4]
     again = ExperienceLibrary(path)
-    assert again.begin_run("r") == start
+    assert again.begin_run(BeginEvent(at="", run="r")) == start
     assert [again.recorded("r", number) for number in (0, 1, 2)] == [*steps, None]
 
 
 def test_pin_edit_and_rollback(library, path):
     version = library.state.version
-    library.pin("G1-001")
-    refused = library.commit_step(outcome(3), [Operation(op="delete", id="G1-001")]).refused
+    mark(library, "pin", "G1-001")
+    refused = commit(library, outcome(3), [Operation(op="delete", id="G1-001")]).refused
     assert [refusal.reason for refusal in refused] == ["pinned"]
     library.edit([Operation(op="modify", id="G1-001", content="Try parity."), add(CONTENTS[3])])
-    library.unpin("G1-001")
+    mark(library, "unpin", "G1-001")
     assert contents(library) == ["Try parity.", *CONTENTS[1:4]]
     assert library.rollback(version[:5]).version == version
     assert [one["content"] for one in entries(path)] == CONTENTS[:3]
-    assert library.commit_step(outcome(4), [add(CONTENTS[4])]).applied[0].id == "G1-005"
+    assert commit(library, outcome(4), [add(CONTENTS[4])]).applied[0].id == "G1-005"
     assert [entry.event.event for entry in library.history()] == ["step"] * 3 + [
         "edit",
         "step",
@@ -152,7 +153,7 @@ def test_manual_edits_during_a_run_are_imported_before_the_next_step(library, pa
     stored = entries(path)
     stored[0]["content"] = "Try parity first."
     path.write_text(json.dumps(stored))
-    library.commit_step(outcome(3), [add(CONTENTS[3])])
+    commit(library, outcome(3), [add(CONTENTS[3])])
     assert contents(library) == ["Try parity first.", *CONTENTS[1:4]]
 
 
@@ -211,7 +212,7 @@ def test_figures_of_a_trial_that_some_differences_have_are_read(path):
 
 def test_an_invalid_edit_during_a_run_is_moved_away_and_the_run_continues(library, path):
     path.write_bytes(b"[{broken")
-    library.commit_step(outcome(3), [add(CONTENTS[3])])
+    commit(library, outcome(3), [add(CONTENTS[3])])
     assert contents(library) == CONTENTS[:4]
     assert [one["content"] for one in entries(path)] == CONTENTS[:4]
     aside = path.with_name(path.name + ".rejected-20260101T000000")
@@ -245,7 +246,7 @@ def test_a_library_of_another_program_is_imported_once(path):
     ]
     assert library.notices == [f"{path}: 4 experiences were imported"]
     assert [entry.event.event for entry in ExperienceLibrary(path).history()] == ["import"]
-    assert library.commit_step(outcome(), [add(CONTENTS[4])]).applied[0].id == "G1-008"
+    assert commit(library, outcome(), [add(CONTENTS[4])]).applied[0].id == "G1-008"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[]", b"[]\n", b" \n"])
@@ -254,7 +255,7 @@ def test_a_missing_or_blank_file_is_an_empty_library(path, content):
         path.write_bytes(content)
     library = ExperienceLibrary(path)
     assert library.state.experiences == ()
-    assert library.commit_step(outcome(), [add(CONTENTS[0])]).applied[0].id == "G1-001"
+    assert commit(library, outcome(), [add(CONTENTS[0])]).applied[0].id == "G1-001"
 
 
 def test_opening_a_missing_library_writes_nothing(path):
@@ -291,7 +292,7 @@ def test_a_read_only_library_changes_nothing(library, path):
     assert contents(looking) == ["Try parity first.", *CONTENTS[1:3]]
     assert "edited manually" in looking.notices[0]
     with pytest.raises(RuntimeError):
-        looking.pin("G1-001")
+        mark(looking, "pin", "G1-001")
     assert {entry.name: entry.read_bytes() for entry in path.parent.iterdir()} == before
 
 
@@ -311,7 +312,7 @@ def test_the_prefix_of_a_library(name, prefix):
 )
 def test_ids_begin_as_the_name_of_the_file_says(tmp_path, name, prefix):
     library = ExperienceLibrary(tmp_path / f"{name}.json")
-    library.commit_step(outcome(0), [add(CONTENTS[0])])
+    commit(library, outcome(0), [add(CONTENTS[0])])
     assert [one.id for one in library.state.experiences] == [f"{prefix}-001"]
 
 
@@ -329,9 +330,9 @@ def test_a_log_of_a_newer_format_is_refused(library, path):
 
 
 def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(library, path):
-    library.commit_step(outcome(3, used=["G1-001"]), [add(CONTENTS[3])])
-    library.commit_step(outcome(4, used=["G1-001", "G1-002"]), [Operation(op="delete", id="G1-002")])
-    library.pin("G1-003")
+    commit(library, outcome(3, used=["G1-001"]), [add(CONTENTS[3])])
+    commit(library, outcome(4, used=["G1-001", "G1-002"]), [Operation(op="delete", id="G1-002")])
+    mark(library, "pin", "G1-003")
     library.edit([Operation(op="modify", id="G1-001", content='A "quoted" text with é and \\ in it.')])
     assert path.read_bytes() == rendered(ExperienceLibrary(path, read_only=True).state)
     library.edit([Operation(op="delete", id=one.id) for one in library.state.experiences])
@@ -348,11 +349,11 @@ def test_the_processor_time_of_an_addition_grows_little_with_the_library(tmp_pat
         path = tmp_path / f"{size}.json"
         path.write_text(json.dumps([{"content": text} for text in texts[:size]]))
         library = ExperienceLibrary(path, capacity=10**6)
-        library.commit_step(outcome(100), [add(texts[size])])
+        commit(library, outcome(100), [add(texts[size])])
         took = []
         for number, text in enumerate(texts[size + 1 :]):
             began = time.process_time()
-            library.commit_step(outcome(number), [add(text)])
+            commit(library, outcome(number), [add(text)])
             took.append(time.process_time() - began)
         seconds[size] = statistics.median(took)
         assert len(library.state.experiences) == size + 10
@@ -429,7 +430,7 @@ def test_a_log_whose_hashes_include_the_hash_before_is_read_and_continued(librar
         lines.append(whole + b"\n")
     assert b"".join(lines) != log.read_bytes()
     log.write_bytes(b"".join(lines))
-    ExperienceLibrary(path).commit_step(outcome(20), [add(CONTENTS[3])])
+    commit(ExperienceLibrary(path), outcome(20), [add(CONTENTS[3])])
     assert contents(ExperienceLibrary(path)) == CONTENTS[:4]
     log.write_bytes(b"".join([lines[0], *lines[2:]]))
     with pytest.raises(InputError, match="gap before line 2"):
@@ -440,7 +441,7 @@ def test_a_log_of_an_earlier_version_is_continued_with_hashes(library, path):
     log = log_of(path)
     without_chain(log)
     again = ExperienceLibrary(path)
-    again.commit_step(outcome(20), [add(CONTENTS[3])])
+    commit(again, outcome(20), [add(CONTENTS[3])])
     assert contents(ExperienceLibrary(path)) == CONTENTS[:4]
     first, second, *rest = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([first, second, *rest[1:]]))
@@ -470,25 +471,25 @@ def test_a_text_from_before_the_checks_is_kept_out_of_prompts_and_never_deleted(
 
 
 def test_a_forbidden_experience_leaves_the_library_and_the_analyst_cannot_add_it_again(library, path):
-    library.forbid("G1-002")
+    mark(library, "forbid", "G1-002")
     assert [one["id"] for one in entries(path)] == ["G1-001", "G1-003"]
     for one in (library, ExperienceLibrary(path)):
-        result = one.commit_step(outcome(20), [add(CONTENTS[1])])
+        result = commit(one, outcome(20), [add(CONTENTS[1])])
         assert [refusal.reason for refusal in result.refused] == ["forbidden"]
         assert [known.id for known in one.state.forbidden] == ["G1-002"]
-    library.allow("G1-002")
-    assert [one.id for one in library.commit_step(outcome(21), [add(CONTENTS[1])]).applied] == ["G1-004"]
+    mark(library, "allow", "G1-002")
+    assert [one.id for one in commit(library, outcome(21), [add(CONTENTS[1])]).applied] == ["G1-004"]
 
 
 def test_a_rollback_restores_a_forbidden_experience_and_lifts_the_ban(library, path):
     before = library.state.version
-    library.forbid("G1-001")
+    mark(library, "forbid", "G1-001")
     assert library.rollback(before).forbidden == ()
     assert [one["id"] for one in entries(path)] == ["G1-001", "G1-002", "G1-003"]
 
 
 def test_only_what_is_there_can_be_forbidden_and_only_what_is_forbidden_allowed(library):
     with pytest.raises(InputError, match="no experience of this id"):
-        library.forbid("G1-999")
+        mark(library, "forbid", "G1-999")
     with pytest.raises(InputError, match="No forbidden experience"):
-        library.allow("G1-001")
+        mark(library, "allow", "G1-001")

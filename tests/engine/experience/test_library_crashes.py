@@ -11,7 +11,7 @@ import pytest
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
 from engine.records import Operation
-from tests.support.library import CONTENTS, add, contents, entries, log_of, outcome
+from tests.support.library import CONTENTS, add, commit, contents, entries, log_of, outcome
 
 FORK = multiprocessing.get_context("fork")
 
@@ -29,13 +29,13 @@ def test_a_log_cut_at_any_byte_of_its_last_line_is_recovered(library, path):
             assert path.read_bytes() == stored
         else:
             assert again.state == before
-            number = again.commit_step(outcome(2), [add(CONTENTS[2])]).applied[0].id
+            number = commit(again, outcome(2), [add(CONTENTS[2])]).applied[0].id
             assert number == "G1-003"
 
 
 def test_after_a_crash_between_log_and_file_the_file_is_restored_from_the_log(library, path):
     stored = path.read_bytes()
-    library.commit_step(outcome(3), [add(CONTENTS[3])])
+    commit(library, outcome(3), [add(CONTENTS[3])])
     newer = path.read_bytes()
     for old in (stored, None):
         path.unlink() if old is None else path.write_bytes(old)
@@ -70,7 +70,7 @@ def test_an_invalid_line_in_the_log_is_an_error_with_its_number(library, path):
 def test_a_log_that_is_removed_during_a_run_is_an_error(library, path):
     log_of(path).unlink()
     with pytest.raises(InputError, match="replaced or truncated"):
-        library.commit_step(outcome(9))
+        commit(library, outcome(9))
 
 
 def _commit_forever(path, run, pipe, first):
@@ -79,7 +79,7 @@ def _commit_forever(path, run, pipe, first):
         operations = [add(f"Rule w{number}a w{number}b of {run}.")]
         if live := library.state.experiences[:-20]:
             operations.insert(0, Operation(op="delete", id=live[0].id))
-        result = library.commit_step(outcome(number, run=run), operations)
+        result = commit(library, outcome(number, run=run), operations)
         os.write(pipe, f"{number} {result.applied[-1].id}\n".encode())
 
 
@@ -122,7 +122,7 @@ def test_two_concurrent_writers_lose_no_operation(path):
     def work(run):
         library = ExperienceLibrary(path)
         for number in range(25):
-            library.commit_step(outcome(number, run=run), [add(f"Rule w{number}a w{number}b of {run}.")])
+            commit(library, outcome(number, run=run), [add(f"Rule w{number}a w{number}b of {run}.")])
 
     processes = [FORK.Process(target=work, args=(run,)) for run in ("a", "b")]
     for process in processes:

@@ -2,8 +2,6 @@ import json
 import random
 import time
 
-import pytest
-
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import execute
 from engine.scaffold.merge import Conflict, merge_scaffolds
@@ -22,7 +20,7 @@ BASE = scaffold(("a b", "c", "c = a + b"), ("c", "y", "y = 2*c + 1"), knowns={"a
 def test_merging_one_scaffold_returns_its_graph():
     merge = merge_scaffolds([BASE])
     assert merge.merged.causal_graph == BASE.causal_graph
-    assert (merge.answer, merge.merged.final_answer, merge.agreed, merge.conflicts) == ("15", "15", 1.0, ())
+    assert (merge.answer, merge.merged.final_answer, merge.conflicts) == ("15", "15", ())
 
 
 def test_merging_no_scaffolds_gives_none():
@@ -36,7 +34,7 @@ def test_order_of_terms_and_spelling_of_names_do_not_matter():
         ("ACsum", "Area", "1 + ACsum*2"), ("AB BC", "ACsum", "BC + AB"), knowns={"AB": 3, "BC": "4"}, target="Area"
     )
     merge = merge_scaffolds([given, given, other])
-    assert (merge.answer, merge.agreed) == ("15", 1.0)
+    assert merge.answer == "15"
     assert merge.merged.knowns == {"ab": 3, "bc": 4}
     assert [edge.effect for edge in merge.merged.causal_graph] == ["ac_sum", "area"]
 
@@ -59,7 +57,6 @@ def test_a_rule_of_only_some_scaffolds_is_used_if_the_target_needs_it():
     merge = merge_scaffolds([direct, BASE])
     assert merge.answer == "15"
     assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]  # the direct rule needs no c
-    assert merge.agreed == 0.5  # y of y and c
 
 
 def test_a_rule_that_can_be_parsed_is_preferred_to_prose():
@@ -68,7 +65,7 @@ def test_a_rule_that_can_be_parsed_is_preferred_to_prose():
     other = scaffold(("a b", "c", "Take the sum"), ("c", "y", "y = 2*c + 1"), knowns={"a": 3, "b": 4})
     assert merge_scaffolds([prose, other]).conflicts == (Conflict("c", ("Add both", "Take the sum")),)
     alone = merge_scaffolds([prose, prose])
-    assert (alone.merged, alone.conflicts, alone.agreed) == (None, (), 1.0)  # agreed, but it does not execute
+    assert (alone.merged, alone.conflicts) == (None, ())  # it does not execute
 
 
 def test_contradictions_are_listed():
@@ -77,14 +74,13 @@ def test_contradictions_are_listed():
     merge = merge_scaffolds([BASE, rule, known])
     assert merge.merged is None
     assert merge.conflicts == (Conflict("b", ("4", "5")), Conflict("c", ("c = a + b", "a * b")))
-    assert merge.agreed == 0.5
 
 
 def test_a_contradiction_that_the_target_does_not_depend_on_is_ignored():
     first = scaffold(("a", "side", "a + 1"), ("a", "y", "2*a"), knowns={"a": 3})
     second = scaffold(("a", "side", "a + 2"), ("a", "y", "2*a"), knowns={"a": 3})
     merge = merge_scaffolds([first, second])
-    assert (merge.answer, merge.agreed) == ("6", 0.5)
+    assert merge.answer == "6"
     assert [edge.effect for edge in merge.merged.causal_graph] == ["y"]
 
 
@@ -125,7 +121,7 @@ def test_knowns_with_different_units_are_a_conflict():
     assert merge_scaffolds([metres, other]).conflicts == (Conflict("v", ("5 m/s", "5 km/h")),)
 
 
-def test_the_order_of_the_scaffolds_changes_neither_answer_nor_agreement():
+def test_the_order_of_the_scaffolds_does_not_change_the_answer():
     rng = random.Random(3)
     scaffolds = [
         BASE,
@@ -134,8 +130,7 @@ def test_the_order_of_the_scaffolds_changes_neither_answer_nor_agreement():
     ]
     for _ in range(6):
         rng.shuffle(scaffolds)
-        merge = merge_scaffolds(scaffolds)
-        assert (merge.answer, merge.agreed) == ("15", pytest.approx(1 / 3))
+        assert merge_scaffolds(scaffolds).answer == "15"
 
 
 def test_too_many_rules_are_not_merged():
@@ -154,11 +149,12 @@ def test_merging_recorded_groups(recorded):
             rollouts = json.loads(line)["rollouts"]
             scaffolds = [parsed for r in rollouts if (parsed := scaffold_from_object(r["scaffold"]).scaffold)]
             merge = merge_scaffolds(scaffolds)
-            assert 0 <= merge.agreed <= 1
             conflicting += bool(merge.conflicts)
             if merge.merged is not None:
                 merged += 1
                 assert not merge.conflicts
                 assert execute(merge.merged).answer == merge.answer == merge.merged.final_answer
-                assert check_structure(merge.merged).faults == ()
+                structure = check_structure(merge.merged)
+                assert (structure.acyclic, structure.target_covered, structure.target_reachable) == (True, True, True)
+                assert (structure.knowns_used, structure.rules_parse) == (1.0, 1.0)
     assert (merged, conflicting) == (4, 34)

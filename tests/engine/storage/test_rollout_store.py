@@ -5,7 +5,7 @@ import pytest
 from engine.errors import LockHeldError, MissingInputError
 from engine.records import Completion, Fusion, Outcome, Rewards, Rollout, RolloutGroup
 from engine.storage.lines import LineReader
-from engine.storage.rollout_store import RolloutStore, read
+from engine.storage.rollout_store import RolloutStore, read, read_each
 from engine.storage.stored_records import StoredFusions, StoredGroups
 
 
@@ -182,7 +182,7 @@ def test_an_empty_file_has_no_records_and_a_missing_one_is_an_error(tmp_path):
     assert read(path, RolloutGroup).records == []
     with pytest.raises(MissingInputError, match=r"absent\.jsonl"):
         read(tmp_path / "absent.jsonl", RolloutGroup)
-    assert read(tmp_path / "absent.jsonl", RolloutGroup, missing_ok=True).records == []
+    assert list(read_each(tmp_path / "absent.jsonl", RolloutGroup, [], missing_ok=True)) == []
 
 
 def test_the_last_complete_record_of_a_problem_wins(tmp_path):

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.errors import InputError, MissingInputError
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View
 from grpo_training.experiences.__main__ import main
 from tests.conftest import ROOT
+from tests.support.library import commit, mark, step_of
 
 PARITY = "Split by parity before counting solutions."
 UNITS = "Convert every quantity to SI units first."
@@ -34,14 +35,14 @@ def library_of(places, name):
 def places(tmp_path):
     places = {"experiences": tmp_path / "experiences", "cache": tmp_path / "cache"}
     generator = library_of(places, "generator_1")
-    generator.begin_run("run-a")
+    generator.begin_run(BeginEvent(at="", run="run-a"))
     refused = Operation(op="add", content="Expect 253 points.")
-    first = StepOutcome("run-a", 0, PROBLEM, 0, [], 3, 1, STATS)
-    generator.commit_step(first, [Operation(op="add", content=PARITY, category="counting"), refused])
-    second = StepOutcome("run-a", 1, PROBLEM.model_copy(update={"id": "aime_8"}), 0, ["G1-001"], 3, 2, STATS)
-    generator.commit_step(second, [Operation(op="add", content=UNITS)])
+    first = step_of("run-a", 0, PROBLEM, 0, [], 3, 1, STATS)
+    commit(generator, first, [Operation(op="add", content=PARITY, category="counting"), refused])
+    second = step_of("run-a", 1, PROBLEM.model_copy(update={"id": "aime_8"}), 0, ["G1-001"], 3, 2, STATS)
+    commit(generator, second, [Operation(op="add", content=UNITS)])
     critic = library_of(places, "critic")
-    critic.commit_step(StepOutcome("run-c", 0, PROBLEM, 0, [], 3, 3, STATS), [Operation(op="add", content=FUSE)])
+    commit(critic, step_of("run-c", 0, PROBLEM, 0, [], 3, 3, STATS), [Operation(op="add", content=FUSE)])
     rollouts = [
         Rollout(rollout_id=1, answer="253", is_correct=True, r_total=0.9),
         Rollout(rollout_id=2, answer=None, is_correct=False, r_total=0.0),
@@ -94,7 +95,7 @@ def test_long_ids_and_texts_leave_the_columns_where_they_are(run, places):
     library = library_of(places, "generator_1")
     long = PROBLEM.model_copy(update={"id": "a-problem-with-a-long-name-" * 4})
     content = "When many words are needed to say something, say it in the last column of the list, please."
-    library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
+    commit(library, step_of("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
     head, *rows = run("list", "--library", "generator_1").splitlines()[1:5]
     for row, text in zip(rows, (PARITY, UNITS, content), strict=True):
         assert row.index(text) == head.index("content")
@@ -123,7 +124,7 @@ def with_long_text(places):
     long = PROBLEM.model_copy(update={"id": "quickstart-parallel_resistors-6f30b91cc8"})
     content = "When many words are needed to say something, say it below the other cells of the list, please."
     library = library_of(places, "generator_1")
-    library.commit_step(StepOutcome("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
+    commit(library, step_of("run-a", 2, long, 0, [], 3, 1, STATS), [Operation(op="add", content=content)])
     return long.id, content
 
 
@@ -200,7 +201,7 @@ def test_options_may_stand_before_the_command(places, capsys):
 
 
 def test_show_prints_evidence_rollouts_uses_and_history(run, places):
-    library_of(places, "generator_1").pin("G1-001")
+    mark(library_of(places, "generator_1"), "pin", "G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
     assert "in the prompts of 3 rollouts\nright when present: 67% (its rollouts are not in " in out

@@ -16,6 +16,7 @@ from grpo_training import gate
 from grpo_training.gate.__main__ import main
 from tests.grpo_training.learning.test_trials import HARMS, HELPS, World, planted, prompt
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
+from tests.support.library import mark
 
 assert gate
 
@@ -100,7 +101,7 @@ def test_a_gate_that_stopped_early_goes_on_with_the_same_alpha_and_a_narrower_in
     for flags in ((), ("--ask-all",)):  # the result of the whole test stands
         assert world.test(*flags) == []
         assert f"on 40 of 40 problems, {whole.tokens} tokens" in capsys.readouterr().out
-    ExperienceLibrary(world.path).forbid("G1-002")
+    mark(ExperienceLibrary(world.path), "forbid", "G1-002")
     world.test("--ask-all")
     assert world.events()[2].alpha == round(alpha_of_test(2), 6)  # both results were of one test
     assert world.events()[2].problems == 40
@@ -131,7 +132,7 @@ def test_a_library_that_harms_is_rejected_and_used_no_more_until_it_changes(tmp_
     changed = ExperienceLibrary(world.path).edit([])  # nothing changes: still rejected
     assert LearnedExperiences(changed).of(problem) == ()
     library = ExperienceLibrary(world.path)
-    library.forbid("G1-001")
+    mark(library, "forbid", "G1-001")
     assert len(LearnedExperiences(library.state).of(problem)) == 4
 
 
@@ -146,7 +147,7 @@ def test_what_is_not_proven_stays_in_use_and_says_how_many_problems_it_would_tak
     assert f"About {event.needed - 12} more problems would be needed to see 10 points" in capsys.readouterr().out
     assert len(LearnedExperiences(world.opened().state).of(Problem(id="x", text="crates", answer=""))) == 4
     # another version: the answers without experiences are stored, and the error probability is shared
-    ExperienceLibrary(world.path).forbid("G1-001")
+    mark(ExperienceLibrary(world.path), "forbid", "G1-001")
     again = world.test("--samples", "2")
     assert len(again) == len(bodies) / 2
     assert world.events()[1].alpha == pytest.approx(0.05 * 6 / (3.14159265 * 2) ** 2, abs=1e-5)
@@ -209,7 +210,7 @@ def test_a_rejected_library_is_not_tested_until_it_changes(tmp_path, capsys):
     assert "This version was rejected with m; nothing is asked until the library changes." in capsys.readouterr().out
     assert len(world.events()) == 1
     assert world.opened().state.is_rejected
-    ExperienceLibrary(world.path).forbid("G1-002")
+    mark(ExperienceLibrary(world.path), "forbid", "G1-002")
     assert world.test("--max-problems", "12", "--samples", "1")
 
 
@@ -286,7 +287,7 @@ def test_a_gate_says_that_its_library_is_of_another_model_or_task(tmp_path, caps
     said = capsys.readouterr().out
     assert "The experiences were measured with other, and m is asked." in said
     assert "learned on problems of" not in said
-    ExperienceLibrary(world.path).forbid("G1-003")  # another version, which was not tested yet
+    mark(ExperienceLibrary(world.path), "forbid", "G1-003")  # another version, which was not tested yet
     world.test("--samples", "1", "--task", "physics")
     assert "The experiences were learned on problems of math, and these are of physics." in capsys.readouterr().out
 

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from engine.api_manager import ApiManager
-from grpo_training.learning.session import Session, with_window
+from grpo_training.learning.session import Session, usual_window
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.window import default_window
@@ -41,8 +40,7 @@ def test_several_passes_over_few_problems_are_a_short_run():
 
 def test_a_run_that_learns_nothing_is_limited_by_the_endpoint_only():
     assert [default_window(slots, 10, learns=False) for slots in (None, 8, 32)] == [64, 64, 128]
-    files = RunFiles(Path("none.json"), [], lock=Unlocked())
-    assert with_window(GeneratorSettings(), files, manager(None), "generator_1", 1000, learns=False)[1] == 64
+    assert usual_window(manager(None), "generator_1", 1000, learns=False) == 64
 
 
 class Unlocked:
@@ -60,22 +58,19 @@ def files(tmp_path):
 
 
 def test_the_window_is_stored_and_kept_when_the_run_is_continued(files):
-    """Two servers with eight slots each; then with four, and with more problems."""
-    settings, window = with_window(GeneratorSettings(), files, manager(8), "generator_1", 1000)
-    assert (settings.window, window) == (64, 64)
-    with files.open(settings, {}):
-        files.results[0].write_text("{}\n")
-    again, window = with_window(GeneratorSettings(), files, manager(4), "generator_1", 2000)
+    """Two servers with eight slots each."""
+    assert files.stored_window(GeneratorSettings()) is None
+    window = usual_window(manager(8), "generator_1", 1000)
     assert window == 64
-    with files.open(again, {}) as manifest:
-        assert manifest.settings["window"] == 64
+    with files.open(GeneratorSettings(window=window), {}):
+        files.results[0].write_text("{}\n")
+    assert files.stored_window(GeneratorSettings()) == 64
 
 
-def test_a_window_that_is_set_holds_and_fresh_results_have_a_new_one(files):
+def test_fresh_results_have_a_window_of_their_own(files):
     with files.open(GeneratorSettings(window=5), {}):
         pass
-    assert with_window(GeneratorSettings(window=3), files, manager(8), "generator_1", 1000)[1] == 3
-    assert with_window(GeneratorSettings(fresh=True), files, manager(None), "generator_1", 1000)[1] == 8
+    assert files.stored_window(GeneratorSettings(fresh=True)) is None
 
 
 async def test_checks_that_take_long_do_not_delay_reading_and_asking():

@@ -18,6 +18,7 @@ from grpo_training.experiences.__main__ import main as experiences
 from grpo_training.learning import extractor
 from grpo_training.view.pages.library_view import library_view
 from tests.support.fault_server import chat_app, serve_in_thread
+from tests.support.library import mark
 
 WORDS = ("crates", "trains", "prices", "circles", "ladders", "clocks")
 HELPS, HARMS = "With crates, multiply the rows.", "With trains, add every number."
@@ -167,7 +168,7 @@ def test_without_learning_the_analyst_is_not_asked_and_the_library_is_used_as_it
 
 def test_a_group_has_two_prompts_and_each_experience_stands_in_one_of_them(tmp_path):
     world = World(tmp_path, problems=12)
-    ExperienceLibrary(world.path).pin("G1-003")
+    mark(ExperienceLibrary(world.path), "pin", "G1-003")
     bodies = world.learn("--k", "4", rollouts=3)
     assert sorted(body.get("n", 1) for body in bodies) == [1] * 12 + [2] * 12
     first_halves = set()
@@ -299,7 +300,7 @@ def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_
     assert any("did not help" in prompt(body) and HARMS in prompt(body) for body in world.analyst_bodies)
     library = ExperienceLibrary(world.path)
     for name in world.library():
-        library.pin(name)  # none can be retired, or give its place
+        mark(library, "pin", name)  # none can be retired, or give its place
     world.learn("--fresh", "--max-problems", "8", "--capacity", str(len(world.library())), "--seed", "2")
     assert any(group["stats"]["triggered"] for group in world.groups())
     assert world.analyst_bodies == []
@@ -433,7 +434,7 @@ def test_the_analyst_is_told_why_it_was_refused_and_its_second_reply_is_used(tmp
 def test_no_second_request_where_it_cannot_help_or_experiences_are_not_on_trial(tmp_path):
     world = World(tmp_path / "forbidden", problems=4)
     library = ExperienceLibrary(world.path)
-    library.forbid("G1-003")
+    mark(library, "forbid", "G1-003")
     text = f"With {WORDS[2]}, write the unit beside it."
     analyst = lambda body, index: json.dumps({"operations": [{"op": "add", "content": text}]})  # noqa: E731
     world.learn(analyst=analyst)

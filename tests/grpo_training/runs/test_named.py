@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -90,8 +92,8 @@ def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):
         show.main([])
     for name in ("one", "two"):
         generate(folder, "--dataset", folder / f"{name}.jsonl")
-    os.utime(folder / "runs/one-m/cache/generator_1_rollouts.jsonl", (1, 1))
-    os.utime(folder / "runs/one-m/cache/generator_1_run.json", (1, 1))
+    for path in (folder / "runs/one-m").rglob("*.json*"):
+        os.utime(path, (1, 1))
     capsys.readouterr()
     show.main([])
     shown = capsys.readouterr()
@@ -102,6 +104,88 @@ def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):
     with pytest.raises(InputError, match="There is no run 'three'") as raised:
         show.main(["--run", "three"])
     assert "two-m, one-m" in str(raised.value)
+
+
+def results(folder, name, *, at, logs=("cache/generator_1_rollouts.jsonl",), changed=1):
+    """A run whose logs end with lines of these times, in files that were written at another time."""
+    files = dict.fromkeys(logs, f'{{"at": "{at}", "note": "\\"timestamp\\": \\"2099-01-01\\""}}')
+    files |= {log: f'{{"problem_id": "{name}", "timestamp": "{at}"}}' for log in logs if "experiences" not in log}
+    for log, line in files.items():
+        path = folder / "runs" / name / log
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(line + "\n")
+        os.utime(path, (changed, changed))
+
+
+def test_a_copied_or_touched_run_is_not_the_newest(folder):
+    results(folder, "old", at="2026-01-01T10:00:00+00:00", changed=3)
+    results(folder, "new", at="2026-01-02T10:00:00+00:00", changed=2)
+    shutil.copytree(folder / "runs/old", folder / "runs/copy-of-old")
+    assert [run.name for run in named.known_runs()] == ["new", "copy-of-old", "old"]
+    results(folder, "old", at="2026-01-03T10:00:00Z", logs=["experiences/critic_experiences.ops.jsonl"])
+    assert named.found_run(None).name == "old"  # a person has changed its library since
+    results(folder, "same-second", at="2026-01-03T10:00:00Z", changed=4)
+    assert named.found_run(None).name == "same-second"
+
+
+def test_runs_that_record_no_time_are_ordered_by_their_files(folder):
+    for number, name in enumerate(("b", "a", "c"), 1):
+        results(folder, name, at="yesterday", changed=number)
+    (folder / "runs/empty/cache").mkdir(parents=True)
+    assert [run.name for run in named.known_runs()] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("command", ["generator", "critic"])
+def test_libraries_elsewhere_leave_the_cache_where_it_is(folder, capsys, command):
+    write(folder / "one.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "one.jsonl")
+    elsewhere = ("--experiences-dir", folder / "elsewhere")
+    capsys.readouterr()
+    if command == "generator":
+        assert generate(folder, "--dataset", folder / "one.jsonl", *elsewhere) == []
+    else:
+        with serve_in_thread(chat_app(lambda body, index: "red")) as url:
+            words = ["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none", *elsewhere]
+            assert critic.main([str(word) for word in words]) == 0
+        assert (folder / "runs/one-m/cache/critic_results.jsonl").stat().st_size
+    assert f"--cache-dir is {folder}/runs/one-m/cache" in capsys.readouterr().err
+    assert not (folder / "grpo_training").exists()
+
+
+def test_later_commands_use_the_libraries_that_a_run_was_given(folder):
+    write(folder / "one.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "one.jsonl", "--experiences-dir", "elsewhere")
+    with serve_in_thread(chat_app(lambda body, index: "red")) as url:
+        assert critic.main(["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]) == 0
+    assert named.found_run("one-m").experiences.resolve() == folder / "elsewhere"
+    manifest = json.loads((folder / "runs/one-m/cache/critic_run.json").read_text())
+    assert Path(manifest["experiences"]).resolve() == folder / "elsewhere"
+    assert not (folder / "runs/one-m/experiences").exists()
+
+
+def test_libraries_alone_are_shown_with_the_run_that_they_belong_to(folder):
+    write(folder / "one.jsonl", ["red", "blue"])
+    for run in ("first", "second"):
+        generate(folder, "--dataset", folder / "one.jsonl", "--run", run)
+    libraries = folder / "runs/first/experiences"
+    assert named.places(None, None, libraries) == (folder / "runs/first/cache", libraries)
+    assert named.places(None, None, folder / "new") == (folder / "grpo_training/cache", folder / "new")
+
+
+def test_a_copy_of_a_run_does_not_write_into_the_libraries_of_the_run(folder):
+    write(folder / "one.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "one.jsonl", "--learn", "none", "--run", "first")
+    shutil.copytree(folder / "runs/first", folder / "runs/copy")
+    (folder / "runs/first/experiences").mkdir()
+    assert named.found_run("copy").experiences == folder / "runs/copy/experiences"
+
+
+def test_a_cache_has_its_own_libraries(folder, capsys):
+    write(folder / "one.jsonl", ["red", "blue"])
+    generate(folder, "--dataset", folder / "one.jsonl")
+    generate(folder, "--dataset", folder / "one.jsonl", "--cache-dir", folder / "runs/one-m/cache")
+    assert f"--experiences-dir is {folder}/runs/one-m/experiences" in capsys.readouterr().err
+    assert not (folder / "data").exists()
 
 
 def test_results_of_versions_without_names_are_continued_where_they_are(folder, capsys):
@@ -144,6 +228,40 @@ def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_
             critic.main(of_critic)
         assert generate(folder, *words, "--fresh") == []  # scored again, from the stored replies
         assert critic.main(of_critic) == 0
+
+
+def test_a_task_file_that_was_moved_is_the_same_task(folder, monkeypatch):
+    """Its content counts. The run stores the new path, and so the critic finds the file."""
+    monkeypatch.setattr(registry, "_registered", {})
+    (folder / "own.py").write_text(TASK)
+    write(folder / "words.jsonl", ["red"])
+    generate(folder, "--dataset", folder / "words.jsonl", "--task", "own.py:TASK")
+    write(folder / "words.jsonl", ["red", "blue"])
+    (folder / "tasks").mkdir()
+    (folder / "own.py").rename(folder / "tasks/moved.py")
+    (folder / "tasks/moved.py").write_text(TASK + "OTHER = TASK\n")
+    registry._registered.clear()  # as another process
+    with pytest.raises(InputError, match=r"task: stored own.py:TASK, given tasks/moved.py:TASK; task_file"):
+        generate(folder, "--dataset", folder / "words.jsonl", "--task", "tasks/moved.py:TASK")
+    (folder / "tasks/moved.py").write_text(TASK)
+    registry._registered.clear()
+    asked = generate(folder, "--dataset", folder / "words.jsonl", "--task", "tasks/moved.py:TASK")
+    assert ["Repeat blue." in str(body) for body in asked] == [True] * len(asked)
+    assert asked
+    of_critic = ["--model", "m", "--generators", "1", "--learn", "none"]
+    with serve_in_thread(chat_app(lambda body, index: "red")) as url:
+        assert critic.main(["--base-url", url, *of_critic]) == 0
+    (folder / "tasks/moved.py").rename(folder / "again.py")
+    registry._registered.clear()
+    with pytest.raises(MissingInputError, match=r"File not found: .*/tasks/moved.py") as raised:
+        critic.main(["--base-url", url, *of_critic])
+    assert "If it was moved, name it: --task FILE.py:NAME." in str(raised.value)
+    asked = generate(folder, "--run", "words-m", "--dataset", "other", "--task", "again.py:TASK", "--resume")
+    assert asked == []
+    (folder / "again.py").write_text(TASK + "# another reward\n")
+    registry._registered.clear()
+    with pytest.raises(InputError, match="task_file"):
+        generate(folder, "--run", "words-m", "--task", "again.py:TASK", "--resume")
 
 
 def test_figures_of_a_task_file_that_has_changed_are_not_replaced(folder, monkeypatch):

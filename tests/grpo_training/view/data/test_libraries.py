@@ -6,13 +6,13 @@ import os
 import pytest
 
 from engine.errors import InputError
-from engine.experience.events import GateEvent
+from engine.experience.events import BeginEvent, GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.records import Operation, Problem
 from grpo_training.view.data import libraries
 from grpo_training.view.data.libraries import LibraryIndex
 from grpo_training.view.data.runs import Store
+from tests.support.library import commit, step_of
 
 GATE = {"verdict": "adopted", "mean": 0.1, "low": 0.05, "high": 0.2, "problems": 9, "of": 9, "own": 0, "samples": 2,
         "alpha": 0.05, "looks": 1, "dataset": "d", "model": "m", "at": "2026-01-02T00:00:00+00:00"}  # fmt: skip
@@ -20,14 +20,14 @@ GATE = {"verdict": "adopted", "mean": 0.1, "low": 0.05, "high": 0.2, "problems":
 
 def learn(library, number):
     problem = Problem(id=f"p{number}", text="How many?", answer="42", task="math")
-    step = StepOutcome(run="r", step=number, problem=problem, epoch=0, used=[], rollouts=2, correct=1)
-    library.commit_step(step, [Operation(op="add", content=f"Check case {number} of the {'xyzuvw'[number]} series.")])
+    step = step_of(run="r", step=number, problem=problem, epoch=0, used=[], rollouts=2, correct=1)
+    commit(library, step, [Operation(op="add", content=f"Check case {number} of the {'xyzuvw'[number]} series.")])
 
 
 @pytest.fixture
 def library(tmp_path):
     made = ExperienceLibrary(tmp_path / "a/experiences/generator_1_experiences.json")
-    made.begin_run("r")
+    made.begin_run(BeginEvent(at="", run="r"))
     learn(made, 0)
     return made
 

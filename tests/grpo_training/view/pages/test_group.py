@@ -4,14 +4,15 @@ from pathlib import Path
 import pytest
 
 from agents.generator import prompt_hash
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
 from engine.tasks.registry import task_named
 from grpo_training.view.data.libraries import Library, open_read_only
 from grpo_training.view.pages.group import group_page
 from grpo_training.view.pages.prompt_view import PromptView, Segment, marked, prompt_of
+from tests.support.library import commit, step_of
 from tests.support.table import table
 
 EVIL = "<script>alert(1)</script>\u202e\x1b[31m"
@@ -188,9 +189,9 @@ def test_experiences_are_marked_in_a_prompt(text, experiences, pieces):
 def library(tmp_path):
     """A library with one experience; its folder and its version then."""
     library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run("run")
-    step = StepOutcome("run", 0, Problem(id="p", text="", answer=""), 0, [], 2, 1)
-    state = library.commit_step(step, [Operation(op="add", content="Weigh by the amounts.")]).state
+    library.begin_run(BeginEvent(at="", run="run"))
+    step = step_of("run", 0, Problem(id="p", text="", answer=""), 0, [], 2, 1)
+    state = commit(library, step, [Operation(op="add", content="Weigh by the amounts.")]).state
     library.edit([Operation(op="modify", id="G1-001", content="Something else entirely.")])
     return tmp_path, state.version
 

@@ -3,13 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experience.events import GroupTrial, StepEvent
+from engine.experience.events import BeginEvent, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import HistoryEntry, StepOutcome
+from engine.experience.log import HistoryEntry
 from engine.experience.state import EMPTY
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff
 from grpo_training.view.web.formats import plot_x
+from tests.support.library import commit, mark, step_of
 from tests.support.table import table
 
 
@@ -77,11 +78,11 @@ def test_a_text_of_megabytes_is_compared_up_to_a_limit():
 @pytest.fixture
 def library(tmp_path):
     library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     for number, texts in enumerate((["Weigh by the amounts."], [], ["Count gaps plus one."], ["The answer is 7."])):
         problem = Problem(id=f"p{number}", text="t", answer="7")
-        outcome = StepOutcome("run", number, problem, 0, ["G1-001"] if number else [], 4, number)
-        library.commit_step(outcome, [Operation(op="add", content=text) for text in texts])
+        outcome = step_of("run", number, problem, 0, ["G1-001"] if number else [], 4, number)
+        commit(library, outcome, [Operation(op="add", content=text) for text in texts])
     return library
 
 
@@ -114,8 +115,8 @@ def test_experiences_have_their_evidence_and_where_they_were_used(library):
 
 
 def test_pins_and_forbidden_experiences_are_told(library):
-    library.pin("G1-001")
-    library.forbid("G1-002")
+    mark(library, "pin", "G1-001")
+    mark(library, "forbid", "G1-002")
     view = view_of(library)
     assert view.history[1].changes[0].remark == "active → pinned"
     assert [one.id for one in library.state.forbidden] == ["G1-002"]
@@ -130,7 +131,7 @@ def test_the_versions_to_compare_are_those_of_the_log(library):
 
 def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
     library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     ids = ["G1-001", "G1-002"]
     texts = [
         Operation(op="add", content=text) for text in ("Weigh by the amounts.", "Count gaps plus one.", "Ask twice.")
@@ -143,10 +144,10 @@ def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
             correct={"A": 2, "B": 1},
         )
         problem = Problem(id=f"p{number}", text="t", answer="7")
-        outcome = StepOutcome(
-            "run", number, problem, 0, ids if number else [], 4, 3, trial=trial if number else None, is_on_trial=True
+        outcome = step_of(
+            "run", number, problem, 0, ids if number else [], 4, 3, trial=trial if number else None, on_trial=True
         )
-        library.commit_step(outcome, [] if number else texts)
+        commit(library, outcome, [] if number else texts)
     first, last = view_of(library).effects
     assert (first.experience.id, first.state, last.experience.id) == ("G1-001", "trial", "G1-002")
     assert first.p_helps > 0.5 > last.p_helps
@@ -159,6 +160,6 @@ def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
     assert low < middle < high
     assert middle == pytest.approx(100 + 100 * first.measured.value / (points / 100))
     assert float(plot_x(last.measured.low, points)) >= 0
-    library.pin("G1-001")
+    mark(library, "pin", "G1-001")
     assert view_of(library).effects[0].state == "pinned"
     assert library_view(EMPTY, []).effects == []

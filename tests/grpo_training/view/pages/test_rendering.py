@@ -7,13 +7,14 @@ from html.parser import HTMLParser
 import pytest
 from starlette.testclient import TestClient
 
+from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.records import Completion, Fault, GroupStats, Operation, Outcome, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.server import application
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
+from tests.support.library import commit, step_of
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\x1b[31m{{7*7777}}"
 
@@ -121,11 +122,11 @@ def test_the_data_of_a_graph_cannot_leave_its_element(site):
 def library(cache):
     """A library beside the cache: one experience was learned from its first group, with a hostile text refused."""
     library = ExperienceLibrary(cache / "generator_1_experiences.json")
-    library.begin_run("run")
+    library.begin_run(BeginEvent(at="", run="run"))
     stats = GroupStats(mean=0.5, std=0.4, advantages=[-1.0, 1.0], triggered=True)
-    step = StepOutcome("run", 0, Problem(id="p", text="t", answer="44"), 0, [], 2, 1, stats)
-    library.commit_step(step, [Operation(op="add", content="Weigh by the amounts."), Operation(op="add", content=EVIL)])
-    library.commit_step(StepOutcome("run", 1, Problem(id=EVIL, text="t", answer="44"), 0, ["G1-001"], 2, 1, stats))
+    step = step_of("run", 0, Problem(id="p", text="t", answer="44"), 0, [], 2, 1, stats)
+    commit(library, step, [Operation(op="add", content="Weigh by the amounts."), Operation(op="add", content=EVIL)])
+    commit(library, step_of("run", 1, Problem(id=EVIL, text="t", answer="44"), 0, ["G1-001"], 2, 1, stats))
     return library
 
 

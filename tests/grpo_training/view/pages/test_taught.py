@@ -6,12 +6,13 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from engine.experience.events import GroupTrial
+from engine.experience.events import BeginEvent, GroupTrial
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.records import GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.server import application
+from tests.support.library import commit as commit_step
+from tests.support.library import mark, step_of
 from tests.support.viewer_runs import group, write
 
 TEXT = "Check <b>units</b> before adding lengths."
@@ -20,9 +21,9 @@ TEXT = "Check <b>units</b> before adding lengths."
 def commit(library, number, problem, mean, proposals=(), trial=None, run="abc", used=()):
     stats = GroupStats(mean=mean, std=0.4, advantages=[], triggered=True)
     about = Problem(id=problem, text="How many?", answer="42", task="math")
-    step = StepOutcome(run=run, step=number, problem=about, epoch=0, used=used, rollouts=2, correct=1, stats=stats,
-                       trial=trial, is_on_trial=True)  # fmt: skip
-    return library.commit_step(step, proposals)
+    step = step_of(run=run, step=number, problem=about, epoch=0, used=used, rollouts=2, correct=1, stats=stats,
+                       trial=trial, on_trial=True)  # fmt: skip
+    return commit_step(library, step, proposals)
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def folder(tmp_path):
     groups = [group("p1", [0.1, 0.9]), group("p2", [0.1, 0.9]), group("p3", [0.1, 0.9])]
     write(tmp_path / "mails/cache/generator_1_rollouts.jsonl", groups, settings={})
     library = ExperienceLibrary(tmp_path / "mails/experiences/generator_1_experiences.json")
-    library.begin_run("abc", model="tiny", tasks=["math"])
+    library.begin_run(BeginEvent(at="", run="abc", model="tiny", tasks=["math"]))
     add = [Operation(op="add", content=TEXT), Operation(op="add", content="word " * 40)]
     commit(library, 0, "p1", 0.5, add)
     commit(library, 1, "p2", 0.5)
@@ -84,7 +85,7 @@ def test_a_lesson_that_was_changed_or_taken_out_since_says_so(folder):
     library = ExperienceLibrary(folder / "mails/experiences/generator_1_experiences.json")
     library.edit([Operation(op="modify", id="G1-001", content="Draw a picture first.")])
     assert "has another text now" in plain(pages(folder)("cache-generator_1/groups/1.html"), "taught")
-    library.forbid("G1-001")
+    mark(library, "forbid", "G1-001")
     assert "forbidden" in plain(pages(folder)("cache-generator_1/groups/1.html"), "taught")
 
 

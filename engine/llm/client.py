@@ -60,9 +60,7 @@ def sum_of(counters: Iterable[Counters]) -> Counters:
         for name, value in vars(each).items():
             if name == "by_purpose":
                 for purpose, spent in value.items():
-                    total.by_purpose.setdefault(purpose, Spent()).add(
-                        spent.prompt_tokens, spent.completion_tokens, spent.cost_usd
-                    )
+                    total.by_purpose.setdefault(purpose, Spent()).add(**vars(spent))
             elif value is not None:
                 setattr(total, name, (getattr(total, name) or 0) + value)
     return total

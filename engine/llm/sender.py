@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.interfaces import Journal, Purse
-from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
+from engine.llm.pending_call import PendingCall, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.sent_requests import SentRequests
 from engine.llm.servers import ServerPool
@@ -28,6 +28,8 @@ from engine.records import ChatRequest, Reply
 
 _LONGEST_CONNECT_WAIT_S = 10.0
 """Longest wait between attempts to reach an endpoint for the first time."""
+_URGENT = frozenset({"analysis", "judge"})
+"""Purposes of requests about replies. They go before new problems, whose results are committed later."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -72,7 +74,7 @@ class RequestSender:
             replies by journal key. A sample that the endpoint left out, because it does not support ``n``, has
             none: the caller requests it separately.
         """
-        call = PendingCall(pool, pool.pick(), request, samples)
+        call = PendingCall(pool, pool.pick(), request, samples, is_urgent=request.purpose in _URGENT)
         self.tally.pending += 1
         call.connection.health.load += len(call.samples)
         try:
@@ -186,10 +188,9 @@ class RequestSender:
         A caller that is cancelled after the request was sent does not cancel the request: the server works on it, so
         its reply is stored.
         """
-        reserved = await self._reserve(call, is_urgent=call.is_urgent)
-        if isinstance(reserved, RetryDecision):
-            return reserved
-        task = asyncio.create_task(self._finish(call, reserved))
+        if (refused := await self._reserve(call)) is not None:
+            return refused
+        task = asyncio.create_task(self._finish(call))
         self.sent.add([sample.key for sample in call.samples], task)
         delay_s = None if self.hedge is None else self._latencies.quantile(call.kind, self.hedge)
         if delay_s is None:
@@ -205,60 +206,62 @@ class RequestSender:
 
         If this is cancelled, so is the request. What it reserved is then charged: the server has received it.
         """
-        again = PendingCall(call.pool, call.pool.pick(), call.request, call.samples, attempts=call.attempts)
+        again = PendingCall(
+            call.pool, call.pool.pick(), call.request, call.samples, is_urgent=True, attempts=call.attempts
+        )
         again.connection.health.load += len(again.samples)
         try:
-            reserved = await self._reserve(again, is_urgent=True)
-            if isinstance(reserved, RetryDecision):
-                return reserved
+            if (refused := await self._reserve(again)) is not None:
+                return refused
             self.tally.hedged += 1
-            return await self._finish(again, reserved)
+            return await self._finish(again)
         finally:
             again.connection.health.load -= len(again.samples)
 
-    async def _reserve(self, call: PendingCall, *, is_urgent: bool) -> Reserved | RetryDecision:
-        """Reserve budget and wait for a slot."""
+    async def _reserve(self, call: PendingCall) -> RetryDecision | None:
+        """Reserve budget and wait for a slot; a decision if the attempt must not be made."""
         if call.n_unsupported:  # discovered by another call while this one waited
             return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         connection, endpoint, request = call.connection, call.endpoint, call.request
         count, max_tokens = len(call.samples), request.sampling.max_tokens
         expected = 0
-        if self.budget.limited or endpoint.tpm is not None:
+        if endpoint.tpm is not None:
             expected = estimate_prompt_tokens(request) + count * connection.expected_completion_tokens(max_tokens)
-        hold, largest = None, (0, 0)
+        call.largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
+        call.hold = None
         if self.budget.limited:
-            largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
-            hold = await self.budget.hold(sum(largest), endpoint.cost_usd(*largest))
+            call.hold = await self.budget.hold(sum(call.largest), endpoint.cost_usd(*call.largest))
         try:
-            permit = await connection.acquire(expected, is_urgent=is_urgent)
+            call.permit = await connection.acquire(expected, is_urgent=call.is_urgent)
         except BaseException:
-            if hold is not None:
-                self.budget.settle(hold, 0, 0.0)
+            self._settle(call, (0, 0))
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
-            connection.release(permit, 0, is_urgent=is_urgent)
-            if hold is not None:
-                self.budget.settle(hold, 0, 0.0)
+            connection.release(call.permit, 0, is_urgent=call.is_urgent)
+            self._settle(call, (0, 0))
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
-        return Reserved(permit, hold, largest, is_urgent)
+        return None
 
-    async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
+    def _settle(self, call: PendingCall, used: tuple[int, int]) -> None:
+        """Release the reserved budget, and charge the prompt and completion tokens that were used."""
+        if call.hold is not None:
+            self.budget.settle(call.hold, sum(used), call.endpoint.cost_usd(*used))
+
+    async def _finish(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
-        counted = reserved.permit.tokens if reserved.permit else 0
-        used = reserved.largest  # also of an attempt that is cancelled: the server has received it
+        # Work whose usage is not known is not free, nor is an attempt that is cancelled: the server has received it.
+        used, counted = call.largest, call.permit.tokens if call.permit else 0
         try:
             result = await self._exchange(call)
-            used = (result.prompt_tokens, result.completion_tokens)
-            if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
-                used = reserved.largest  # work whose usage is not known is not free: charge what was reserved
-            counted = sum(used)
+            reported = (result.prompt_tokens, result.completion_tokens)
+            if any(reported) or not (isinstance(result, ChatResponse) or result.may_be_billed):
+                used, counted = reported, sum(reported)
         except Exception:
             used, counted = (0, 0), 0
             raise
         finally:
-            call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
-            if reserved.hold is not None:
-                self.budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
+            call.connection.release(call.permit, counted, is_urgent=call.is_urgent)
+            self._settle(call, used)
         return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
@@ -345,11 +348,15 @@ class RequestSender:
         return decision
 
     def _count_usage(self, call: PendingCall, result: ChatResponse | RetryDecision) -> None:
-        """Add the tokens and the cost of an attempt to the totals."""
-        cost = call.endpoint.cost_usd(result.prompt_tokens, result.completion_tokens)
+        """Add the tokens and the cost of an attempt to the totals; of a reply without usage what the budget counts."""
+        used = (result.prompt_tokens, result.completion_tokens)
+        is_estimated = isinstance(result, ChatResponse) and not any(used)
+        if is_estimated:
+            used = call.largest
+        cost = call.endpoint.cost_usd(*used)
         for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
-            spent.add(result.prompt_tokens, result.completion_tokens, cost)
-        call.connection.record_usage(result.prompt_tokens + result.completion_tokens, cost or 0.0)
+            spent.add(*used, cost, estimated=int(is_estimated))
+        call.connection.record_usage(sum(used), cost or 0.0)
 
     async def _store(self, call: PendingCall, response: ChatResponse) -> dict[str, Reply]:
         """Store the completions of a reply in the journal, then return them.

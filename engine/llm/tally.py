@@ -7,16 +7,28 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Spent:
-    """Tokens and cost of the requests for one purpose."""
+    """Tokens and cost of the requests for one purpose.
+
+    ``estimated`` counts the replies without usage: their tokens are the most that they may have used.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    estimated: int = 0
 
-    def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None) -> None:
-        """Add an attempt; ``cost_usd`` is None without prices."""
+    @property
+    def estimate_note(self) -> str:
+        """What of the tokens is an estimate, to be printed after them; empty if nothing is."""
+        if not self.estimated:
+            return ""
+        return f"; estimated: {self.estimated:,} replies without usage count as the most that they may have used"
+
+    def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None, *, estimated: int = 0) -> None:
+        """Add attempts; ``cost_usd`` is None without prices."""
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += completion_tokens
+        self.estimated += estimated
         if cost_usd is not None:
             self.cost_usd = cost_usd + (self.cost_usd or 0.0)
 

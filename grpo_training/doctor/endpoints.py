@@ -26,6 +26,11 @@ _OPTIONAL_ROLES = {
     ROLE: "; teacher traces cannot be generated",
 }
 _TIMEOUT_S = 90
+_MOST_TOKENS = 16
+_NO_TEXT = (
+    "Every answer would count as wrong. Check chat template, stop strings and reasoning parser of the server, or the "
+    "content filter of the provider."
+)
 _COMPACT_BELOW = 3e9
 """Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
 
@@ -99,7 +104,7 @@ def _one_server_each(manager: ApiManager, role: str) -> list[ApiManager]:
 
 async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult:
     messages = (Message(role="user", content="Reply with the word: ready"),)
-    request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=16), purpose="doctor")
+    request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=_MOST_TOKENS), purpose="doctor")
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             [reply] = await client.sample(request, [0])
@@ -107,13 +112,28 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
         return failure_of(error, role)
     except TimeoutError:
         return failed(f"{role}: no answer within {_TIMEOUT_S} s", "Check the server, or change base_url.")
-    endpoint = manager.endpoint(role)
-    if reply.completion is None:
+    endpoint, completion = manager.endpoint(role), reply.completion
+    if completion is None:
+        if reply.fault is not None and reply.fault.kind == "empty_reply":
+            return failed(f"{role}: {reply.fault.message}", _NO_TEXT)
         fault = f"{reply.fault.kind} {reply.fault.message}".strip() if reply.fault else "no reason given"
         return failed(f"{role}: no answer from {endpoint.shown_url}: {fault}", "Start that server, or change base_url.")
-    usage = reply.completion.usage
-    tokens = usage.prompt_tokens + usage.completion_tokens
-    return passed(f"{role}: {endpoint.model} answered in {reply.completion.latency_s:.1f} s ({tokens} tokens)")
+    tokens = completion.usage.prompt_tokens + completion.usage.completion_tokens
+    answered = f"{role}: {endpoint.model} answered in {completion.latency_s:.1f} s ({tokens} tokens)"
+    if completion.text.strip():
+        return passed(answered)
+    finish, reasoning = completion.finish_reason, completion.reasoning
+    if finish == "length":
+        return (
+            passed(f"{answered}, which it used up for thinking")
+            if reasoning
+            else warned(
+                f"{answered}, but the {_MOST_TOKENS} tokens of the reply were used up without any text",
+                "A model that thinks needs more tokens than this check allows. Look at a few replies before a long run.",
+            )
+        )
+    thought = f" and {len(reasoning)} characters of reasoning" if reasoning else ""
+    return failed(f"{answered}, but the reply is empty: no text{thought}, finish_reason {finish}", _NO_TEXT)
 
 
 def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:

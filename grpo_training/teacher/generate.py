@@ -154,6 +154,6 @@ def _rows_of_start(teacher_run: TeacherRun, counters: Counters) -> list[tuple[st
         ("Tasks that lack traces", str(len(teacher_run.open))),
         ("This start", f"{teacher_run.written} traces, {counters.requests_sent} requests, {counters.retries} retries"),
         ("  from the journal", str(counters.journal_hits)),
-        ("  tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out"),
+        ("  tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out{counters.estimate_note}"),
         ("  cost", cost),
     ]

@@ -123,14 +123,12 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
     if completion.text.strip():
         return passed(answered)
     finish, reasoning = completion.finish_reason, completion.reasoning
+    if finish == "length" and reasoning:
+        return passed(f"{answered}, which it used up for thinking")
     if finish == "length":
-        return (
-            passed(f"{answered}, which it used up for thinking")
-            if reasoning
-            else warned(
-                f"{answered}, but the {_MOST_TOKENS} tokens of the reply were used up without any text",
-                "A model that thinks needs more tokens than this check allows. Look at a few replies before a long run.",
-            )
+        return warned(
+            f"{answered}, but the {_MOST_TOKENS} tokens of the reply were used up without any text",
+            "Look at a few replies before a long run: a model that thinks unseen needs more than this check gives.",
         )
     thought = f" and {len(reasoning)} characters of reasoning" if reasoning else ""
     return failed(f"{answered}, but the reply is empty: no text{thought}, finish_reason {finish}", _NO_TEXT)

@@ -276,8 +276,8 @@ def test_a_wait_that_is_over_is_no_longer_shown(monkeypatch):
 
 def test_tokens_that_no_server_reported_are_marked_as_estimates():
     stream = io.StringIO()
-    spent = Spent(180, 200, None, estimated=10)
-    counters = Traffic(prompt_tokens=180, completion_tokens=200, cost_usd=None, estimated=10, by_purpose={"rollout": spent})
+    used = {"prompt_tokens": 180, "completion_tokens": 200, "cost_usd": None, "estimated": 10}
+    counters = Traffic(**used, by_purpose={"rollout": Spent(**used)})
     Progress("critic", None, lambda: counters, stream=stream, live=False, verbose=True).summary([])
     mark = "180 tokens in, 200 out; estimated: 10 replies without usage count as the most that they may have used"
     assert f"no prices configured ({mark})" in stream.getvalue()

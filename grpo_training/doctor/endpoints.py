@@ -143,8 +143,8 @@ def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
 def ask_model(folder: Path, settings: DoctorSettings) -> Iterable[CheckResult]:
     """Serve a model and send it the same problem; say which prompt style fits its size."""
     yield prompt_style(parameter_count(folder), settings.prompts)
-    with shared_server(folder) as server:
-        manager = ApiManager(folder, {"student": server.endpoint()})
+    with shared_server(folder) as entry:
+        manager = ApiManager(folder, {"student": entry})
         yield from asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))
 
 

@@ -55,11 +55,12 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
         manager = manager.with_fields(fields | ({"extra_body": body} if body else {}))
         yield manager
         return
-    with shared_server(Path(model), settings.temperature) as server:
-        share = max(1, settings.concurrency // len(server.base_urls))
+    with shared_server(Path(model), settings.temperature) as entry:
+        share = max(1, settings.concurrency // len(entry["base_url"]))
         body = settings.extra_body({})
-        entry = {**server.endpoint(), "max_concurrency": share, **({"extra_body": body} if body else {})}
-        yield manager.with_entries({ROLE: entry})
+        yield manager.with_entries(
+            {ROLE: {**entry, "max_concurrency": share, **({"extra_body": body} if body else {})}}
+        )
 
 
 def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:

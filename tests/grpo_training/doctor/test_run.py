@@ -275,7 +275,7 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     @contextlib.contextmanager
     def served(folder):
         assert folder == tmp_path / "student"
-        yield types.SimpleNamespace(endpoint=lambda: entry(url, model="student"))
+        yield entry(url, model="student")
 
     monkeypatch.setattr(endpoints, "shared_server", served)
     monkeypatch.setattr(environment, "environment", lambda: [])

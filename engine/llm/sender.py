@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -168,19 +168,16 @@ class RequestSender:
 
     async def _attempt(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
-        if call.proven:
-            return await self._send_once(call)
-        try:
-            async with asyncio.timeout(self.probe_patience_s):
-                await call.connection.probing.acquire()
-        except TimeoutError:  # the probe is slow; sending unproven parameters costs at most a refused request
-            return await self._send_once(call)
-        try:
+        with contextlib.ExitStack() as probe:
             if not call.proven:
-                return await self._send_once(call)
-        finally:
-            call.connection.probing.release()
-        return await self._send_once(call)
+                # A slow probe is not waited for: sending unproven parameters costs at most a refused request.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.probe_patience_s):
+                        await call.connection.probing.acquire()
+                        probe.callback(call.connection.probing.release)
+                if call.proven:
+                    probe.close()
+            return await self._send_once(call)
 
     async def _send_once(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Reserve budget, wait for a slot and send once. Budget and slot are released before this returns.
@@ -306,7 +303,7 @@ class RequestSender:
             self.trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
         return result
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _patience(self, call: PendingCall) -> AsyncIterator[None]:
         """End a request after ``timeout_s``, counted anew as long as its server makes progress; say what it does."""
         connection, endpoint = call.connection, call.endpoint

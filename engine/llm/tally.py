@@ -22,7 +22,7 @@ class Spent:
         """What of the tokens is an estimate, to be printed after them; empty if nothing is."""
         if not self.estimated:
             return ""
-        return f"; estimated: {self.estimated:,} replies without usage count as the most that they may have used"
+        return f"; an estimate, at the most, as {self.estimated:,} of the replies came without usage"
 
     def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None, *, estimated: int = 0) -> None:
         """Add attempts; ``cost_usd`` is None without prices."""

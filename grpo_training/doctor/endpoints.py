@@ -14,7 +14,7 @@ from engine.contract.checks import CheckResult, failed, failure_of, passed, pass
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
-from engine.records import ChatRequest, Message, Sampling
+from engine.records import ChatRequest, Fault, Message, Sampling
 from grpo_training.doctor.settings import DoctorSettings
 from grpo_training.serve.model_folder import parameter_count
 from grpo_training.serve.shared_server import shared_server
@@ -31,6 +31,7 @@ _NO_TEXT = (
     "Every answer would count as wrong. Check chat template, stop strings and reasoning parser of the server, or the "
     "content filter of the provider."
 )
+_FIXES = dict.fromkeys(("connection", "timeout"), "Start that server, or change base_url.") | {"empty_reply": _NO_TEXT}
 _COMPACT_BELOW = 3e9
 """Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
 
@@ -109,15 +110,15 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
         async with asyncio.timeout(_TIMEOUT_S):
             [reply] = await client.sample(request, [0])
     except ScaffoldError as error:
-        return failure_of(error, role)
+        return failure_of(error, "" if error.what.startswith(f"{role}:") else role)
     except TimeoutError:
         return failed(f"{role}: no answer within {_TIMEOUT_S} s", "Check the server, or change base_url.")
     endpoint, completion = manager.endpoint(role), reply.completion
     if completion is None:
-        if reply.fault is not None and reply.fault.kind == "empty_reply":
-            return failed(f"{role}: {reply.fault.message}", _NO_TEXT)
-        fault = f"{reply.fault.kind} {reply.fault.message}".strip() if reply.fault else "no reason given"
-        return failed(f"{role}: no answer from {endpoint.shown_url}: {fault}", "Start that server, or change base_url.")
+        fault = reply.fault or Fault(kind="unknown")
+        why = fault.message if endpoint.shown_url in fault.message else f"{endpoint.shown_url}: {fault.message}"
+        fix = _FIXES.get(fault.kind, "Check that server and base_url; the message says what it sent.")
+        return failed(f"{role}: no answer: {why}", fix)
     tokens = completion.usage.prompt_tokens + completion.usage.completion_tokens
     answered = f"{role}: {endpoint.model} answered in {completion.latency_s:.1f} s ({tokens} tokens)"
     if completion.text.strip():

@@ -212,6 +212,8 @@ def _not_json(content: bytes) -> RetryDecision:
     """What to do about a body that cannot be read, without any text of it."""
     if not content.strip():
         return _retry("cut_off", "the body is empty")
+    if content.lstrip().startswith(b"data:"):
+        return _retry("not_json", 'the body is a stream of events; "stream": false in extra_body may end that')
     if content.lstrip().startswith(b"<"):
         return _retry("not_json", "the body is a web page, not JSON; is base_url right?")
     return _retry("cut_off", f"the body is not JSON ({len(content)} bytes)")

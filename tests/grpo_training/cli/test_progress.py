@@ -279,6 +279,6 @@ def test_tokens_that_no_server_reported_are_marked_as_estimates():
     used = {"prompt_tokens": 180, "completion_tokens": 200, "cost_usd": None, "estimated": 10}
     counters = Traffic(**used, by_purpose={"rollout": Spent(**used)})
     Progress("critic", None, lambda: counters, stream=stream, live=False, verbose=True).summary([])
-    mark = "180 tokens in, 200 out; estimated: 10 replies without usage count as the most that they may have used"
+    mark = "180 tokens in, 200 out; an estimate, at the most, as 10 of the replies came without usage"
     assert f"no prices configured ({mark})" in stream.getvalue()
     assert f"generator: {mark}" in stream.getvalue()

@@ -238,7 +238,9 @@ def test_endpoints_are_asked_once_each(tmp_path):
     assert first.level is CheckLevel.PASS
     assert "generator_1: m answered in" in first.text
     assert (second.level, third.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
-    assert third.text.startswith("analyst: no answer from http://127.0.0.1:9/v1")
+    assert third.text.startswith("analyst: no answer: cannot reach http://127.0.0.1:9/v1: connection refused")
+    assert third.fix == "Start that server, or change base_url."
+    assert second.text.startswith("critic: the endpoint refused the API key")
     assert SECRET not in str((first, second, third))
     assert app["seen"][0].body["max_tokens"] == 16
 

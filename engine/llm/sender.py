@@ -98,18 +98,13 @@ class RequestSender:
             call.move()
             return await self._attempt(call)
 
-        def wait_s(state: RetryCallState) -> float:
-            # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
-            elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
-            return self._wait_s(call, _failure(state), elapsed_s)
-
         def tell(state: RetryCallState) -> None:
             if not self._moves(call):
                 self.trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_is_repeatable),
-            wait=wait_s,
+            wait=lambda state: self._wait_s(call, _failure(state)),
             stop=lambda state: state.upcoming_sleep == math.inf,
             before_sleep=tell,
             sleep=self.sleep,
@@ -121,7 +116,7 @@ class RequestSender:
         """Whether the next attempt goes to another server at once."""
         return call.pool.should_move(call.server) and call.failures < self.retry.attempts
 
-    def _wait_s(self, call: PendingCall, decision: RetryDecision, elapsed_s: float) -> float:
+    def _wait_s(self, call: PendingCall, decision: RetryDecision) -> float:
         """Seconds to wait before the next attempt; infinite if there is none.
 
         A server may ask to wait for longer than requests are retried. Then there is one more attempt at the end of
@@ -138,6 +133,8 @@ class RequestSender:
             call.unreached += 1
             return min(wait_s, _LONGEST_CONNECT_WAIT_S, left)
         failures = call.failures - call.unreached
+        # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
+        elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
         if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
         left = self.retry.total_s - elapsed_s

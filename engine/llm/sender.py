@@ -20,7 +20,7 @@ from engine.llm.pending_call import PendingCall, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.sent_requests import SentRequests
 from engine.llm.servers import ServerPool
-from engine.llm.tally import Spent, Tally
+from engine.llm.tally import Counters, Spent
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.llm.wire.replies import ChatResponse, completions, read_reply
 from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens, request_body
@@ -61,7 +61,7 @@ class RequestSender:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
-    tally: Tally = field(default_factory=Tally, init=False)
+    tally: Counters = field(default_factory=Counters, init=False)
     sent: SentRequests = field(default_factory=SentRequests, init=False)
     _latencies: LatencyRecord = field(default_factory=LatencyRecord, init=False)
 
@@ -75,7 +75,6 @@ class RequestSender:
             none: the caller requests it separately.
         """
         call = PendingCall(pool, pool.pick(), request, samples, is_urgent=request.purpose in _URGENT)
-        self.tally.pending += 1
         call.connection.health.load += len(call.samples)
         try:
             result = await self._attempt(call)
@@ -85,7 +84,6 @@ class RequestSender:
                 return result
             return {} if result.parameter == "n" else call.failed(result)
         finally:
-            self.tally.pending -= 1
             call.connection.health.load -= len(call.samples)
 
     async def _retried(self, call: PendingCall, first: RetryDecision) -> dict[str, Reply] | RetryDecision:
@@ -165,15 +163,16 @@ class RequestSender:
 
     async def _attempt(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
+        if call.proven:
+            return await self._send_once(call)
         with contextlib.ExitStack() as probe:
-            if not call.proven:
-                # A slow probe is not waited for: sending unproven parameters costs at most a refused request.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.probe_patience_s):
-                        await call.connection.probing.acquire()
-                        probe.callback(call.connection.probing.release)
-                if call.proven:
-                    probe.close()
+            # A slow probe is not waited for: sending unproven parameters costs at most a refused request.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.probe_patience_s):
+                    await call.connection.probing.acquire()
+                    probe.callback(call.connection.probing.release)
+            if call.proven:
+                probe.close()
             return await self._send_once(call)
 
     async def _send_once(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -34,10 +35,11 @@ class Spent:
 
 
 @dataclass
-class Tally(Spent):
-    """Totals over all requests of a client. ``by_purpose`` has the parts: generation, analysis, ...
+class Counters(Spent):
+    """Totals over all requests of a client. Tokens and cost include failed attempts that reported them.
 
-    ``hedged`` counts the requests that were sent a second time while the first was in flight.
+    ``by_purpose`` has the parts: generation, analysis, ... ``hedged`` counts the requests that were sent a second time
+    while the first was in flight. A snapshot for displays also has the number of requests in flight.
     """
 
     retries: int = 0
@@ -45,5 +47,18 @@ class Tally(Spent):
     rate_limited: int = 0
     requests_sent: int = 0
     journal_hits: int = 0
-    pending: int = 0
+    in_flight: int = 0
     by_purpose: dict[str, Spent] = field(default_factory=dict)
+
+
+def sum_of(counters: Iterable[Counters]) -> Counters:
+    """The sum of the counters of several clients."""
+    total = Counters()
+    for each in counters:
+        for name, value in vars(each).items():
+            if name == "by_purpose":
+                for purpose, spent in value.items():
+                    total.by_purpose.setdefault(purpose, Spent()).add(**vars(spent))
+            elif value is not None:
+                setattr(total, name, (getattr(total, name) or 0) + value)
+    return total

@@ -20,7 +20,7 @@ from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, harmless, shortened
 
 if TYPE_CHECKING:
-    from engine.llm.client import Counters
+    from engine.llm.tally import Counters
 
 _BAR, _SHORTEST_NAME = 10, 10
 """Columns of the bar, and the fewest of the name of a problem in a line."""

@@ -14,8 +14,9 @@ from agents.analyst import ExperienceAnalyst
 from agents.judge import Judge, Opinion, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, ApiManager
-from engine.llm.client import Counters, LLMClient, sum_of
+from engine.llm.client import LLMClient
 from engine.llm.interfaces import Purse
+from engine.llm.tally import Counters, sum_of
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task

@@ -21,7 +21,6 @@ class Traffic(Spent):
     prompt_tokens: int = 1234
     completion_tokens: int = 567
     cost_usd: float | None = 0.0125
-    waiting: int = 4
     by_purpose: dict = field(default_factory=lambda: {"rollout": Spent(1000, 500, 0.01), "analysis": Spent(234, 67)})
 
 

@@ -14,7 +14,7 @@ from engine.reading.json_reading import read_json_object
 from engine.reading.special_tokens import break_special_tokens
 from engine.records import ChatRequest, Experience, Fault, Message, Operation, Outcome, Problem, Reply, Sampling
 from engine.task import Task
-from engine.tasks.registry import known_tasks, task_named
+from engine.tasks.registry import task_named
 
 MAX_WORDS = 32
 _MOST_READ = 16
@@ -100,7 +100,7 @@ class ExperienceAnalyst:
     tasks: InitVar[Iterable[Task] | None] = None
 
     def __post_init__(self, tasks: Iterable[Task] | None) -> None:
-        check_prompts(known_tasks() if tasks is None else tasks, self.style)
+        check_prompts(tasks, self.style)
 
     async def propose(
         self,

@@ -11,7 +11,6 @@ from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
 from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Problem, Reply, Sampling
 from engine.task import Task
-from engine.tasks.registry import known_tasks
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class CriticAgent:
     role: str = "critic"
 
     def __post_init__(self) -> None:
-        check_prompts(known_tasks(), self.style)
+        check_prompts(None, self.style)
 
     async def fuse(
         self,

@@ -9,7 +9,6 @@ from agents.chat import ChatClient, ReadReply, ask
 from agents.templates import check_prompts, role_template
 from engine.records import Candidate, ChatRequest, Experience, Message, Outcome, Problem, Reply, Sampling
 from engine.task import Task
-from engine.tasks.registry import known_tasks
 
 
 def generator_messages(
@@ -56,7 +55,7 @@ class GeneratorAgent:
     tasks: InitVar[Iterable[Task] | None] = None
 
     def __post_init__(self, tasks: Iterable[Task] | None) -> None:
-        check_prompts(known_tasks() if tasks is None else tasks, self.style)
+        check_prompts(tasks, self.style)
 
     async def answer(
         self, task: Task, problem: Problem, experiences: Sequence[Experience], sample_indices: Sequence[int]

@@ -29,6 +29,7 @@ class TeacherReply:
     candidate: Candidate | None
 
 
+@dataclass(eq=False)
 class TeacherAgent:
     """Samples the teacher with the prompt of the student. Unreadable replies are not asked again.
 
@@ -41,28 +42,30 @@ class TeacherAgent:
         role: the api role.
     """
 
-    def __init__(
-        self, client: ChatClient, task: Task, sampling: Sampling, style: str = "full", role: str = ROLE
-    ) -> None:
-        self._client, self._task, self._style = client, task, style
-        self.sampling, self.role = sampling, role
-        self.prompt_hash = prompt_hash(task, style)
+    client: ChatClient
+    task: Task
+    sampling: Sampling
+    style: str = "full"
+    role: str = ROLE
+
+    def __post_init__(self) -> None:
+        self.prompt_hash = prompt_hash(self.task, self.style)
 
     def messages(self, problem: Problem) -> tuple[Message, ...]:
         """The prompt: the generator's, without experiences."""
-        return generator_messages(self._task, problem, (), self._style)
+        return generator_messages(self.task, problem, (), self.style)
 
     async def answer(self, problem: Problem, sample_indices: Sequence[int]) -> list[TeacherReply]:
         """One reply per sample index, in their order."""
         request = ChatRequest(
             role=self.role, messages=self.messages(problem), sampling=self.sampling, purpose="teaching"
         )
-        replies = await self._client.sample(request, sample_indices)
+        replies = await self.client.sample(request, sample_indices)
         return list(await asyncio.gather(*(asyncio.to_thread(self._read, problem, reply) for reply in replies)))
 
     def _read(self, problem: Problem, reply: Reply) -> TeacherReply:
         if reply.outcome is Outcome.INFRA_FAULT:
             return TeacherReply(reply, None, None)
         completion = reply.completion
-        thinking = self._task.thinking(completion) if completion else None
-        return TeacherReply(reply, thinking, read_candidate(self._task, problem, reply))
+        thinking = self.task.thinking(completion) if completion else None
+        return TeacherReply(reply, thinking, read_candidate(self.task, problem, reply))

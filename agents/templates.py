@@ -7,6 +7,7 @@ from functools import cache
 
 from engine.errors import TemplateError
 from engine.task import Task
+from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
 _EXTRACTION = {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"}
@@ -40,14 +41,18 @@ def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
     return PromptTemplate(name, _VARIABLES[name] | own, style, task, optional)
 
 
-def check_prompts(tasks: Iterable[Task], style: str) -> None:
+def check_prompts(tasks: Iterable[Task] | None, style: str) -> None:
     """Load the templates of all roles, so that errors appear before the first request.
+
+    Args:
+        tasks: whose templates are loaded; None: all tasks.
+        style: prompt style.
 
     Raises:
         TemplateError: some are missing or invalid; one error names all of them.
     """
     errors: dict[str, TemplateError] = {}
-    for task in tasks:
+    for task in known_tasks() if tasks is None else tasks:
         for name in TEMPLATE_NAMES:
             try:
                 role_template(name, task, style)

@@ -25,7 +25,7 @@ _RETRY_S = 0.005
 """The same for workers whose requests wait for the limits: all together once in 0.005 s."""
 
 _OF_JOURNAL = ("capabilities", "remember_capabilities")
-_OF_LEDGER = ("pause", "pause_left_s", "add_spent")
+_OF_LEDGER = ("clock", "pause", "pause_left_s", "add_spent")
 """Their methods that workers call as they are."""
 
 
@@ -111,10 +111,6 @@ class SharedAccounts:
         scope = self._ledger.scope(endpoint)
         self._scopes.add(scope)
         return scope
-
-    def clock(self) -> float:
-        """The time of the ledger's clock."""
-        return self._ledger.clock()
 
     def exchange(self, worker: str, scope: str, limits: RateLimits, request: LeaseRequest) -> Grant:
         """As :meth:`RateLedger.exchange`, for a worker."""

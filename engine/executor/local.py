@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import Executor as FutureExecutor
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -18,38 +17,25 @@ from engine.executor.work import Executor, ItemPool, ItemT, ResultT, Worker, Wor
 
 
 class LocalPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
-    """Workers on this machine. One works in this process; of several, each is a process of its own.
+    """Workers on this machine. One works in threads of this process; of several, each is a process of its own.
 
-    A process that ends is not replaced: what killed it on this machine would kill the next one too.
-
-    Args:
-        description: opens a worker.
-        workers: 1: in threads of this process; more: processes, each with one item at a time.
-        in_flight: items at once, of one worker.
-        lost: never called.
+    Such a process has one item at a time. One that ends is not replaced: what killed it on this machine would kill the
+    next one too. So ``lost`` is never called.
     """
 
-    def __init__(
-        self,
-        description: WorkerDescription[ItemT, ResultT],
-        workers: int,
-        in_flight: int = 1,
-        lost: Callable[[int], object] | None = None,
-    ) -> None:
-        self._description, self._workers, self._in_flight = description, workers, in_flight
-        self._own: Worker[ItemT, ResultT] | None = None
-        self._executor: FutureExecutor
+    _own: Worker[ItemT, ResultT] | None = None
+    _executor: FutureExecutor
 
     def __enter__(self) -> LocalPool[ItemT, ResultT]:
-        if self._workers == 1:
-            self._own = self._description.open(0)
-            self._executor = ThreadPoolExecutor(self._in_flight)
+        if self.workers == 1:
+            self._own = self.description.open(0)
+            self._executor = ThreadPoolExecutor(self.in_flight)
         else:
             self._executor = ProcessPoolExecutor(
-                self._workers,
+                self.workers,
                 mp_context=multiprocessing.get_context("spawn"),  # a fork would copy threads and open pools
                 initializer=_start_process,
-                initargs=(self._description,),
+                initargs=(self.description,),
             )
         return self
 
@@ -72,7 +58,7 @@ class LocalPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
 class LocalExecutor(Executor):
     """This machine."""
 
-    pool_kind = LocalPool
+    pool = LocalPool
 
     @property
     def cpus(self) -> int:

@@ -29,7 +29,7 @@ class RayExecutor(Executor):
         ConfigurationError: the cluster cannot be reached, or has another version of Ray or Python.
     """
 
-    pool_kind = RayPool
+    pool = RayPool
 
     def __init__(self, address: str | None = None) -> None:
         self._is_own = not ray.is_initialized()

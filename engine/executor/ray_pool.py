@@ -62,6 +62,7 @@ class _Member:
         return [job for call in self.calls for job in call]
 
 
+@dataclass(eq=False)
 class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
     """Actors that are opened from one description.
 
@@ -71,23 +72,9 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
 
     A call costs more than an item of a few milliseconds, so such items travel several in a call. Items of a worker that
     works on several at once, and those whose worker ended, travel alone.
-
-    Args:
-        description: opens a worker; it travels by pickle.
-        workers: how many.
-        in_flight: items that a worker works on at once.
-        lost: called with the number of a worker that ended.
     """
 
-    def __init__(
-        self,
-        description: WorkerDescription[ItemT, ResultT],
-        workers: int,
-        *,
-        in_flight: int = 1,
-        lost: Callable[[int], object] | None = None,
-    ) -> None:
-        self._description, self._workers, self._in_flight, self._lost = description, workers, in_flight, lost
+    def __post_init__(self) -> None:
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._members: dict[int, _Member] = {}
         self._by_load: list[tuple[int, int, int, _Member]] = []  # a heap; an entry with another load than now is stale
@@ -100,8 +87,8 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         self._thread = threading.Thread(target=self._work, name="ray-pool", daemon=True)
 
     def __enter__(self) -> RayPool[ItemT, ResultT]:
-        self._packed = ray.put(self._description)
-        for _ in range(self._workers):
+        self._packed = ray.put(self.description)
+        for _ in range(self.workers):
             self._start()
         self._thread.start()
         return self
@@ -140,7 +127,7 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         number = self._started
         self._started += 1
         actor = ray.remote(concurrency_groups={_CONTROL: 2})(_Actor).options(
-            num_cpus=1, max_concurrency=self._in_flight, scheduling_strategy="SPREAD"
+            num_cpus=1, max_concurrency=self.in_flight, scheduling_strategy="SPREAD"
         )
         member = _Member(actor.remote(os.getcwd(), self._packed, number), number)
         self._members[number] = member
@@ -192,12 +179,12 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
 
     def _is_alone(self, job: _Job) -> bool:
         """Whether a worker is to have nothing else meanwhile, so that it is known what ends it."""
-        return job.losses > 0 and self._in_flight == 1
+        return job.losses > 0 and self.in_flight == 1
 
     def _load(self, member: _Member) -> int:
         """The calls of a worker, or as many as it can have."""
         is_full = any(self._is_alone(job) for job in member.jobs[:1])
-        return self._in_flight + _AHEAD if is_full else len(member.calls)
+        return self.in_flight + _AHEAD if is_full else len(member.calls)
 
     def _take_jobs(self) -> list[_Job]:
         """The items of the next call. The last items are divided among the workers."""
@@ -218,7 +205,7 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         while self._by_load:
             load, _, _, member = self._by_load[0]
             if not member.is_lost and load == self._load(member):
-                return member if load < self._in_flight + _AHEAD else None
+                return member if load < self.in_flight + _AHEAD else None
             heapq.heappop(self._by_load)
         return None
 
@@ -253,7 +240,7 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         """Change the size of the next calls by the time that one took."""
         if seconds > _CALL_S:
             self._size = max(1, self._size // 2)
-        elif self._in_flight == 1 and items == self._size and seconds < _CALL_S / 2:
+        elif self.in_flight == 1 and items == self._size and seconds < _CALL_S / 2:
             self._size = min(2 * self._size, _MOST_ITEMS)
 
     def _replace(self, member: _Member) -> None:
@@ -263,8 +250,8 @@ class RayPool(ItemPool[ItemT, ResultT], Generic[ItemT, ResultT]):
         member.is_lost = True
         del self._members[member.number]
         ray.kill(member.handle)  # it may be alive behind a broken connection
-        if self._lost is not None:
-            self._lost(member.number)
+        if self.lost is not None:
+            self.lost(member.number)
         self._start()
 
     def _again(self, jobs: Sequence[_Job]) -> None:

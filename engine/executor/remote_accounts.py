@@ -42,6 +42,7 @@ def _value(result: Any) -> Any:
 
 
 async def _value_of(call: Future[Any]) -> Any:
+    """As :func:`_value`, in an event loop. If the caller is cancelled, the call still ends on its own."""
     return _value(await asyncio.shield(asyncio.wrap_future(call)))
 
 
@@ -68,10 +69,6 @@ class AccountsClient:
     def ask(self, method: str, *arguments: Any) -> Any:
         """Call a method and wait for its result."""
         return _value(self.send(method, *arguments).result())
-
-    async def reply(self, method: str, *arguments: Any) -> Any:
-        """Call a method in an event loop. If the caller is cancelled, the call still ends on its own."""
-        return await _value_of(self.send(method, *arguments))
 
     def send(self, method: str, *arguments: Any) -> Future[Any]:
         """Call a method; the future of its result, or of an error that it raised."""
@@ -228,7 +225,7 @@ class RemoteBudget:
             asked = [one for one in self._wanted if not one[2].cancelled()]
             try:
                 amounts = [(tokens, usd) for tokens, usd, _ in asked]
-                numbers = await self._client.reply("hold", self._client.worker, amounts) if asked else []
+                numbers = await _value_of(self._client.send("hold", self._client.worker, amounts)) if asked else []
             except Exception as error:  # noqa: BLE001 - of the first; the others are asked for again
                 if not asked[0][2].done():
                     asked[0][2].set_exception(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 ItemT = TypeVar("ItemT")
@@ -41,8 +42,22 @@ class WorkerDescription(Protocol[ItemT_contra, ResultT_co]):
         """
 
 
+@dataclass(eq=False)
 class ItemPool(ABC, Generic[ItemT, ResultT]):
-    """Workers that were opened from one description. A context manager, whose end closes the workers."""
+    """Workers that are opened from one description. A context manager, whose end closes the workers.
+
+    Args:
+        description: opens a worker; picklable.
+        workers: how many.
+        in_flight: items that one worker works on at once, for work that waits more than it computes.
+        lost: called, in any thread, with the number of a worker that ended and is replaced.
+    """
+
+    description: WorkerDescription[ItemT, ResultT]
+    workers: int
+    _: KW_ONLY
+    in_flight: int = 1
+    lost: Callable[[int], object] | None = None
 
     @abstractmethod
     def __enter__(self) -> ItemPool[ItemT, ResultT]:
@@ -64,10 +79,10 @@ class Executor(ABC):
     """A place where work runs. A context manager.
 
     Attributes:
-        pool_kind: makes the pools; takes the arguments of :meth:`pool`.
+        pool: the class of its pools, which makes one.
     """
 
-    pool_kind: ClassVar[Callable[..., ItemPool[Any, Any]]]
+    pool: ClassVar[type[ItemPool[Any, Any]]]
 
     def __enter__(self) -> Self:
         return self
@@ -83,21 +98,3 @@ class Executor(ABC):
     @abstractmethod
     def cpus(self) -> int:
         """How many CPUs the place has for work."""
-
-    def pool(
-        self,
-        description: WorkerDescription[ItemT, ResultT],
-        workers: int,
-        *,
-        in_flight: int = 1,
-        lost: Callable[[int], object] | None = None,
-    ) -> ItemPool[ItemT, ResultT]:
-        """A pool of workers.
-
-        Args:
-            description: opens a worker; picklable.
-            workers: how many.
-            in_flight: items that one worker works on at once, for work that waits more than it computes.
-            lost: called, in any thread, with the number of a worker that ended and is replaced.
-        """
-        return self.pool_kind(description, workers, in_flight=in_flight, lost=lost)

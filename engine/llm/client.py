@@ -7,8 +7,8 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from engine.llm.pending_call import Sample, reply_of
 from engine.llm.retry import RetryPolicy
 from engine.llm.sender import RequestSender
 from engine.llm.servers import Server, ServerPool
-from engine.llm.tally import Spent, Tally
+from engine.llm.tally import Counters
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
 
@@ -38,34 +38,6 @@ DRAIN_S = 60.0
 PROBE_PATIENCE_S = 0.02
 """A server of one's own refuses a parameter in this time. Where the refusal takes longer, the other requests are
 refused too and sent again, which costs no tokens."""
-
-
-@dataclass
-class Counters(Tally):
-    """A snapshot for progress displays. Tokens and cost include failed attempts that reported them.
-
-    ``cost_usd`` is None if no endpoint in use has prices; ``waiting`` counts requests that wait for a slot, a pause
-    or a back-off.
-    """
-
-    in_flight: int = 0
-    waiting: int = 0
-    concurrency_limit: int = 0
-
-
-def sum_of(counters: Iterable[Counters]) -> Counters:
-    """The sum of the counters of several clients."""
-    total = Counters()
-    for each in counters:
-        for name, value in vars(each).items():
-            if name == "by_purpose":
-                for purpose, spent in value.items():
-                    total.by_purpose.setdefault(purpose, Spent()).add(
-                        spent.prompt_tokens, spent.completion_tokens, spent.cost_usd
-                    )
-            elif value is not None:
-                setattr(total, name, (getattr(total, name) or 0) + value)
-    return total
 
 
 class LLMClient:
@@ -154,14 +126,8 @@ class LLMClient:
     @property
     def counters(self) -> Counters:
         """The totals so far and the current state."""
-        tally = self._sender.tally
         in_flight = sum(connection.in_flight for connection in self._connections.values())
-        return Counters(
-            **vars(tally),
-            in_flight=in_flight,
-            waiting=max(0, tally.pending - in_flight),
-            concurrency_limit=sum(connection.controller.limit for connection in self._connections.values()),
-        )
+        return replace(self._sender.tally, in_flight=in_flight)
 
     async def sample(self, request: ChatRequest, sample_indices: Sequence[int]) -> list[Reply]:
         """Draw samples of a request. Samples that are in the journal are not requested again.

@@ -79,15 +79,12 @@ def request_keys(
 
 @dataclass(slots=True)
 class _Row:
-    """One reply to be written. When it is written, ``completion`` is what is stored."""
+    """One reply to be written, and the future of its caller. When it is written, ``completion`` is what is stored."""
 
     key: str
     completion: Completion
     text: str
-
-
-_Waiting = tuple[_Row, asyncio.Future[Completion]]
-"""One reply to be written, and the future of its caller."""
+    future: asyncio.Future[Completion] | None = None
 
 
 class ResponseJournal:
@@ -104,7 +101,7 @@ class ResponseJournal:
         self.path = path
         self._guard = threading.Lock()
         self._wake = threading.Event()
-        self._queue: list[_Waiting] = []
+        self._queue: list[_Row] = []
         self._closed = False
         with self._errors("Cannot open the response journal"):
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
@@ -147,11 +144,11 @@ class ResponseJournal:
             the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
         row = _row(Entry(key, completion, role, purpose))
-        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        row.future = future = asyncio.get_running_loop().create_future()
         with self._guard:
             if self._closed:
                 raise JournalError(f"The response journal is closed: {self.path}")
-            self._queue.append((row, future))
+            self._queue.append(row)
         self._wake.set()
         return future
 
@@ -212,16 +209,15 @@ class ResponseJournal:
             if closed:
                 return
 
-    def _write(self, batch: list[_Waiting]) -> None:
-        """Store a batch and resolve its futures."""
-        rows = [row for row, _ in batch]
+    def _write(self, rows: list[_Row]) -> None:
+        """Store rows and resolve their futures."""
         try:
             with self._errors(_NOT_STORED):
                 self._insert(self._writing, rows)
         except JournalError as error:
-            _notify(batch, error)
+            _notify(rows, error)
         else:
-            _notify(batch, None)
+            _notify(rows, None)
             self._unmoved_bytes += sum(len(row.text) for row in rows)
             if self._unmoved_bytes >= _CHECKPOINT_BYTES:
                 self._unmoved_bytes = 0
@@ -318,24 +314,23 @@ def _decode(text: bytes | None) -> Completion | None:
     return None if is_failed_finish(completion.finish_reason) else completion
 
 
-def _notify(batch: list[_Waiting], error: JournalError | None) -> None:
-    """Resolve the futures of a batch, with one callback per event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
-    for row, future in batch:
-        loops.setdefault(future.get_loop(), []).append((row, future))
+def _notify(rows: list[_Row], error: JournalError | None) -> None:
+    """Resolve the futures of rows, with one callback per event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Completion], Completion]]] = {}
+    for row in rows:
+        if row.future is not None:
+            loops.setdefault(row.future.get_loop(), []).append((row.future, row.completion))
     for loop, part in loops.items():
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiting caller
             loop.call_soon_threadsafe(_resolve, part, error)
-        except RuntimeError:  # the loop is closed, so there is no waiting caller
-            continue
 
 
-def _resolve(batch: list[_Waiting], error: JournalError | None) -> None:
-    for row, future in batch:
+def _resolve(part: list[tuple[asyncio.Future[Completion], Completion]], error: JournalError | None) -> None:
+    for future, stored in part:
         if future.done():  # the caller was cancelled
             continue
         if error is None:
-            future.set_result(row.completion)
+            future.set_result(stored)
         else:
             future.set_exception(error)
             future.exception()  # marked as retrieved, to avoid a warning if no caller awaits it

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from engine.llm.limits.budget import Hold
     from engine.llm.limits.rate_lease import Permit
 
-_URGENT = frozenset({"analysis", "judge"})
-"""Purposes of requests about replies. They go before new problems, whose results are committed later."""
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -31,28 +28,21 @@ class Sample:
     key: str
 
 
-@dataclass(frozen=True)
-class Reserved:
-    """What a request has reserved before it is sent. ``largest``: its highest possible prompt and completion tokens."""
-
-    permit: Permit | None
-    hold: Hold | None
-    largest: tuple[int, int]
-    is_urgent: bool
-
-
 @dataclass
 class PendingCall:
     """A request for samples with consecutive indices, and the totals of its attempts so far.
 
-    ``server`` is the one of ``pool`` that gets the next attempt; ``unreached`` counts the failed attempts before any
-    of them was reached; ``wasted`` are the tokens that failed attempts reported.
+    ``server`` is the one of ``pool`` that gets the next attempt; ``is_urgent``: a problem that was asked already waits
+    for this request; ``unreached`` counts the failed attempts before any server was reached; ``wasted`` are the tokens
+    that failed attempts reported. ``permit``, ``hold`` and ``largest`` (the highest possible prompt and completion
+    tokens) are of the present attempt.
     """
 
     pool: ServerPool
     server: Server
     request: ChatRequest
     samples: Sequence[Sample]
+    is_urgent: bool
     attempts: int = 0
     failures: int = 0
     is_last: bool = False
@@ -60,6 +50,9 @@ class PendingCall:
     wasted: Spent = field(default_factory=Spent)
     latency_s: float = 0.0
     first_sent_at: float | None = None
+    permit: Permit | None = None
+    hold: Hold | None = None
+    largest: tuple[int, int] = (0, 0)
 
     @property
     def connection(self) -> EndpointConnection:
@@ -90,11 +83,6 @@ class PendingCall:
     def proven(self) -> bool:
         """Whether the endpoint has already answered a request with these parameters."""
         return self.connection.capabilities.proven >= {CHAT, *self.parameters}
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether a problem that was asked already waits for this request."""
-        return self.request.purpose in _URGENT
 
     @property
     def kind(self) -> tuple[object, ...]:

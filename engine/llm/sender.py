@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.interfaces import Journal, Purse
-from engine.llm.pending_call import PendingCall, Reserved, Sample, reply_of
+from engine.llm.pending_call import PendingCall, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.sent_requests import SentRequests
 from engine.llm.servers import ServerPool
-from engine.llm.tally import Spent, Tally
+from engine.llm.tally import Counters, Spent
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.llm.wire.replies import ChatResponse, completions, read_reply
 from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens, request_body
@@ -28,6 +28,8 @@ from engine.records import ChatRequest, Reply
 
 _LONGEST_CONNECT_WAIT_S = 10.0
 """Longest wait between attempts to reach an endpoint for the first time."""
+_URGENT = frozenset({"analysis", "judge"})
+"""Purposes of requests about replies. They go before new problems, whose results are committed later."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,7 +61,7 @@ class RequestSender:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     rng: random.Random
-    tally: Tally = field(default_factory=Tally, init=False)
+    tally: Counters = field(default_factory=Counters, init=False)
     sent: SentRequests = field(default_factory=SentRequests, init=False)
     _latencies: LatencyRecord = field(default_factory=LatencyRecord, init=False)
 
@@ -72,8 +74,7 @@ class RequestSender:
             replies by journal key. A sample that the endpoint left out, because it does not support ``n``, has
             none: the caller requests it separately.
         """
-        call = PendingCall(pool, pool.pick(), request, samples)
-        self.tally.pending += 1
+        call = PendingCall(pool, pool.pick(), request, samples, is_urgent=request.purpose in _URGENT)
         call.connection.health.load += len(call.samples)
         try:
             result = await self._attempt(call)
@@ -83,7 +84,6 @@ class RequestSender:
                 return result
             return {} if result.parameter == "n" else call.failed(result)
         finally:
-            self.tally.pending -= 1
             call.connection.health.load -= len(call.samples)
 
     async def _retried(self, call: PendingCall, first: RetryDecision) -> dict[str, Reply] | RetryDecision:
@@ -96,18 +96,13 @@ class RequestSender:
             call.move()
             return await self._attempt(call)
 
-        def wait_s(state: RetryCallState) -> float:
-            # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
-            elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
-            return self._wait_s(call, _failure(state), elapsed_s)
-
         def tell(state: RetryCallState) -> None:
             if not self._moves(call):
                 self.trouble.will_retry(call.endpoint, _failure(state), call.failures, call.connection.answered)
 
         retrying = AsyncRetrying(
             retry=retry_if_result(_is_repeatable),
-            wait=wait_s,
+            wait=lambda state: self._wait_s(call, _failure(state)),
             stop=lambda state: state.upcoming_sleep == math.inf,
             before_sleep=tell,
             sleep=self.sleep,
@@ -119,7 +114,7 @@ class RequestSender:
         """Whether the next attempt goes to another server at once."""
         return call.pool.should_move(call.server) and call.failures < self.retry.attempts
 
-    def _wait_s(self, call: PendingCall, decision: RetryDecision, elapsed_s: float) -> float:
+    def _wait_s(self, call: PendingCall, decision: RetryDecision) -> float:
         """Seconds to wait before the next attempt; infinite if there is none.
 
         A server may ask to wait for longer than requests are retried. Then there is one more attempt at the end of
@@ -136,6 +131,8 @@ class RequestSender:
             call.unreached += 1
             return min(wait_s, _LONGEST_CONNECT_WAIT_S, left)
         failures = call.failures - call.unreached
+        # Not from the call: before it is sent, a request may wait for a slot of a slow server for longer.
+        elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
         if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
         left = self.retry.total_s - elapsed_s
@@ -168,17 +165,15 @@ class RequestSender:
         """Make one attempt. Requests with unproven parameters are sent one at a time for a limited time."""
         if call.proven:
             return await self._send_once(call)
-        try:
-            async with asyncio.timeout(self.probe_patience_s):
-                await call.connection.probing.acquire()
-        except TimeoutError:  # the probe is slow; sending unproven parameters costs at most a refused request
+        with contextlib.ExitStack() as probe:
+            # A slow probe is not waited for: sending unproven parameters costs at most a refused request.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.probe_patience_s):
+                    await call.connection.probing.acquire()
+                    probe.callback(call.connection.probing.release)
+            if call.proven:
+                probe.close()
             return await self._send_once(call)
-        try:
-            if not call.proven:
-                return await self._send_once(call)
-        finally:
-            call.connection.probing.release()
-        return await self._send_once(call)
 
     async def _send_once(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Reserve budget, wait for a slot and send once. Budget and slot are released before this returns.
@@ -186,10 +181,9 @@ class RequestSender:
         A caller that is cancelled after the request was sent does not cancel the request: the server works on it, so
         its reply is stored.
         """
-        reserved = await self._reserve(call, is_urgent=call.is_urgent)
-        if isinstance(reserved, RetryDecision):
-            return reserved
-        task = asyncio.create_task(self._finish(call, reserved))
+        if (refused := await self._reserve(call)) is not None:
+            return refused
+        task = asyncio.create_task(self._finish(call))
         self.sent.add([sample.key for sample in call.samples], task)
         delay_s = None if self.hedge is None else self._latencies.quantile(call.kind, self.hedge)
         if delay_s is None:
@@ -205,60 +199,62 @@ class RequestSender:
 
         If this is cancelled, so is the request. What it reserved is then charged: the server has received it.
         """
-        again = PendingCall(call.pool, call.pool.pick(), call.request, call.samples, attempts=call.attempts)
+        again = PendingCall(
+            call.pool, call.pool.pick(), call.request, call.samples, is_urgent=True, attempts=call.attempts
+        )
         again.connection.health.load += len(again.samples)
         try:
-            reserved = await self._reserve(again, is_urgent=True)
-            if isinstance(reserved, RetryDecision):
-                return reserved
+            if (refused := await self._reserve(again)) is not None:
+                return refused
             self.tally.hedged += 1
-            return await self._finish(again, reserved)
+            return await self._finish(again)
         finally:
             again.connection.health.load -= len(again.samples)
 
-    async def _reserve(self, call: PendingCall, *, is_urgent: bool) -> Reserved | RetryDecision:
-        """Reserve budget and wait for a slot."""
+    async def _reserve(self, call: PendingCall) -> RetryDecision | None:
+        """Reserve budget and wait for a slot; a decision if the attempt must not be made."""
         if call.n_unsupported:  # discovered by another call while this one waited
             return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
         connection, endpoint, request = call.connection, call.endpoint, call.request
         count, max_tokens = len(call.samples), request.sampling.max_tokens
         expected = 0
-        if self.budget.limited or endpoint.tpm is not None:
+        if endpoint.tpm is not None:
             expected = estimate_prompt_tokens(request) + count * connection.expected_completion_tokens(max_tokens)
-        hold, largest = None, (0, 0)
+        call.largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
+        call.hold = None
         if self.budget.limited:
-            largest = most_prompt_tokens(request), count * connection.largest_completion_tokens(max_tokens)
-            hold = await self.budget.hold(sum(largest), endpoint.cost_usd(*largest))
+            call.hold = await self.budget.hold(sum(call.largest), endpoint.cost_usd(*call.largest))
         try:
-            permit = await connection.acquire(expected, is_urgent=is_urgent)
+            call.permit = await connection.acquire(expected, is_urgent=call.is_urgent)
         except BaseException:
-            if hold is not None:
-                self.budget.settle(hold, 0, 0.0)
+            self._settle(call, (0, 0))
             raise
         if call.pool.should_move(call.server):  # it was taken out while this request waited for a slot
-            connection.release(permit, 0, is_urgent=is_urgent)
-            if hold is not None:
-                self.budget.settle(hold, 0, 0.0)
+            connection.release(call.permit, 0, is_urgent=call.is_urgent)
+            self._settle(call, (0, 0))
             return RetryDecision(RetryAction.RETRY, "moved", "the server was taken out")
-        return Reserved(permit, hold, largest, is_urgent)
+        return None
 
-    async def _finish(self, call: PendingCall, reserved: Reserved) -> dict[str, Reply] | RetryDecision:
+    def _settle(self, call: PendingCall, used: tuple[int, int]) -> None:
+        """Release the reserved budget, and charge the prompt and completion tokens that were used."""
+        if call.hold is not None:
+            self.budget.settle(call.hold, sum(used), call.endpoint.cost_usd(*used))
+
+    async def _finish(self, call: PendingCall) -> dict[str, Reply] | RetryDecision:
         """Send the request, return what it has reserved, and store its replies."""
-        counted = reserved.permit.tokens if reserved.permit else 0
-        used = reserved.largest  # also of an attempt that is cancelled: the server has received it
+        # Work whose usage is not known is not free, nor is an attempt that is cancelled: the server has received it.
+        used, counted = call.largest, call.permit.tokens if call.permit else 0
         try:
             result = await self._exchange(call)
-            used = (result.prompt_tokens, result.completion_tokens)
-            if not any(used) and (isinstance(result, ChatResponse) or result.may_be_billed):
-                used = reserved.largest  # work whose usage is not known is not free: charge what was reserved
-            counted = sum(used)
+            reported = (result.prompt_tokens, result.completion_tokens)
+            if any(reported) or not (isinstance(result, ChatResponse) or result.may_be_billed):
+                used, counted = reported, sum(reported)
         except Exception:
             used, counted = (0, 0), 0
             raise
         finally:
-            call.connection.release(reserved.permit, counted, is_urgent=reserved.is_urgent)
-            if reserved.hold is not None:
-                self.budget.settle(reserved.hold, sum(used), call.endpoint.cost_usd(*used))
+            call.connection.release(call.permit, counted, is_urgent=call.is_urgent)
+            self._settle(call, used)
         return await self._store(call, result) if isinstance(result, ChatResponse) else result
 
     async def _exchange(self, call: PendingCall) -> ChatResponse | RetryDecision:
@@ -303,7 +299,7 @@ class RequestSender:
             self.trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
         return result
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _patience(self, call: PendingCall) -> AsyncIterator[None]:
         """End a request after ``timeout_s``, counted anew as long as its server makes progress; say what it does."""
         connection, endpoint = call.connection, call.endpoint
@@ -345,11 +341,15 @@ class RequestSender:
         return decision
 
     def _count_usage(self, call: PendingCall, result: ChatResponse | RetryDecision) -> None:
-        """Add the tokens and the cost of an attempt to the totals."""
-        cost = call.endpoint.cost_usd(result.prompt_tokens, result.completion_tokens)
+        """Add the tokens and the cost of an attempt to the totals; of a reply without usage what the budget counts."""
+        used = (result.prompt_tokens, result.completion_tokens)
+        is_estimated = isinstance(result, ChatResponse) and not any(used)
+        if is_estimated:
+            used = call.largest
+        cost = call.endpoint.cost_usd(*used)
         for spent in (self.tally, self.tally.by_purpose.setdefault(call.request.purpose, Spent())):
-            spent.add(result.prompt_tokens, result.completion_tokens, cost)
-        call.connection.record_usage(result.prompt_tokens + result.completion_tokens, cost or 0.0)
+            spent.add(*used, cost, estimated=int(is_estimated))
+        call.connection.record_usage(sum(used), cost or 0.0)
 
     async def _store(self, call: PendingCall, response: ChatResponse) -> dict[str, Reply]:
         """Store the completions of a reply in the journal, then return them.

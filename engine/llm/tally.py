@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Spent:
-    """Tokens and cost of the requests for one purpose."""
+    """Tokens and cost of the requests for one purpose.
+
+    ``estimated`` counts the replies without usage: their tokens are the most that they may have used.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    estimated: int = 0
 
-    def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None) -> None:
-        """Add an attempt; ``cost_usd`` is None without prices."""
+    @property
+    def estimate_note(self) -> str:
+        """What of the tokens is an estimate, to be printed after them; empty if nothing is."""
+        if not self.estimated:
+            return ""
+        return f"; an estimate, at the most, as {self.estimated:,} of the replies came without usage"
+
+    def add(self, prompt_tokens: int, completion_tokens: int, cost_usd: float | None, *, estimated: int = 0) -> None:
+        """Add attempts; ``cost_usd`` is None without prices."""
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += completion_tokens
+        self.estimated += estimated
         if cost_usd is not None:
             self.cost_usd = cost_usd + (self.cost_usd or 0.0)
 
 
 @dataclass
-class Tally(Spent):
-    """Totals over all requests of a client. ``by_purpose`` has the parts: generation, analysis, ...
+class Counters(Spent):
+    """Totals over all requests of a client. Tokens and cost include failed attempts that reported them.
 
-    ``hedged`` counts the requests that were sent a second time while the first was in flight.
+    ``by_purpose`` has the parts: generation, analysis, ... ``hedged`` counts the requests that were sent a second time
+    while the first was in flight. A snapshot for displays also has the number of requests in flight.
     """
 
     retries: int = 0
@@ -33,5 +47,18 @@ class Tally(Spent):
     rate_limited: int = 0
     requests_sent: int = 0
     journal_hits: int = 0
-    pending: int = 0
+    in_flight: int = 0
     by_purpose: dict[str, Spent] = field(default_factory=dict)
+
+
+def sum_of(counters: Iterable[Counters]) -> Counters:
+    """The sum of the counters of several clients."""
+    total = Counters()
+    for each in counters:
+        for name, value in vars(each).items():
+            if name == "by_purpose":
+                for purpose, spent in value.items():
+                    total.by_purpose.setdefault(purpose, Spent()).add(**vars(spent))
+            elif value is not None:
+                setattr(total, name, (getattr(total, name) or 0) + value)
+    return total

@@ -20,7 +20,7 @@ from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, harmless, shortened
 
 if TYPE_CHECKING:
-    from engine.llm.client import Counters
+    from engine.llm.tally import Counters
 
 _BAR, _SHORTEST_NAME = 10, 10
 """Columns of the bar, and the fewest of the name of a problem in a line."""
@@ -285,6 +285,7 @@ class Progress:
         right = f" {self._totals['correct'] / self._totals['answers']:.0%} right" if self._totals["answers"] else ""
         tokens = f"{counters.prompt_tokens + counters.completion_tokens:,} tokens"
         spent = tokens if counters.cost_usd is None else _dollars(counters.cost_usd)
+        spent = f"at most {spent}" if counters.estimated else spent
         retries = f" · retries {counters.retries}" if counters.retries else ""
         return [
             Text.assemble(
@@ -313,7 +314,8 @@ def _print_unbroken(rows: Sequence[tuple[str, str]], stream: Any) -> None:
 
 
 def _cost(counters: Counters) -> str:
-    return f"{_dollars(counters.cost_usd)} ({counters.prompt_tokens:,} tokens in, {counters.completion_tokens:,} out)"
+    tokens = f"{counters.prompt_tokens:,} tokens in, {counters.completion_tokens:,} out"
+    return f"{_dollars(counters.cost_usd)} ({tokens}{counters.estimate_note})"
 
 
 def _share(part: int, of: int) -> str:
@@ -325,6 +327,7 @@ def _spending(counters: Counters) -> list[str]:
     return [
         f"{_WHO.get(purpose, purpose)}: {one.prompt_tokens:,} tokens in, {one.completion_tokens:,} out"
         + ("" if one.cost_usd is None else f", {_dollars(one.cost_usd)}")
+        + one.estimate_note
         for purpose, one in counters.by_purpose.items()
     ]
 

@@ -73,8 +73,7 @@ class View:
         if not self.is_terminal:
             self.table(title, head, rows)
             return
-        console = Console(file=self._stream)
-        console.print(Text(harmless(title)))
+        console = self._titled(title)
         cells = [[harmless(cell) for cell in row] for row in (head, *rows)]
         widths = [max(map(cell_len, column)) for column in list(zip(*cells, strict=True))[:-1]]
         for number, (*short, text) in enumerate(cells if rows else ()):
@@ -93,14 +92,18 @@ class View:
         if not self.is_terminal:
             self.table(title, head, rows)
             return
-        console = Console(file=self._stream)
-        console.print(Text(harmless(title)))
+        console = self._titled(title)
         for first, *cells, text in rows:
             named = [f"{name} {cell}".lstrip() for name, cell in zip(head[1:-1], cells, strict=True) if cell.strip("-")]
             console.print(Text.assemble((harmless(first), "bold"), "  ", harmless(", ".join(named))))
             console.print(Padding(Text(harmless(text, keep="\n")), (0, 0, 0, 4)))
         if not rows:
             console.print("  none yet")
+
+    def _titled(self, title: str) -> Console:
+        console = Console(file=self._stream)
+        console.print(Text(harmless(title)))
+        return console
 
     def _rich_table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(

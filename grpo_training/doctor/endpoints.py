@@ -14,7 +14,7 @@ from engine.contract.checks import CheckResult, failed, failure_of, passed, pass
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
-from engine.records import ChatRequest, Message, Sampling
+from engine.records import ChatRequest, Fault, Message, Sampling
 from grpo_training.doctor.settings import DoctorSettings
 from grpo_training.serve.model_folder import parameter_count
 from grpo_training.serve.shared_server import shared_server
@@ -26,6 +26,12 @@ _OPTIONAL_ROLES = {
     ROLE: "; teacher traces cannot be generated",
 }
 _TIMEOUT_S = 90
+_MOST_TOKENS = 16
+_NO_TEXT = (
+    "Every answer would count as wrong. Check chat template, stop strings and reasoning parser of the server, or the "
+    "content filter of the provider."
+)
+_FIXES = dict.fromkeys(("connection", "timeout"), "Start that server, or change base_url.") | {"empty_reply": _NO_TEXT}
 _COMPACT_BELOW = 3e9
 """Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
 
@@ -99,21 +105,34 @@ def _one_server_each(manager: ApiManager, role: str) -> list[ApiManager]:
 
 async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult:
     messages = (Message(role="user", content="Reply with the word: ready"),)
-    request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=16), purpose="doctor")
+    request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=_MOST_TOKENS), purpose="doctor")
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             [reply] = await client.sample(request, [0])
     except ScaffoldError as error:
-        return failure_of(error, role)
+        return failure_of(error, "" if error.what.startswith(f"{role}:") else role)
     except TimeoutError:
         return failed(f"{role}: no answer within {_TIMEOUT_S} s", "Check the server, or change base_url.")
-    endpoint = manager.endpoint(role)
-    if reply.completion is None:
-        fault = f"{reply.fault.kind} {reply.fault.message}".strip() if reply.fault else "no reason given"
-        return failed(f"{role}: no answer from {endpoint.shown_url}: {fault}", "Start that server, or change base_url.")
-    usage = reply.completion.usage
-    tokens = usage.prompt_tokens + usage.completion_tokens
-    return passed(f"{role}: {endpoint.model} answered in {reply.completion.latency_s:.1f} s ({tokens} tokens)")
+    endpoint, completion = manager.endpoint(role), reply.completion
+    if completion is None:
+        fault = reply.fault or Fault(kind="unknown")
+        why = fault.message if endpoint.shown_url in fault.message else f"{endpoint.shown_url}: {fault.message}"
+        fix = _FIXES.get(fault.kind, "Check that server and base_url; the message says what it sent.")
+        return failed(f"{role}: no answer: {why}", fix)
+    tokens = completion.usage.prompt_tokens + completion.usage.completion_tokens
+    answered = f"{role}: {endpoint.model} answered in {completion.latency_s:.1f} s ({tokens} tokens)"
+    if completion.text.strip():
+        return passed(answered)
+    finish, reasoning = completion.finish_reason, completion.reasoning
+    if finish == "length" and reasoning:
+        return passed(f"{answered}, which it used up for thinking")
+    if finish == "length":
+        return warned(
+            f"{answered}, but the {_MOST_TOKENS} tokens of the reply were used up without any text",
+            "Look at a few replies before a long run: a model that thinks unseen needs more than this check gives.",
+        )
+    thought = f" and {len(reasoning)} characters of reasoning" if reasoning else ""
+    return failed(f"{answered}, but the reply is empty: no text{thought}, finish_reason {finish}", _NO_TEXT)
 
 
 def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
@@ -125,8 +144,8 @@ def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
 def ask_model(folder: Path, settings: DoctorSettings) -> Iterable[CheckResult]:
     """Serve a model and send it the same problem; say which prompt style fits its size."""
     yield prompt_style(parameter_count(folder), settings.prompts)
-    with shared_server(folder) as server:
-        manager = ApiManager(folder, {"student": server.endpoint()})
+    with shared_server(folder) as entry:
+        manager = ApiManager(folder, {"student": entry})
         yield from asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))
 
 

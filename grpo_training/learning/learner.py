@@ -16,7 +16,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import drawn_halves
-from engine.llm.client import Counters
+from engine.llm.tally import Counters
 from engine.records import Experience, Half
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task

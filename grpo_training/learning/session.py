@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from agents.analyst import ExperienceAnalyst
-from agents.judge import Judge, judged_by_rubric
+from agents.judge import Judge, Opinion, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, ApiManager
-from engine.llm.client import Counters, LLMClient, sum_of
+from engine.llm.client import LLMClient
 from engine.llm.interfaces import Purse
+from engine.llm.tally import Counters, sum_of
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
 from engine.task import Task
@@ -44,10 +45,11 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class Session:
-    """Client, analyst, judge and evaluator of a run. ``judge`` is None unless ``reward_evaluator`` is configured.
+    """Client, analyst, judge and evaluator of a run.
 
-    ``tasks`` are those of the run's problems; None: not known yet. ``rubric_judge`` judges answers that have a rubric
-    in place of a truth: the same endpoint, or else that of the learner itself.
+    ``judge`` judges answers that have a rubric in place of a truth. It judges the reasoning of candidates too if it has
+    an endpoint of its own (``reward_evaluator``), and not that of the learner. ``tasks`` are those of the run's
+    problems; None: not known yet.
 
     Candidates are checked in threads of their own: a check may take seconds, and the threads of ``asyncio`` read
     replies and prepare requests.
@@ -56,11 +58,10 @@ class Session:
     manager: ApiManager
     client: LLMClient
     analyst: ExperienceAnalyst
-    judge: Judge | None
+    judge: Judge
     evaluator: RewardEvaluator
     tasks: Sequence[Task] | None = None
     remote: Cluster | None = None
-    rubric_judge: Judge | None = None
     checkers: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, thread_name_prefix="checker"))
 
     @property
@@ -83,11 +84,10 @@ class Session:
         self, task: Task, problem: Problem, candidate: Candidate, baseline: Baseline | None = None
     ) -> Scored | Fault:
         """Score a candidate; a fault (the judge or the checker is not available) leaves the group open."""
-        verdict = None
-        if self.judge is not None and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
-            verdict = await self.judge.opinion(task, problem, candidate)
-        elif self.rubric_judge is not None:
-            verdict = await judged_by_rubric(self.rubric_judge, task, problem, candidate)
+        if self.judge.role == JUDGE_ROLE and isinstance(task, TakesOpinions) and task.wants_opinion(candidate):
+            verdict: Opinion | None = await self.judge.opinion(task, problem, candidate)
+        else:
+            verdict = await judged_by_rubric(self.judge, task, problem, candidate)
         if verdict is not None and verdict.outcome is Outcome.INFRA_FAULT:
             return verdict.fault or Fault(kind="judge_unreachable")
         opinion = None if verdict is None else verdict.score
@@ -141,16 +141,13 @@ def make_session(
     tasks: Sequence[Task] | None = None,
 ) -> Session:
     """A session of a client that is open. It has to be closed before the client."""
-    judge_role = manager.role_of(JUDGE_ROLE, role)
-    judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
     return Session(
         manager,
         client,
         make_analyst(settings, manager, client, role, tasks),
-        judge if judge_role == JUDGE_ROLE else None,
+        Judge(client, manager.role_of(JUDGE_ROLE, role), max_tokens=settings.max_tokens, style=settings.prompts),
         RewardEvaluator(settings.reward_weights, settings.weight_judge),
         tasks,
-        rubric_judge=judge,
     )
 
 

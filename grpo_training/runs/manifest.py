@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE
 from engine.errors import InputError
 from engine.reading.masking import without_secrets
 from engine.storage.append_log import replace_file
@@ -166,24 +167,33 @@ def check_same_configuration(stored: RunManifest, wanted: Mapping[str, Any], set
     """
     differences = _differences(stored, wanted, settings.compared(stored.settings))
     if differences:
-        resume = "" if settings.resume else "--resume to continue with the stored settings, "
+        has_settings = bool(differences.keys() & wanted["settings"].keys())
+        resume = "--resume to continue with the stored settings, " if has_settings and not settings.resume else ""
+        fix = f"Pass {resume}--fresh to set the stored results aside, or another --run or folder to keep both."
+        if any(_is_of_endpoint(key) for key in differences):
+            fix = f"Continue with the models that made the results (--api-config, or --base-url and --model). {fix}"
         raise OtherRunError(
-            f"{stored.path.parent} holds results of another configuration",
-            why="; ".join(differences),
-            fix=f"Pass {resume}--fresh to set the stored results aside, or another --run or folder to keep both.",
+            f"{stored.path.parent} holds results of another configuration", why="; ".join(differences.values()), fix=fix
         )
 
 
-def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """One text per setting or fact whose value changed, such as ``tau: stored 0.05, given 0.2``."""
-    pairs = [(settings, wanted["settings"]), (stored.facts, wanted["facts"])]
-    return [
-        f"{key}{_of_what(key, old, new)}: stored {_as_written(_shown(key, old))}, given {_as_written(_shown(key, new))}"
-        for old, new in pairs
+def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, str]:
+    """A text for each setting or fact whose value changed, such as ``tau: stored 0.05, given 0.2``."""
+    old_facts, new_facts = stored.facts, wanted["facts"]
+    if ANALYST_ROLE in old_facts or ANALYST_ROLE in new_facts:  # without one, the model writes the experiences itself
+        old_facts, new_facts = ({ANALYST_ROLE: facts.get("model"), **facts} for facts in (old_facts, new_facts))
+    return {
+        key: f"{key}{_of_what(key, old, new)}: stored {_as_written(key, old)}, given {_as_written(key, new)}"
+        for old, new in ((settings, wanted["settings"]), (old_facts, new_facts))
         for key in sorted(old.keys() | new.keys())
         if _shown(key, old) != _shown(key, new)
-        and not (key == "task" and _has_moved(old, new, stored.facts, wanted["facts"]))
-    ]
+        and not (key == "task" and _has_moved(old, new, old_facts, new_facts))
+    }
+
+
+def _is_of_endpoint(key: str) -> bool:
+    """Whether a fact is about the endpoint of a role."""
+    return key in (ANALYST_ROLE, JUDGE_ROLE) or key.startswith("extra_body")
 
 
 def _has_moved(
@@ -201,10 +211,11 @@ def _of_what(key: str, *facts: Mapping[str, Any]) -> str:
     return f" ({_DIGESTS[key]})" if key in _DIGESTS and is_digest else ""
 
 
-def _as_written(value: Any) -> str:
+def _as_written(key: str, values: Mapping[str, Any]) -> str:
     """A value as a person writes it on a command line or in YAML."""
+    value = _shown(key, values)
     if value is None:
-        return "nothing"
+        return "no judge" if key == JUDGE_ROLE else "nothing"
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 

@@ -83,7 +83,7 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
                 print(f"The pocket model knows the prompts of --prompts compact only, not of {settings.prompts}.")
             print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
             began = time.monotonic()
-            endpoint = stack.enter_context(shared_server(find_model(model), settings.temperature)).endpoint()
+            endpoint = stack.enter_context(shared_server(find_model(model), settings.temperature))
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
             return endpoint
 

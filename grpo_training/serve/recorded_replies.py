@@ -17,7 +17,6 @@ from engine.storage.rollout_store import Contents, read
 from grpo_training.runs.learner_files import learner_of_library
 
 _MAX_LITERAL_CHARS = 1 << 20
-_ANCHOR_CHARS = 24
 _FILE_NAME = re.compile(r"(?P<model>.+?)_(?:rollouts|results)\.jsonl")
 _NO_REPLY = "I am sorry, I could not find an answer."
 
@@ -60,8 +59,8 @@ class RecordedReplies:
     def __init__(self, files: Sequence[Path]) -> None:
         if not files:
             raise InputError("No recorded file given", fix="Give at least one with --recorded FILE.")
-        self._indexes: dict[str, _TextIndex] = {}
-        self._recordings: dict[tuple[str, str], dict[str, Recording]] = {}
+        self._recordings: dict[str, dict[str, dict[str, Recording]]] = {}
+        """By model, text of the problem, and generator."""
         self._libraries: dict[str, list[Experience]] = {}
         for path in files:
             if (learner := learner_of_library(path)) is not None:
@@ -71,8 +70,7 @@ class RecordedReplies:
                 self._add(text, recording)
 
     def _add(self, text: str, new: Recording) -> None:
-        self._indexes.setdefault(new.model, _TextIndex()).add(text)
-        by_generator = self._recordings.setdefault((new.model, text), {})
+        by_generator = self._recordings.setdefault(new.model, {}).setdefault(text, {})
         old = by_generator.get(new.generator_id)
         if old is None or new.has_scaffold or not old.has_scaffold:
             by_generator[new.generator_id] = new
@@ -80,7 +78,7 @@ class RecordedReplies:
     @property
     def problems(self) -> Mapping[str, int]:
         """Number of recorded problems by model."""
-        return {model: len(index) for model, index in self._indexes.items()}
+        return {model: len(recorded) for model, recorded in self._recordings.items()}
 
     def find(self, model: str, messages: Sequence[str]) -> Recording:
         """The recording that a prompt asks for.
@@ -92,18 +90,18 @@ class RecordedReplies:
         Raises:
             NotRecordedError: ``model_not_found``, ``problem_not_found`` or ``generator_not_found``.
         """
-        index = self._indexes.get(model)
-        if index is None:
-            known = ", ".join(sorted(self._indexes))
+        recorded = self._recordings.get(model)
+        if recorded is None:
+            known = ", ".join(sorted(self._recordings))
             raise NotRecordedError("model_not_found", f"The model {model[:100]!r} is not recorded. Recorded: {known}.")
-        text = index.last_in("\n".join(_plain(message) for message in messages))
+        text = _last_in("\n".join(_plain(message) for message in messages), recorded)
         if text is None:
             start = " ".join(messages[-1].split()[:20])[:200] if messages else ""
             raise NotRecordedError(
                 "problem_not_found",
                 f"The prompt contains no problem recorded for {model!r}. Its last message begins: {start!r}",
             )
-        by_generator = self._recordings[model, text]
+        by_generator = recorded[text]
         if "" in by_generator:
             return by_generator[""]
         return by_generator[_named_generator(by_generator, messages)]
@@ -117,9 +115,10 @@ class RecordedReplies:
         """
         prompt = "\n".join(_plain(message) for message in messages)
         for name in [model] if model in self._libraries else self._libraries:
-            text = self._indexes[name].last_in(prompt) if name in self._indexes else None
+            recorded = self._recordings.get(name, {})
+            text = _last_in(prompt, recorded)
             if text is not None:
-                problem = next(iter(self._recordings[name, text].values())).problem_id
+                problem = next(iter(recorded[text].values())).problem_id
                 return [
                     {"op": "add", "content": one.content, "category": one.category}
                     for one in self._libraries[name]
@@ -146,38 +145,13 @@ def _names(text: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-class _TextIndex:
-    """Finds which of many texts occurs in a prompt, in time proportional to the prompt and not to their number.
+def _last_in(prompt: str, texts: Iterable[str]) -> str | None:
+    """The text that ends last in the prompt: worked examples precede the question.
 
-    Texts are indexed by their first characters, which are looked up at each position of the prompt.
+    Of two texts that end at the same position the longer one is returned; the other is a part of it.
     """
-
-    def __init__(self) -> None:
-        self._by_anchor: dict[int, dict[str, list[str]]] = {}
-        self._texts: set[str] = set()
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def add(self, text: str) -> None:
-        if text not in self._texts:
-            self._texts.add(text)
-            anchor = text[:_ANCHOR_CHARS]
-            self._by_anchor.setdefault(len(anchor), {}).setdefault(anchor, []).append(text)
-
-    def last_in(self, prompt: str) -> str | None:
-        """The text that ends last in the prompt: worked examples precede the question.
-
-        Of two texts that end at the same position the longer one is returned; the other is a part of it.
-        """
-        best: tuple[int, int, str] | None = None
-        for width, anchors in self._by_anchor.items():
-            for start in range(len(prompt) - width + 1):
-                for text in anchors.get(prompt[start : start + width], ()):
-                    found = (start + len(text), len(text), text)
-                    if (best is None or found > best) and prompt.startswith(text, start):
-                        best = found
-        return best[2] if best else None
+    found = ((start + len(text), len(text), text) for text in texts if (start := prompt.rfind(text)) >= 0)
+    return max(found, default=(0, 0, None))[2]
 
 
 def _plain(text: str) -> str:

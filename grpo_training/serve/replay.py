@@ -148,17 +148,14 @@ def _schema_name(response_format: Any) -> str:
     return str(schema.get("name", "")) if isinstance(schema, dict) else ""
 
 
+@dataclass
 class _Handlers:
     """The handlers of the server's three routes."""
 
-    def __init__(
-        self,
-        replies: RecordedReplies,
-        seen: Counter[Seen],
-        latency_s: float,
-        sleep: Callable[[float], Awaitable[None]],
-    ) -> None:
-        self._replies, self._seen, self._latency_s, self._sleep = replies, seen, latency_s, sleep
+    replies: RecordedReplies
+    seen: Counter[Seen]
+    latency_s: float
+    sleep: Callable[[float], Awaitable[None]]
 
     async def chat(self, request: web.Request) -> web.Response:
         raw = await request.read()
@@ -167,10 +164,10 @@ class _Handlers:
             body = ChatBody.parse(raw)
             seen = seen._replace(model=body.model, n=body.n, seed=body.seed)
             if body.for_analyst:
-                operations = self._replies.operations(body.model, body.messages)
+                operations = self.replies.operations(body.model, body.messages)
                 samples: Sequence[str] = [json.dumps({"operations": operations}, ensure_ascii=False)] * body.n
             else:
-                found = self._replies.find(body.model, body.messages)
+                found = self.replies.find(body.model, body.messages)
                 seen = seen._replace(problem_id=found.problem_id, generator_id=found.generator_id)
                 first = _first_index(request.headers.get("X-Sample-Index"), body.seed)
                 samples = [found.replies[(first + k) % len(found.replies)] for k in range(body.n)]
@@ -181,18 +178,18 @@ class _Handlers:
             seen = seen._replace(status=error.status)
             raise
         finally:
-            self._seen[seen] += 1
-        if self._latency_s:
-            await self._sleep(self._latency_s)
+            self.seen[seen] += 1
+        if self.latency_s:
+            await self.sleep(self.latency_s)
         return web.json_response(_completion(body, samples, seen.body))
 
     async def models(self, request: web.Request) -> web.Response:
-        names = sorted({*self._replies.problems, ANALYST_ROLE})
+        names = sorted({*self.replies.problems, ANALYST_ROLE})
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "replay"} for name in names]
         return web.json_response({"object": "list", "data": data})
 
     async def health(self, request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok", "problems": dict(self._replies.problems)})
+        return web.json_response({"status": "ok", "problems": dict(self.replies.problems)})
 
 
 def _first_index(header: str | None, seed: int | None) -> int:

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from engine.errors import ConfigurationError, FatalEndpointError, IncompleteRunError
 from engine.reading.control_characters import without_control_characters
@@ -24,13 +25,7 @@ from engine.storage.append_log import replace_file
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command
 from grpo_training.serve.engines import Engine, choose_engine
-from grpo_training.serve.local_server import (
-    LocalServer,
-    is_up,
-    local_server,
-    when_up,
-    why_ended,
-)
+from grpo_training.serve.local_server import is_up, local_server, when_up, why_ended
 
 KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
 """Command of the keeper; the model's folder, the temperature and the descriptor of the lock are appended."""
@@ -42,8 +37,8 @@ _IDLE_TIMEOUT_S = 3.0
 @contextlib.contextmanager
 def shared_server(
     model: Path, temperature: float = 1.0, *, engine: Engine | None = None, keeper: Sequence[str] = KEEPER
-) -> Iterator[LocalServer]:
-    """A server of ``model`` for the length of the block: a running one, or a new one.
+) -> Iterator[dict[str, Any]]:
+    """The API configuration's entry of a server of ``model`` for the length of the block: a running one, or a new one.
 
     Args:
         model: a folder in the Hugging Face format.
@@ -62,11 +57,11 @@ def shared_server(
         fcntl.flock(users, fcntl.LOCK_SH)
         with files.starting.open("a") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
-            server = files.running_server() or files.start(keeper, starting.fileno())
+            entry = files.running() or files.start(keeper, starting.fileno())
         try:
-            yield server
+            yield entry
         except (FatalEndpointError, IncompleteRunError) as error:
-            if all(map(is_up, server.base_urls)):
+            if all(map(is_up, entry["base_url"])):
                 raise
             # The error says that the server cannot be reached; only its log says why.
             why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
@@ -112,22 +107,15 @@ class _ServerFiles:
         self.state, self.log, self.error = (folder / f"{name}{end}" for end in (".json", ".log", ".error"))
         self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
 
-    def running_server(self) -> LocalServer | None:
-        """The server in the state file, if it passes its health check."""
+    def running(self) -> dict[str, Any] | None:
+        """The entry in the state file, if its server passes its health check."""
         try:
-            state = json.loads(self.state.read_text())
-            server = LocalServer(
-                tuple(state["base_url"]),
-                state["model"],
-                tuple(state["never_send"]),
-                lambda: False,
-                state.get("max_concurrency"),
-            )
+            entry: dict[str, Any] = json.loads(self.state.read_text())
+            return entry if all(map(is_up, entry["base_url"])) else None
         except (FileNotFoundError, ValueError, KeyError):
             return None
-        return server if all(map(is_up, server.base_urls)) else None
 
-    def start(self, keeper: Sequence[str], lock: int) -> LocalServer:
+    def start(self, keeper: Sequence[str], lock: int) -> dict[str, Any]:
         """Start the keeper in its own session, hand the lock of the start on to it, and wait for its server."""
         self.state.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
@@ -140,8 +128,8 @@ class _ServerFiles:
                 stderr=error,
                 start_new_session=True,
             )
-        if (server := when_up(self.running_server, process)) is not None:
-            return server
+        if (entry := when_up(self.running, process)) is not None:
+            return entry
         why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
         raise ConfigurationError(f"The local server of {self.model} did not start", why=why)
 

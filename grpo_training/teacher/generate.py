@@ -17,8 +17,8 @@ from engine.abilities import PreparesData
 from engine.api_manager import ApiManager
 from engine.datasets import load_problems
 from engine.errors import ConfigurationError, IncompleteRunError, InputError
-from engine.llm.client import Counters
 from engine.llm.limits.concurrency import ConcurrencyRule
+from engine.llm.tally import Counters
 from engine.records import Problem
 from engine.storage.rollout_store import RolloutStore
 from engine.task import Task
@@ -55,11 +55,12 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
         manager = manager.with_fields(fields | ({"extra_body": body} if body else {}))
         yield manager
         return
-    with shared_server(Path(model), settings.temperature) as server:
-        share = max(1, settings.concurrency // len(server.base_urls))
+    with shared_server(Path(model), settings.temperature) as entry:
+        share = max(1, settings.concurrency // len(entry["base_url"]))
         body = settings.extra_body({})
-        entry = {**server.endpoint(), "max_concurrency": share, **({"extra_body": body} if body else {})}
-        yield manager.with_entries({ROLE: entry})
+        yield manager.with_entries(
+            {ROLE: {**entry, "max_concurrency": share, **({"extra_body": body} if body else {})}}
+        )
 
 
 def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:
@@ -154,6 +155,6 @@ def _rows_of_start(teacher_run: TeacherRun, counters: Counters) -> list[tuple[st
         ("Tasks that lack traces", str(len(teacher_run.open))),
         ("This start", f"{teacher_run.written} traces, {counters.requests_sent} requests, {counters.retries} retries"),
         ("  from the journal", str(counters.journal_hits)),
-        ("  tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out"),
+        ("  tokens", f"{counters.prompt_tokens:,} in, {counters.completion_tokens:,} out{counters.estimate_note}"),
         ("  cost", cost),
     ]

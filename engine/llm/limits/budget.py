@@ -100,7 +100,7 @@ class Budget:
 
     def _of_unread(self, amount: str) -> str:
         attempts = f"{self._unread} attempt{'s' if self._unread > 1 else ''}"
-        return f", {amount} of these for {attempts} without a readable reply, at the most they may have cost"
+        return f", {amount} of these for {attempts} whose usage is not known, at the most they may have cost"
 
     def _reserve(self, hold: Hold) -> Hold | None:
         if not self._fits(hold.tokens, hold.usd):

@@ -27,7 +27,7 @@ _MOST_TOKEN_IDS = 1 << 31
 
 @dataclass(frozen=True)
 class Choice:
-    """One sample of a reply."""
+    """One sample of a reply, with the names of :class:`Completion`."""
 
     text: str
     reasoning: str | None = None
@@ -79,8 +79,6 @@ def read_reply(
     payload = read_object(content)
     if isinstance(payload, RetryDecision):
         return payload
-    usage = payload.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
     prompt_tokens, completion_tokens = reported_tokens(payload)
 
     def bad(decision: RetryDecision, *, may_be_billed: bool = True) -> RetryDecision:
@@ -109,8 +107,8 @@ def read_reply(
         choices = [choice if choice and choice.finish_reason is not None else None for choice in choices]
     if not any(choices[:count]):
         return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
-    details = usage.get("prompt_tokens_details")
-    cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
+    usage = _object(payload, "usage")
+    cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
     model = payload.get("model")
     return ChatResponse(
         tuple(choices),
@@ -132,8 +130,7 @@ def read_object(content: bytes) -> dict[str, Any] | RetryDecision:
 
 def reported_tokens(payload: Mapping[str, Any]) -> tuple[int, int]:
     """Prompt and completion tokens that a reply reports; 0 where it reports none."""
-    usage = payload.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
+    usage = _object(payload, "usage")
     return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
 
@@ -166,9 +163,7 @@ def completions(
         spent = tokens + wasted.completion_tokens if first else tokens
         result.append(
             Completion(
-                text=choice.text,
-                reasoning=choice.reasoning,
-                finish_reason=choice.finish_reason,
+                **vars(choice),
                 usage=Usage(
                     prompt_tokens=prompt,
                     completion_tokens=spent,
@@ -179,8 +174,6 @@ def completions(
                 model=response.model or endpoint.model,
                 latency_s=latency_s,
                 request_key=key,
-                token_ids=choice.token_ids,
-                logprobs=choice.logprobs,
                 ids_source="server" if choice.token_ids is not None else None,
             )
         )
@@ -219,6 +212,8 @@ def _not_json(content: bytes) -> RetryDecision:
     """What to do about a body that cannot be read, without any text of it."""
     if not content.strip():
         return _retry("cut_off", "the body is empty")
+    if content.lstrip().startswith(b"data:"):
+        return _retry("not_json", 'the body is a stream of events; "stream": false in extra_body may end that')
     if content.lstrip().startswith(b"<"):
         return _retry("not_json", "the body is a web page, not JSON; is base_url right?")
     return _retry("cut_off", f"the body is not JSON ({len(content)} bytes)")
@@ -303,6 +298,11 @@ def _logprobs(raw: Any) -> list[float] | None:
 
 def _is_empty(choice: Choice) -> bool:
     return not choice.text and not choice.reasoning and choice.finish_reason != "content_filter"
+
+
+def _object(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = payload.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

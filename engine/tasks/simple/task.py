@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import time
@@ -123,7 +124,7 @@ class SimpleTask(PlainTask):
 
     def _given_rows(self, count: int | None) -> list[Mapping[str, Any]]:
         try:
-            rows = list(self._rows(count or _ROWS) if callable(self._rows) else self._rows)
+            rows = list(_called(self._rows, count or _ROWS) if callable(self._rows) else self._rows)
         except Exception as error:  # the function is the user's own code
             why = _raised(error)
             raise InputError(f"{self.name}: its rows cannot be made", why=f"rows(count) raised {why}.") from error
@@ -139,7 +140,9 @@ class SimpleTask(PlainTask):
         """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
         fields = {key: value for key, value in row.items() if key != "task"}
         try:
-            text = self._prompt(row) if callable(self._prompt) else self._prompt.format_map(fields)
+            text = _called(self._prompt, row) if callable(self._prompt) else self._prompt.format_map(fields)
+            if not isinstance(text, str):
+                raise TypeError(f"the prompt is a {type(text).__name__} in place of a text")
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(
@@ -329,7 +332,7 @@ def _values(value: Any) -> Iterator[str]:
 def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement:
     """Call a reward function. A number becomes the component ``r_ans``."""
     try:
-        value = reward(answer, row)
+        value = _called(reward, answer, row)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the reward function is the user's own code
         return _fault(f"the reward function raised {_raised(error)}", answer)
     given = value if isinstance(value, Mapping) else {"r_ans": value}
@@ -349,9 +352,22 @@ def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement
     return Measurement(components, is_correct, answer, "stated")
 
 
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the user returns.
+
+    Raises:
+        TypeError: it is asynchronous; also what the function raises.
+    """
+    value = function(*arguments)
+    if inspect.iscoroutine(value):
+        value.close()
+        raise TypeError("it is asynchronous; write a normal function (def), as it is called from threads")
+    return value
+
+
 def _raised(error: BaseException) -> str:
     """An exception of a function of the user, with the last line of the function's file that it came through."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]  # without the call itself
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {error}"[:250] + place

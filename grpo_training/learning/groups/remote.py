@@ -22,8 +22,9 @@ from engine.errors import ConfigurationError, InputError
 from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
 from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteLedger
-from engine.llm.client import Counters, LLMClient
+from engine.llm.client import LLMClient
 from engine.llm.interfaces import Purse
+from engine.llm.tally import Counters
 from engine.records import Fault, Fusion, RolloutGroup
 from engine.tasks.registry import load_task, task_named
 from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions

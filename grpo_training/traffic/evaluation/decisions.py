@@ -13,8 +13,9 @@ from typing import Any
 from agents.generator import generator_messages
 from engine.errors import IncompleteRunError
 from engine.experience.choice import LearnedExperiences
-from engine.llm.client import Counters, LLMClient
+from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
+from engine.llm.tally import Counters
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
 from engine.tasks.traffic.task import TASK

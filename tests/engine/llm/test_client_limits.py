@@ -38,7 +38,8 @@ async def test_concurrency_grows_up_to_the_maximum_of_the_endpoint(journal):
         async with client_of(app, journal, endpoint, concurrency=ConcurrencyRule(start=10)) as client:
             await asyncio.gather(*(client.sample(ask(f"{endpoint}{n}"), [0]) for n in range(120)))
             assert max(most) in expected
-            assert client.counters.concurrency_limit in expected
+            [server] = client._pool("g").servers
+            assert server.connection.controller.limit in expected
 
 
 class GatedServer:
@@ -151,21 +152,36 @@ async def test_a_budget_is_never_exceeded_and_journal_hits_are_free(journal):
         assert client.counters.requests_sent == sent == len(done)
 
 
-async def test_replies_without_usage_are_charged_their_upper_bound(journal):
+def app_without_usage():
     async def chat(request):
         choice = {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
         return web.json_response({"choices": [choice]})
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
-    budget = Budget(tokens=400, usd=1.0)
+    return app
+
+
+async def test_replies_without_usage_are_charged_their_upper_bound(journal):
+    app, budget = app_without_usage(), Budget(tokens=400, usd=1.0)
     request = [ask(f"q{n}", sampling=Sampling(max_tokens=20)) for n in range(30)]
     async with client_of(app, journal, {"price_in": 1.0, "price_out": 2.0}, budget=budget) as client:
         results = await asyncio.gather(*(client.sample(one, [0]) for one in request), return_exceptions=True)
+        shown = client.counters
     # A request of two bytes reserves 2 + 16 for the prompt and 20 for the reply, one of three bytes one more.
     assert [isinstance(result, list) for result in results] == [True] * 10 + [False] * 20
     assert budget.spent_tokens == 10 * 38
     assert budget.spent_usd == pytest.approx(10 * (18 + 2 * 20) / 1e6)
+    assert (shown.prompt_tokens, shown.completion_tokens, shown.estimated) == (10 * 18, 10 * 20, 10)
+    assert shown.cost_usd == pytest.approx(budget.spent_usd)
+
+
+async def test_tokens_of_replies_without_usage_are_estimated_also_without_a_budget(journal):
+    async with client_of(app_without_usage(), journal) as client:
+        await client.sample(ask("q", sampling=Sampling(max_tokens=20), purpose="rollout"), [0])
+        shown = client.counters
+    for spent in (shown, shown.by_purpose["rollout"]):
+        assert (spent.prompt_tokens, spent.completion_tokens, spent.estimated) == (17, 20, 1)
 
 
 async def test_the_tokens_of_failed_attempts_are_counted(journal):
@@ -190,7 +206,6 @@ async def test_cancelled_calls_leak_no_slot_and_lose_no_received_reply(journal):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert client.counters.waiting == 0
         while client.counters.in_flight:  # noqa: ASYNC110 - the server works on them, so their replies are kept
             await asyncio.sleep(0.01)
         assert client._in_flight == {}

@@ -150,11 +150,32 @@ def test_a_reward_function_that_fails_is_named_before_anything_is_asked():
     def large(answer, row):
         return 0.0 if answer == "?" else 1.5
 
-    for reward, said in ((strict, "the reward function raised ValueError"), (large, "returned 1.5")):
+    async def later(answer, row):
+        return 1.0
+
+    for reward, said in (
+        (strict, "the reward function raised ValueError"),
+        (large, "returned 1.5"),
+        (later, "it is asynchronous; write a normal function"),
+        (lambda answer, row: later(answer, row), "it is asynchronous; write a normal function"),
+    ):
         task = SimpleTask("Say {answer}", reward)
         with pytest.raises(InputError, match=said) as refused:
             task.remarks([task.problem_from_row({"answer": 4}, "row 1")])
         assert refused.value.fix.startswith("Correct the reward function")
+
+
+def test_rows_and_prompts_of_functions_that_return_something_else_are_refused():
+    async def later(row):
+        return "Say it"
+
+    for task, said in (
+        (SimpleTask("Say {x}", len, name="own", rows=later), "it is asynchronous; write a normal function"),
+        (SimpleTask(later, len, name="own", rows=[{"x": 1}]), "it is asynchronous; write a normal function"),
+        (SimpleTask(lambda row: row["x"], len, name="own", rows=[{"x": 1}]), "the prompt is a int in place of a text"),
+    ):
+        with pytest.raises(InputError, match=said):
+            task.dataset("own").generate(1)
 
 
 def test_all_rows_are_tried_and_what_the_reward_names_has_to_have_a_weight():

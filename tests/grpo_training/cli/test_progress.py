@@ -13,7 +13,7 @@ from grpo_training.cli.progress import GroupLine, Progress, Row, print_next
 
 
 @dataclass
-class Traffic:
+class Traffic(Spent):
     in_flight: int = 2
     retries: int = 1
     journal_hits: int = 3
@@ -21,7 +21,6 @@ class Traffic:
     prompt_tokens: int = 1234
     completion_tokens: int = 567
     cost_usd: float | None = 0.0125
-    waiting: int = 4
     by_purpose: dict = field(default_factory=lambda: {"rollout": Spent(1000, 500, 0.01), "analysis": Spent(234, 67)})
 
 
@@ -272,3 +271,13 @@ def test_a_wait_that_is_over_is_no_longer_shown(monkeypatch):
         progress.set_waiting("")
 
     assert "waiting for" not in "\n".join(footer(monkeypatch, feed))
+
+
+def test_tokens_that_no_server_reported_are_marked_as_estimates():
+    stream = io.StringIO()
+    used = {"prompt_tokens": 180, "completion_tokens": 200, "cost_usd": None, "estimated": 10}
+    counters = Traffic(**used, by_purpose={"rollout": Spent(**used)})
+    Progress("critic", None, lambda: counters, stream=stream, live=False, verbose=True).summary([])
+    mark = "180 tokens in, 200 out; an estimate, at the most, as 10 of the replies came without usage"
+    assert f"no prices configured ({mark})" in stream.getvalue()
+    assert f"generator: {mark}" in stream.getvalue()

@@ -9,6 +9,7 @@ import time
 import types
 
 import pytest
+from aiohttp import web
 from packaging.requirements import Requirement
 
 from engine.contract.checks import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
@@ -237,16 +238,46 @@ def test_endpoints_are_asked_once_each(tmp_path):
     assert first.level is CheckLevel.PASS
     assert "generator_1: m answered in" in first.text
     assert (second.level, third.level) == (CheckLevel.FAIL, CheckLevel.FAIL)
-    assert third.text.startswith("analyst: no answer from http://127.0.0.1:9/v1")
+    assert third.text.startswith("analyst: no answer: cannot reach http://127.0.0.1:9/v1: connection refused")
+    assert third.fix == "Start that server, or change base_url."
+    assert second.text.startswith("critic: the endpoint refused the API key")
     assert SECRET not in str((first, second, third))
     assert app["seen"][0].body["max_tokens"] == 16
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "tokens", "level", "said"),
+    [
+        ({"content": ""}, "stop", 1, CheckLevel.FAIL, "the reply is empty: no text, finish_reason stop"),
+        ({"content": None}, None, 1, CheckLevel.FAIL, "the reply is empty: no text, finish_reason None"),
+        ({"content": " \n"}, "stop", 0, CheckLevel.FAIL, "the reply is empty: no text, finish_reason stop"),
+        ({"content": ""}, "stop", 0, CheckLevel.FAIL, "a reply that cannot be used: no text and no tokens"),
+        ({"content": "", "reasoning": "ready"}, "stop", 9, CheckLevel.FAIL, "no text and 5 characters of reasoning"),
+        ({"content": ""}, "content_filter", 0, CheckLevel.FAIL, "no text, finish_reason content_filter"),
+        ({"content": ""}, "length", 16, CheckLevel.WARN, "the 16 tokens of the reply were used up without any text"),
+        ({"content": "", "reasoning": "The user"}, "length", 16, CheckLevel.PASS, "which it used up for thinking"),
+    ],
+)
+def test_an_endpoint_whose_replies_are_empty_does_not_pass(message, finish, tokens, level, said):
+    async def chat(request):
+        choice = {"index": 0, "message": {"role": "assistant", **message}}
+        choice |= {} if finish is None else {"finish_reason": finish}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": tokens}})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", chat)
+    with serve_in_thread(app) as url:
+        [result] = endpoints.ask_endpoints(DoctorSettings(base_url=url, model="m"))
+    assert result.level is level
+    assert said in result.text
+    assert ("Check chat template, stop strings" in result.fix) is (level is CheckLevel.FAIL)
 
 
 def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsys):
     @contextlib.contextmanager
     def served(folder):
         assert folder == tmp_path / "student"
-        yield types.SimpleNamespace(endpoint=lambda: entry(url, model="student"))
+        yield entry(url, model="student")
 
     monkeypatch.setattr(endpoints, "shared_server", served)
     monkeypatch.setattr(environment, "environment", lambda: [])

@@ -242,6 +242,15 @@ def test_another_configuration_is_refused_with_resume_and_fresh_as_choices(files
         assert (world.cache / "generator_1_rollouts.jsonl.old1").exists()
 
 
+def test_a_run_continues_where_the_same_model_is_named_by_flags_in_place_of_the_file(files, aime2024, tmp_path):
+    with World(tmp_path, files) as world:
+        world.generate(1, aime2024, "--max-problems", 1)
+        flags = ("--base-url", world.base_url, "--model", "generator_1")
+        assert world.generate(1, aime2024, "--max-problems", 2, *flags) == 0
+        assert world.generate(1, aime2024, "--max-problems", 3) == 0
+        assert len(groups_of(world, 1)) == 3
+
+
 def test_extra_request_fields_belong_to_the_configuration(files, aime2024, tmp_path):
     with World(tmp_path, files) as world:
         world.generate(1, aime2024, "--max-problems", 1)

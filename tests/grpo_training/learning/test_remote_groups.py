@@ -47,7 +47,7 @@ class StandIn:
     cpus, hosts, beside_driver = 2, frozenset({"127.0.0.1"}), Beside
 
     def pool(self, description, workers, *, in_flight, lost):
-        return LocalPool(Pickled(description), 1, in_flight)
+        return LocalPool(Pickled(description), 1, in_flight=in_flight)
 
 
 @pytest.fixture(autouse=True)

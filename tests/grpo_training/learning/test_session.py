@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agents.judge import Judge
 from engine.api_manager import ApiManager
 from grpo_training.learning.session import Session, usual_window
 from grpo_training.learning.settings import GeneratorSettings
@@ -81,7 +82,7 @@ async def test_checks_that_take_long_do_not_delay_reading_and_asking():
         assert may_end.wait(60)
         return SimpleNamespace(outcome="ok", number=candidate)
 
-    session = Session(None, None, None, None, SimpleNamespace(score=score))
+    session = Session(None, None, None, Judge(None), SimpleNamespace(score=score))
     checks = [asyncio.create_task(session.score(None, None, number)) for number in range(64)]
     await asyncio.sleep(0)
     await asyncio.to_thread(may_end.set)

@@ -78,23 +78,39 @@ def test_a_report_holds_until_an_input_or_a_file_changes(results):
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("given", "why", "fix"),
     [
-        ({"tau": 0.1}, "tau: stored 0.05, given 0.1"),
-        ({"facts": {"model": "n", "prompt_hash": "p"}}, "model: stored m, given n; prompt_hash: stored nothing"),
+        ({"tau": 0.1}, "tau: stored 0.05, given 0.1", "Pass --resume to .*, --fresh"),
+        (
+            {"facts": {"model": "n", "prompt_hash": "p"}},
+            "model: stored m, given n; prompt_hash: stored nothing",
+            "Pass --fresh",
+        ),
         (
             {"facts": {"model": "m", "samples": "0123456789abcdef"}},
             r"samples \(the replies to train on\): stored nothing, given 0123456789abcdef",
+            "Pass --fresh",
         ),
+        (
+            {"facts": {"model": "m", "analyst": "n"}},
+            "analyst: stored m, given n\n",
+            r"Continue with the models that made the results \(--api-config, or --base-url and --model\). Pass --fresh",
+        ),
+        ({"facts": {"model": "m", "reward_evaluator": "n"}}, "reward_evaluator: stored no judge, given n", "--fresh"),
     ],
-    ids=["setting", "fact", "digest"],
+    ids=["setting", "fact", "digest", "analyst", "judge"],
 )
-def test_results_of_another_configuration_are_refused(results, given, why):
+def test_results_of_another_configuration_are_refused(results, given, why, fix):
     before = start(results)
-    with pytest.raises(InputError, match=f"{why}(.|\n)*--resume(.|\n)*--fresh"):
+    with pytest.raises(InputError, match=f"{why}(.|\n)*{fix}"):
         start(results, **given)
     assert stored(results)["run"] == before.run
     assert results.read_text() == "{}\n"
+
+
+def test_the_model_itself_is_the_analyst_where_none_is_named(results):
+    first = start(results)
+    assert start(results, facts={**FACTS, "analyst": FACTS["model"]}).run == first.run
 
 
 def test_resume_restores_the_settings_but_not_the_facts(results):

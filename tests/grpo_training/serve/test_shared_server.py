@@ -22,6 +22,7 @@ from grpo_training.serve.shared_server import shared_server
 from tests.conftest import ROOT
 from tests.support.stand_in_engine import StandInEngine
 
+LOCAL = LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False).endpoint()
 _PROCESS = """
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ role, model = sys.argv[1], Path(sys.argv[2])
 if role == "keep":
     sys.exit(shared_server.keep(model, float(sys.argv[3]), int(sys.argv[4]), StandInEngine()))
 with shared_server.shared_server(model, engine=StandInEngine()) as server:
-    print(*server.base_urls, flush=True)
+    print(*server["base_url"], flush=True)
     sys.stdin.read()
 """
 
@@ -47,14 +48,14 @@ def test_processes_share_one_server_until_the_last_one_leaves(model, monkeypatch
             text=True,
             env=os.environ,
         )
-        assert other.stdout.readline().split() == list(mine.base_urls)
+        assert other.stdout.readline().split() == list(mine["base_url"])
     time.sleep(1.0)
-    assert any(map(is_up, mine.base_urls))  # the other process still uses it
+    assert any(map(is_up, mine["base_url"]))  # the other process still uses it
     other.communicate("")
     deadline = time.monotonic() + 30
-    while any(map(is_up, mine.base_urls)) and time.monotonic() < deadline:
+    while any(map(is_up, mine["base_url"])) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not any(map(is_up, mine.base_urls))
+    assert not any(map(is_up, mine["base_url"]))
 
 
 def test_a_start_whose_user_is_killed_is_joined(model, monkeypatch, tmp_path):
@@ -75,7 +76,7 @@ def test_a_start_whose_user_is_killed_is_joined(model, monkeypatch, tmp_path):
     killed.kill()
     killed.wait()
     with shared_server(model, engine=StandInEngine(), keeper=keeper) as server:
-        assert all(map(is_up, server.base_urls))
+        assert all(map(is_up, server["base_url"]))
     assert starts.read_text() == "x"
 
 
@@ -84,7 +85,7 @@ def test_the_name_of_the_model_is_known_without_the_server(model, monkeypatch):
     monkeypatch.setattr(local_server, "choose_engine", StandInEngine)
     name = local_server.served_name(model)
     with shared_server(model, engine=StandInEngine(), keeper=[sys.executable, "-c", _PROCESS, "keep"]) as server:
-        assert server.model == name
+        assert server["model"] == name
 
 
 @pytest.mark.parametrize(("engine", "expected"), [(TRANSFORMERS, 0.3), (VLLM, 1.0)])
@@ -97,10 +98,10 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
 
     def running(files):
         served_at.append((files.model, files.temperature))
-        return LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
+        return LOCAL
 
     monkeypatch.setattr(module, "choose_engine", lambda: engine)
-    monkeypatch.setattr(module._ServerFiles, "running_server", running)
+    monkeypatch.setattr(module._ServerFiles, "running", running)
     entry = {"api_key": "EMPTY", "base_url": "local", "model": str(model)}
     config = tmp_path / "api_config.json"
     config.write_text(json.dumps({"generator_1": entry, "analyst": entry}))
@@ -113,8 +114,7 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
 
 @pytest.mark.parametrize(("prompts", "is_told"), [("full", True), ("compact", False)])
 def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch, capsys, prompts, is_told):
-    local = LocalServer(("http://127.0.0.1:1/v1",), "m", (), lambda: False)
-    monkeypatch.setattr(endpoints, "shared_server", lambda model, temperature: nullcontext(local))
+    monkeypatch.setattr(endpoints, "shared_server", lambda model, temperature: nullcontext(LOCAL))
     with open_endpoints(GeneratorSettings(endpoint="local", prompts=prompts)):
         assert ("knows the prompts of --prompts compact only" in capsys.readouterr().out) == is_told
 
@@ -138,11 +138,11 @@ def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, mon
 
     def run():
         with shared_server(model, engine=StandInEngine(), keeper=keeper) as server:
-            for base_url in server.base_urls:
+            for base_url in server["base_url"]:
                 with urllib.request.urlopen(base_url.removesuffix("/v1")) as answer:
                     os.kill(json.load(answer)["pid"], signal.SIGKILL)
             deadline = time.monotonic() + 60
-            while any(map(is_up, server.base_urls)) and time.monotonic() < deadline:
+            while any(map(is_up, server["base_url"])) and time.monotonic() < deadline:
                 time.sleep(0.05)
             raise FatalEndpointError("no answer", why="connection refused")
 

@@ -203,7 +203,7 @@ async def test_an_exhausted_budget_says_how_much_of_it_was_for_attempts_that_cou
         with pytest.raises(BudgetExceededError) as caught:
             await ask_to_the_end(client)
         cost = client.counters.cost_usd
-    said = re.search(r"spent: ([\d.]+) USD of 0.01, ([\d.]+) of these for (\d+) attempts? without", caught.value.why)
+    said = re.search(r"spent: ([\d.]+) USD of 0.01, ([\d.]+) of these for (\d+) attempts? whose", caught.value.why)
     assert said is not None
     assert float(said[1]) - float(said[2]) == pytest.approx(cost or 0.0, abs=1e-4)
     assert int(said[3]) == sum(plan.injected.values())

@@ -232,6 +232,11 @@ def test_an_invalid_reply_is_retried(content, code):
     assert (decision.action, decision.code) == (RetryAction.RETRY, code)
 
 
+def test_a_stream_that_was_not_asked_for_is_named_with_the_way_out():
+    stream = b'data: {"choices": [{"delta": {"content": "hi"}}]}\n\ndata: [DONE]\n\n'
+    assert '"stream": false in extra_body' in read_reply(stream).message
+
+
 def test_token_counts_that_no_reply_has_are_not_counted():
     usage = {"prompt_tokens": 10**400, "completion_tokens": 7}
     read = read_reply(reply(choice("a"), usage=usage))

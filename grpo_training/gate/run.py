@@ -44,12 +44,11 @@ from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, without_duplicates
+from grpo_training.runs.settings import HOW_ASKED
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
-_OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
-"""What a gate takes from the run whose library it tests."""
 _OF_DATASET = ("fields", "compare")
-"""What it also takes if it asks the problems of the run."""
+"""What a gate takes from the run whose library it tests if it asks the problems of the run."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
 
@@ -111,7 +110,7 @@ def _as_in_learning(settings: GateSettings, stream: TextIO) -> GateSettings:
     """The settings with the prompts and the sampling of the generator's run, where they are not given."""
     manifest = load_manifest(manifest_file(settings.cache_dir, settings.role))
     stored = {} if manifest is None else manifest.settings
-    names = (*_OF_LEARNING, *(_OF_DATASET if stored.get("dataset") == settings.dataset else ()))
+    names = ("task", *HOW_ASKED, *(_OF_DATASET if stored.get("dataset") == settings.dataset else ()))
     of_run = {
         name: stored[name]
         for name in names

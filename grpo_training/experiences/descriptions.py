@@ -15,7 +15,7 @@ from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_recor
 def uses(experience: Experience) -> tuple[str, str]:
     """How many rollouts had the experience in their prompt, and the share of them that is right."""
     counts = experience.uses
-    return str(counts.rollouts), f"{counts.correct / counts.rollouts:.0%}" if counts.rollouts else "-"
+    return str(counts.rollouts), f"{100 * counts.correct / counts.rollouts:.0f} %" if counts.rollouts else "-"
 
 
 def pin_mark(experience: Experience) -> str:

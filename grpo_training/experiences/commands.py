@@ -21,6 +21,7 @@ from grpo_training.experiences.arguments import LISTINGS
 from grpo_training.experiences.descriptions import (
     change_of,
     changes,
+    effect,
     evidence_rollouts,
     mark_of,
     measured,
@@ -29,7 +30,6 @@ from grpo_training.experiences.descriptions import (
     tags,
     uses,
 )
-from grpo_training.experiences.effects import effect
 from grpo_training.experiences.folder import LibraryFolder
 from grpo_training.experiences.selection import check_category, selected
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries

@@ -49,9 +49,7 @@ def test_rows_keep_their_keys_and_get_verdict_reward_and_advantage(scoring):
 def test_a_field_of_the_report_that_no_prompt_has_is_an_error(scoring):
     scoring.prompts(1, difficulty="easy")
     arguments = [*scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "0", 0)])), "--by"]
-    with pytest.raises(
-        InputError, match="no prompt .* the field 'dificulty'\nFields of the prompts: difficulty"
-    ):
+    with pytest.raises(InputError, match="no prompt .* the field 'dificulty'\nFields of the prompts: difficulty"):
         main([*arguments, "dificulty"])
     assert not (scoring.folder / "scored.jsonl").exists()
     assert main([*arguments, "difficulty"]) == 0

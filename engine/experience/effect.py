@@ -60,7 +60,7 @@ def described(effect: Effect) -> str:
         return "right when present: no rollout yet"
     one = effect.when_present
     return (
-        f"right when present: {one.value:.0%}{_interval(one, '.0f')} of {one.observations} rollouts; "
+        f"right when present: {100 * one.value:.0f} %{_interval(one, '.0f')} of {one.observations} rollouts; "
         "no problem was answered in both ways, so this is no effect"
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from engine.api_manager import LEARNERS
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE
+from grpo_training.demo.settings import DATASET, STYLE, TEMPERATURE, DemoSettings, TrainDemoSettings
 from grpo_training.learning.status import LearnerStatus
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.supervisor import Command
@@ -18,17 +18,7 @@ _SEED_STEP = 1000
 """Difference between the learners' seeds: equal prompts to one model must draw different samples."""
 
 
-class LearningSettings(Protocol):
-    """The settings that the learning processes take from a demo."""
-
-    problems: int
-    rollouts: int
-    max_tokens: int
-    seed: int
-    output: Path
-
-
-def learning_commands(settings: LearningSettings, config: Path, window: int) -> list[Command]:
+def learning_commands(settings: DemoSettings | TrainDemoSettings, config: Path, window: int) -> list[Command]:
     """The commands of the three generators and, last, the critic.
 
     Args:

@@ -50,11 +50,8 @@ from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch
-from grpo_training.runs.settings import tell_what_is_missing
+from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
-
-_OF_LEARNING = ("prompts", "temperature", "top_p", "max_tokens")
-"""Settings with which the answers may differ from those that experiences were learned from."""
 
 
 def _shown_names(settings: EvaluateSettings) -> dict[str, str]:
@@ -203,7 +200,7 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
         raise MissingInputError(f"The run {settings.run!r} has no library: {library} is missing")
     load_tasks_of(found.cache, given=settings.task if ":" in (settings.task or "") else None)
     manifest = load_manifest(manifest_file(found.cache, settings.role or GENERATORS[0]))
-    learned = {} if manifest is None else {name: manifest.settings.get(name) for name in _OF_LEARNING}
+    learned = {} if manifest is None else {name: manifest.settings.get(name) for name in HOW_ASKED}
     other = [
         f"{as_flag(name)} {value}" for name, value in learned.items() if value not in (None, getattr(settings, name))
     ]

@@ -20,6 +20,7 @@ from grpo_training.experiences.arguments import LISTINGS
 from grpo_training.experiences.descriptions import (
     change_of,
     changes,
+    effect,
     evidence_rollouts,
     mark_of,
     measured,
@@ -28,9 +29,8 @@ from grpo_training.experiences.descriptions import (
     tags,
     uses,
 )
-from grpo_training.experiences.effects import effect
 from grpo_training.experiences.folder import LibraryFolder
-from grpo_training.experiences.selection import selected
+from grpo_training.experiences.selection import check_category, selected
 from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
 from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import known_runs, places, unnamed_run
@@ -68,6 +68,8 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
 
 def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
     states = {name: folder.open(name).state for name in folder.names()}
+    if arguments.category is not None:
+        check_category(arguments.category, states.values())
     if arguments.json:
         view.json(
             {

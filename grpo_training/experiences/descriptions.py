@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.experience.effect import Effect, Use, effect_of
 from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
@@ -12,10 +13,20 @@ from engine.records import Evidence, Experience, Fusion, Rollout
 from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
 
 
+def effect(cache_dir: Path, library: str, experience_id: str) -> Effect:
+    """The figures of an experience in a cache. Rollouts that were not judged are left out."""
+    return effect_of(
+        Use(record.problem_id, experience_id in answer.experience_ids, answer.is_correct)
+        for record in stored_records(cache_dir, library).in_order()
+        for answer in answers_in(record)
+        if answer.is_correct is not None
+    )
+
+
 def uses(experience: Experience) -> tuple[str, str]:
     """How many rollouts had the experience in their prompt, and the share of them that is right."""
     counts = experience.uses
-    return str(counts.rollouts), f"{counts.correct / counts.rollouts:.0%}" if counts.rollouts else "-"
+    return str(counts.rollouts), f"{100 * counts.correct / counts.rollouts:.0f} %" if counts.rollouts else "-"
 
 
 def pin_mark(experience: Experience) -> str:

@@ -9,8 +9,10 @@ from pathlib import Path
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary, library_prefix
+from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import say
 from grpo_training.runs.learner_files import library_file
+from grpo_training.runs.named import known_runs
 
 
 def open_library(path: Path, *, read_only: bool = True) -> ExperienceLibrary:
@@ -61,18 +63,24 @@ class LibraryFolder:
         known = [name for name in found if _is_library_name(name)]
         if self._only is not None:
             library_prefix(self._only)
+        if not known:
+            runs = ", ".join(run.name for run in known_runs() if run.name)
+            raise MissingInputError(
+                f"No library of experiences in {shown_path(self._directory)}",
+                why="Files named *_experiences.json were looked for. A generator or the critic writes one when it has "
+                "extracted an experience.",
+                fix=f"Name a run with --run NAME: {runs}. --experiences-dir names another folder."
+                if runs
+                else "Run python -m grpo_training.generator1 first, start the command in the folder that has the runs, "
+                "or pass --experiences-dir DIR.",
+            )
+        if self._only is not None:
             if self._only not in known:
                 raise InputError(
                     f"No library of {self._only} in {self._directory}",
-                    fix=f"Existing libraries: {', '.join(known) or 'none yet'}.",
+                    fix=f"Existing libraries: {', '.join(known)}.",
                 )
             return [self._only]
-        if not known:
-            raise MissingInputError(
-                f"No experiences found in {self._directory}",
-                why="They are written when a generator or the critic has extracted some.",
-                fix="Run python -m grpo_training.generator1 first, or pass --experiences-dir DIR.",
-            )
         return known
 
     def open(self, name: str, *, read_only: bool = True) -> ExperienceLibrary:

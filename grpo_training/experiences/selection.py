@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
+from engine.errors import InputError
 from engine.experience.review import category_slug
+from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
 from engine.records import Experience
 
@@ -28,6 +30,15 @@ def selected(arguments: argparse.Namespace, experiences: Iterable[Experience], t
     if arguments.sort == "new":
         return sorted(found, key=lambda one: -int(one.id.rpartition("-")[2]))
     return found
+
+
+def check_category(name: str, states: Iterable[LibraryState]) -> None:
+    """Raise ``InputError`` with the known names if no experience of the libraries has a category."""
+    known = {one.category for state in states for one in (*state.experiences, *state.retired, *state.forbidden)}
+    if category_slug(name) not in known:
+        raise InputError(
+            f"No experience has the category {name!r}", fix=f"Categories: {', '.join(sorted(filter(None, known)))}."
+        )
 
 
 def _is_wanted(one: Experience, search: str | None, category: str | None) -> bool:

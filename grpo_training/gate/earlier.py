@@ -14,6 +14,7 @@ from engine.records import Problem
 from grpo_training.gate.problems import FEW
 from grpo_training.gate.settings import GateSettings
 from grpo_training.runs.problems import task_facts
+from grpo_training.runs.settings import HOW_ASKED
 
 
 def gate_before(
@@ -94,8 +95,7 @@ def tested_hash(state: LibraryState) -> str:
 
 def sampling_hash(settings: GateSettings) -> str:
     """Of how the problems are asked and scored: prompts, sampling, and the file of a user's task."""
-    how = [settings.prompts, settings.temperature, settings.top_p, settings.max_tokens]
-    return _hash([*how, *task_facts(settings.task).values()])
+    return _hash([*(getattr(settings, name) for name in HOW_ASKED), *task_facts(settings.task).values()])
 
 
 def _hash(value: object) -> str:

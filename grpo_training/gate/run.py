@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
@@ -23,7 +22,7 @@ from engine.storage.append_log import replacement
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault, sum_of_costs
 from grpo_training.evaluate.files import write_samples
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.earlier import (
@@ -44,36 +43,13 @@ from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, without_duplicates
+from grpo_training.runs.settings import HOW_ASKED
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
-_OF_LEARNING = ("task", "prompts", "temperature", "top_p", "max_tokens")
-"""What a gate takes from the run whose library it tests."""
 _OF_DATASET = ("fields", "compare")
-"""What it also takes if it asks the problems of the run."""
+"""What a gate takes from the run whose library it tests if it asks the problems of the run."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
-
-
-@dataclass
-class _Answers:
-    """The shares of right answers with and without the library so far, and what the answers cost."""
-
-    shares: list[tuple[float, float]] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=lambda: [0, 0])
-    cost_usd: float | None = 0.0
-
-    def add(self, with_it: ProblemResult, without: ProblemResult) -> None:
-        for arm, result in enumerate((with_it, without)):
-            self.tokens[arm] += result.prompt_tokens + result.completion_tokens
-            if self.cost_usd is not None:
-                self.cost_usd = None if result.cost_usd is None else self.cost_usd + result.cost_usd
-        shares = [_share(result) for result in (with_it, without)]
-        if shares[0] is not None and shares[1] is not None:
-            self.shares.append((shares[0], shares[1]))
-
-    @property
-    def differences(self) -> list[float]:
-        return [with_it - without for with_it, without in self.shares]
 
 
 def run_gate(settings: GateSettings, stream: TextIO) -> int:
@@ -111,7 +87,7 @@ def _as_in_learning(settings: GateSettings, stream: TextIO) -> GateSettings:
     """The settings with the prompts and the sampling of the generator's run, where they are not given."""
     manifest = load_manifest(manifest_file(settings.cache_dir, settings.role))
     stored = {} if manifest is None else manifest.settings
-    names = (*_OF_LEARNING, *(_OF_DATASET if stored.get("dataset") == settings.dataset else ()))
+    names = ("task", *HOW_ASKED, *(_OF_DATASET if stored.get("dataset") == settings.dataset else ()))
     of_run = {
         name: stored[name]
         for name in names
@@ -223,8 +199,9 @@ async def gate(
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
-        finding, answers, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
+        finding, results, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
     verdict = verdict_of(finding)
+    tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm) for arm in zip(*results, strict=True)]
     next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -244,11 +221,11 @@ async def gate(
         sampling=sampling_hash(settings),
         tested=tested_hash(state),
         model=model,
-        right_with=round(fmean(share for share, _ in answers.shares), 4),
-        right_without=round(fmean(share for _, share in answers.shares), 4),
-        tokens=sum(answers.tokens),
-        tokens_ratio=round(answers.tokens[0] / answers.tokens[1], 3) if answers.tokens[1] else None,
-        cost_usd=answers.cost_usd,
+        right_with=round(fmean(_share(with_it) for with_it, _ in results), 4),
+        right_without=round(fmean(_share(without) for _, without in results), 4),
+        tokens=sum(tokens),
+        tokens_ratio=round(tokens[0] / tokens[1], 3) if tokens[1] else None,
+        cost_usd=sum_of_costs([one.cost_usd for pair in results for one in pair]),
         needed=problems_needed(finding.variance, alpha=next_alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
@@ -265,15 +242,19 @@ async def _looks(
     judge_role: str,
     stream: TextIO,
     file: BinaryIO,
-) -> tuple[Finding, _Answers, int]:
-    """Ask until a look decides, and write each answer; the finding, the answers, and the number of looks."""
+) -> tuple[Finding, list[tuple[ProblemResult, ProblemResult]], int]:
+    """Ask until a look decides, and write each answer.
+
+    Returns:
+        the finding, the result of each problem with and without the library, and the number of looks.
+    """
     sampling = Sampling(
         temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
     )
-    experiences, answers, asked = LearnedExperiences(state, without_own=True), _Answers(), 0
-    finding = None
+    experiences = LearnedExperiences(state, without_own=True)
+    results: list[tuple[ProblemResult, ProblemResult]] = []
     for look, count in enumerate(test.looks, 1):
-        batch, asked = problems[asked:count], count
+        batch = problems[len(results) : count]
         with problem_bar(2 * len(batch), f"look {look} of {LOOKS}", "prompts, with and without the library") as done:
 
             def judged(arm: str, result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
@@ -297,15 +278,16 @@ async def _looks(
                     for name, arm in (("with", experiences), ("without", ()))
                 )
             )
-        for with_it, without in zip(*arms, strict=True):
-            answers.add(with_it, without)
-        if len(answers.differences) < count:
+        results += zip(*arms, strict=True)
+        complete = sum(with_it.is_complete and without.is_complete for with_it, without in results)
+        if complete < count:
             raise IncompleteRunError(
-                f"{count - len(answers.differences)} problems have no verdict, so that they cannot be compared",
+                f"{count - complete} problems have no verdict, so that they cannot be compared",
                 why=f"{frequent_fault([*arms[0], *arms[1]])}Their requests failed, or an answer could not be checked.",
                 fix="Run the same command again: stored answers are reused.",
             )
-        finding = test.finding(answers.differences, stops=not settings.ask_all)
+        differences = [_share(with_it) - _share(without) for with_it, without in results]
+        finding = test.finding(differences, stops=not settings.ask_all)
         assert finding is not None
         print(
             f"  after {count} problems: {points(finding.mean)} points "
@@ -314,7 +296,7 @@ async def _looks(
             flush=True,
         )
         if look == LOOKS or (finding.verdict is not None and not settings.ask_all):
-            return finding, answers, look
+            return finding, results, look
     raise AssertionError("the last look always decides")
 
 
@@ -324,9 +306,10 @@ def _own(problems: Sequence[Problem], state: LibraryState) -> int:
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)
 
 
-def _share(result: ProblemResult) -> float | None:
-    verdicts = [one for one in result.verdicts if one is not None]
-    return fmean(verdicts) if verdicts and len(verdicts) == len(result.verdicts) else None
+def _share(result: ProblemResult) -> float:
+    """The share of right answers to a problem, of which all have a verdict."""
+    judged, right = result.counts
+    return right / judged
 
 
 def _listed(numbers: Sequence[int]) -> str:

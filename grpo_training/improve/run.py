@@ -258,7 +258,7 @@ class _Purse:
         self._own: Path | None = None
         if settings.budget_file is None and (settings.budget_usd, settings.budget_tokens) != (None, None):
             self._own = run.folder / f"budget-{os.getpid()}.sqlite"  # of this start, also if another one is refused
-            self._remove()
+            self.close()
 
     def for_learning(self, settings: ImproveSettings) -> ImproveSettings:
         """With the limits of learning."""
@@ -272,9 +272,6 @@ class _Purse:
 
     def close(self) -> None:
         """Remove the file."""
-        self._remove()
-
-    def _remove(self) -> None:
         if self._own is not None:
             for path in self._own.parent.glob(f"{self._own.name}*"):
                 with suppress(FileNotFoundError):
@@ -287,8 +284,7 @@ def _libraries(settings: ImproveSettings) -> list[ExperienceLibrary]:
 
 
 def _gate_settings(settings: ImproveSettings, plan: Plan, role: str) -> GateSettings:
-    shared = {name: getattr(settings, name) for name in GateSettings.model_fields if hasattr(settings, name)}
-    return GateSettings.model_validate(shared | {"role": role, "samples": plan.samples})
+    return _of_settings(GateSettings, settings, role=role, samples=plan.samples)
 
 
 def _has_to_test(settings: ImproveSettings, manager: ApiManager, plan: Plan) -> bool:

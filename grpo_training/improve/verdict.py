@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from engine.experience.events import GateEvent
+from grpo_training.experiences.descriptions import points
+
+_DIGITS = 2
+"""After the point, of the percentages that a gate stores."""
 
 
 def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
@@ -24,15 +30,15 @@ def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
             "No improvement could be shown: nothing was learned, as the answers of a problem did not differ or the "
             f"analyst proposed nothing that could be used (a larger model can be the analyst of --api-config){cost}."
         )
-    interval = f"{_level(event.alpha)} interval {_points(event.low)} to {_points(event.high)}"
+    interval = f"{_level(event.alpha)} interval {points(event.low)} to {points(event.high)}"
     if event.verdict == "not_proven":
         more = max(0, (event.needed or 0) - event.of)
         needed = f"; about {more} more problems would be needed to see 10 points" if more else ""
-        return f"No improvement could be shown ({_points(event.mean)} points, {interval}){needed}{cost}."
+        return f"No improvement could be shown ({points(event.mean)} points, {interval}){needed}{cost}."
     kind = "new problems" if not event.own else "problems, each asked without what was learned from it,"
-    with_it, without = _percent(event.right_with), _percent(event.right_without)
+    with_it, without, difference = _compared(event)
     ratio = "" if event.tokens_ratio is None else f", at {event.tokens_ratio:.1f} times the tokens"
-    found = f"{event.problems} {kind} are right, without {without}: {_points(event.mean)} points ({interval}){ratio}"
+    found = f"{event.problems} {kind} are right, without {without}: {difference} points ({interval}){ratio}"
     if event.verdict == "rejected":
         return f"The experiences harm and are not used: with {experiences} of them {with_it} of {found}{cost}."
     plural = "experience" if experiences == 1 else "experiences"
@@ -64,12 +70,20 @@ def spending(tokens: int, cost_usd: float | None) -> str:
     return f"{tokens:,} tokens were spent" if cost_usd is None else f"{cost_usd:.2f} USD were spent"
 
 
-def _points(share: float) -> str:
-    return f"{round(100 * share):+d}"
+def _compared(event: GateEvent) -> tuple[str, str, str]:
+    """The shares with and without the library and their difference, in the fewest digits that agree.
 
-
-def _percent(share: float | None) -> str:
-    return "?" if share is None else f"{round(100 * share)} %"
+    Rounded one by one, 88.7 % and 26.4 % would be 89 % and 26 % with a difference of +62 points. Digits are added until
+    the difference of the printed shares is the rounded difference. The stored shares have two.
+    """
+    with_it, without = event.right_with, event.right_without
+    if with_it is None or without is None:
+        return "?", "?", points(event.mean)
+    for digits in range(_DIGITS + 1):
+        shown = [Decimal(f"{100 * share:.{digits}f}") for share in (with_it, without, event.mean)]
+        if shown[0] - shown[1] == shown[2]:
+            break
+    return f"{shown[0]} %", f"{shown[1]} %", f"{(shown[0] - shown[1]).normalize():+f}"
 
 
 def _level(alpha: float) -> str:

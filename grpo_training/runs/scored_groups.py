@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,11 @@ def scored_groups(path: Path) -> list[RolloutGroup]:
             row["reward"]["total"], _reply(row)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
-                f"{path}:{line.number}: no scored row",
-                why="It has no prompt_id, reply and reward.total.",
-                fix="Give a cache folder, or an --out file of python -m grpo_training.score_rollouts.",
+                f"{path} is not scored: line {line.number} has no reward of a reply",
+                why="A scored row has prompt_id, the reply and reward.total.",
+                fix="Run python -m grpo_training.score_rollouts --prompts PROMPTS --rollouts "
+                f"{shlex.quote(str(path))} --out SCORED.jsonl and give SCORED.jsonl. The results of a generator are "
+                "given as their folder.",
             ) from None
         groups.setdefault(key, []).append(row)
     try:

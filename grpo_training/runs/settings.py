@@ -32,6 +32,9 @@ TaskPlace = Annotated[str, AfterValidator(_one_spelling)]
 
 ExecutorName = Annotated[str, AfterValidator(check_executor)]
 
+HOW_ASKED = ("prompts", "temperature", "top_p", "max_tokens")
+"""Settings in which answers may differ from those that experiences were learned from."""
+
 ENDPOINT_FIELDS = ("base_url", "model", "api_key_env", "api_config", "price_in", "price_out")
 
 

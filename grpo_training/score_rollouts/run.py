@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,7 @@ def score(settings: ScoreSettings) -> int:
     files = RunFiles(settings.beside_out("_run.json"), results, lock=log, temporary=[log.path])
     settings = files.resumed(settings)
     problems, task = _prompts(settings)
+    fields = _fields(settings, problems)
     verifier = dict(task.verifier())
     found = survey(settings.rollouts, task, problems)
     check_usable(found, settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
@@ -66,7 +68,7 @@ def score(settings: ScoreSettings) -> int:
             return 0
         keys = VerdictKeys(task.name, {"verifier": verifier, "options": _without_paths(task)})
         _Verification(settings, task, problems, found, log, VerdictCache(settings.cache), keys).run()
-        report = _write(settings, task, problems, found, log, facts)
+        report = _write(settings, task, problems, fields, found, log, facts)
         print(f"{found.rows} rows -> {settings.out}\nreport: {settings.report_path}")
         if not report.infra_faults:
             manifest.finish()
@@ -103,6 +105,23 @@ def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
     if wanted is not None and wanted is not task:
         raise InputError(f"The prompts of {settings.prompts} are of the task {task.name}, not of {wanted.name}")
     return problems, configured(task, settings)
+
+
+def _fields(settings: ScoreSettings, problems: Mapping[str, Problem]) -> list[str]:
+    """The fields of the prompts by which the report has tables.
+
+    Raises:
+        InputError: ``--by`` was given, and no prompt has one of its fields.
+    """
+    fields = [name.strip() for name in settings.by.split(",") if name.strip()]
+    known = {name for problem in problems.values() for name in problem.meta}
+    unknown = [name for name in fields if name not in known]
+    if unknown and "by" in settings.model_fields_set:
+        raise InputError(
+            f"--by {settings.by}: no prompt of {settings.prompts} has the field {unknown[0]!r}",
+            fix=f"Fields of the prompts: {', '.join(sorted(known)) or 'none'}.",
+        )
+    return fields
 
 
 @dataclass
@@ -224,6 +243,7 @@ def _write(
     settings: ScoreSettings,
     task: Task,
     problems: dict[str, Problem],
+    fields: Sequence[str],
     found: Survey,
     log: WorkLog,
     facts: dict[str, Any],
@@ -237,7 +257,7 @@ def _write(
     factor = task.copy_factor if isinstance(task, ScoresForeignRows) else lambda copies: 1.0
     paid = payments(totals, hashes, found.group_of, factor)
     groups = advantages_of(found, [each.total for each in paid], settings)
-    report = ScoreReport(problems, [name.strip() for name in settings.by.split(",") if name.strip()])
+    report = ScoreReport(problems, fields)
     write_scored(settings, task, problems, found, groups, paid, log, report.add)
     content = report.content(settings, found, groups, facts, file_digest(settings.out))
     replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")

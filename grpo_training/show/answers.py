@@ -32,13 +32,16 @@ def show(arguments: argparse.Namespace) -> int:
     """
     view = View(sys.stdout)
     stored = list(stored_answers(arguments.cache, arguments.role))
-    if arguments.problem_id is None:
-        _list(stored, view, as_json=arguments.json)
+    problem_id = None if arguments.problem_id is None else _problem(stored, arguments.problem_id)
+    of_problem = [one for one in stored if problem_id in (None, one.problem_id)]
+    chosen = [one for one in of_problem if arguments.epoch in (None, one.epoch)]
+    if of_problem and not chosen:
+        epochs = ", ".join(map(str, sorted({one.epoch for one in of_problem})))
+        what = "No problem has an" if problem_id is None else f"{problem_id} has no"
+        raise InputError(f"{what} epoch {arguments.epoch} in {arguments.cache}", fix=f"Epochs: {epochs}.")
+    if problem_id is None:
+        _list(chosen, view, as_json=arguments.json)
         return 0
-    problem_id = _problem(stored, arguments.problem_id)
-    chosen = [one for one in stored if one.problem_id == problem_id and arguments.epoch in (None, one.epoch)]
-    if not chosen:
-        raise InputError(f"{problem_id} has no epoch {arguments.epoch} in {arguments.cache}")
     if arguments.json:
         for one in chosen:
             for record in one.records:

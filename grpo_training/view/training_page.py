@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
-from grpo_training.view.pages.training import METRICS, PAGE, read_metrics, training_view
+from grpo_training.view.pages.training import METRICS, PAGE, training_view
 from grpo_training.view.web.one_file import one_file
 
 REPORT = "report.html"
@@ -29,8 +29,9 @@ def write_page(run_dir: Path) -> Path:
     path = run_dir / METRICS
     if not path.exists():
         raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
-    if not read_metrics(path):
+    view = training_view(run_dir)
+    if not view.stages:
         raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
-    page = one_file(PAGE, {"run": None, "state": "", "training": training_view(run_dir)}, {"run": run_dir.name})
+    page = one_file(PAGE, {"run": None, "state": "", "training": view}, {"run": run_dir.name})
     replace_file(run_dir / REPORT, page.encode(errors="replace"))
     return run_dir / REPORT

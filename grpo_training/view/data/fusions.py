@@ -21,8 +21,18 @@ class FusionIndex(FileIndex[FusionSummary, Fusion]):
 
 @dataclass(frozen=True)
 class FusionFigures:
-    """Sums over fusions: the price is None without prices, and ``slowest_s`` is the longest latency."""
+    """Figures of fusions: the price is None without prices, and ``slowest_s`` is the longest latency.
 
+    Args:
+        count: of all.
+        right, checked: of those that were judged.
+        reward: the mean of the totals.
+    """
+
+    count: int
+    right: int
+    checked: int
+    reward: float | None
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None
@@ -31,10 +41,15 @@ class FusionFigures:
 
 
 def fusion_figures(fusions: Sequence[FusionSummary]) -> FusionFigures:
-    """What the critic's requests used. A fusion without a request, which needed no model, counts as nothing."""
+    """Verdicts, mean reward and what the requests used. A fusion that needed no model has no request."""
+    totals = [one.total for one in fusions if one.total is not None]
     costs = [one.cost_usd for one in fusions if one.cost_usd is not None]
     times = [one.latency_s for one in fusions if one.latency_s > 0]
     return FusionFigures(
+        count=len(fusions),
+        right=sum(one.is_correct is True for one in fusions),
+        checked=sum(one.is_correct is not None for one in fusions),
+        reward=sum(totals) / len(totals) if totals else None,
         prompt_tokens=sum(one.prompt_tokens for one in fusions),
         completion_tokens=sum(one.completion_tokens for one in fusions),
         cost_usd=sum(costs) if costs else None,

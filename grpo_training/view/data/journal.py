@@ -24,26 +24,24 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def moments_between(path: Path, start: float, end: float) -> list[float]:
     """The moments in seconds since 1970 at which replies were stored; empty if the journal cannot be read."""
-    if not path.is_file():
-        return []
-    try:
-        with opened(path) as database:
-            rows = database.execute("SELECT stored_at FROM replies WHERE stored_at BETWEEN ? AND ?", (start, end))
-            return [float(moment) for (moment,) in rows]
-    except (sqlite3.Error, TypeError, ValueError):
-        return []
+    sql = "SELECT key, stored_at FROM replies WHERE stored_at BETWEEN ? AND ?"
+    return [moment for _, moment in _moments(path, sql, (start, end))]
 
 
 def moments_of(path: Path, keys: Sequence[str]) -> dict[str, float]:
     """Request key -> the moment at which its reply was stored; without those that the journal does not have."""
     wanted = [key for key in dict.fromkeys(keys) if key][:_MOST_KEYS]
-    if not path.is_file() or not wanted:
-        return {}
     marks = ",".join("?" * len(wanted))
     sql = f"SELECT key, stored_at FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
+    return {key: moment for key, moment in _moments(path, sql, wanted) if 0 < moment < _LATEST}
+
+
+def _moments(path: Path, sql: str, parameters: Sequence[float | str]) -> list[tuple[str, float]]:
+    """Key and moment of each row; none if the journal cannot be read."""
+    if not path.is_file():
+        return []
     try:
         with opened(path) as database:
-            found = {str(key): float(moment) for key, moment in database.execute(sql, wanted)}
+            return [(str(key), float(moment)) for key, moment in database.execute(sql, parameters)]
     except (sqlite3.Error, TypeError, ValueError):
-        return {}
-    return {key: moment for key, moment in found.items() if 0 < moment < _LATEST}
+        return []

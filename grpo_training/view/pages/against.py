@@ -10,10 +10,10 @@ from typing import Any
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
 from engine.storage.summaries import FusionSummary, GroupSummary
 from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.pages.fusions import lines_with_page
 from grpo_training.view.web.page import Page, Request
 
 _MAX_LISTED = 1000
-_MAX_EXPORTED_FUSIONS = 500
 _GRID = 20
 """Shares are drawn to a twentieth, so that equal problems are one point."""
 _SMALLEST, _LARGEST = 3.0, 14.0
@@ -113,7 +113,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "difference": difference,
         "better": sum(row.difference > 0 for row in rows),
         "worse": sum(row.difference < 0 for row in rows),
-        "with_page": {one.line for one in (fusions if request.live else fusions[-_MAX_EXPORTED_FUSIONS:])},
+        "with_page": set(lines_with_page(fusions, request)),
         "progress": index.progress(),
     }
 

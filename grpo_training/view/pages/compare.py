@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
-from engine.statistics.paired import Clusters, Estimate, clustered_mean, paired_difference
+from engine.statistics.paired import Clusters, Estimate, paired_difference
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.moving import moving_mean, positions, window_for
@@ -17,11 +17,11 @@ from grpo_training.view.pages.measures import (
     MEASURES,
     POINTS,
     Measure,
-    bounded_mean,
+    Shown,
     by_problem,
     chart_of,
     component,
-    mean_share,
+    mean_of,
     rounded,
 )
 from grpo_training.view.pages.training import METRICS, read_metrics, training_ends
@@ -33,8 +33,6 @@ _MOST_EXPORTED = 66
 """All pairs of 12 runs."""
 _TEXT = 400
 _CURVES = ("accuracy", "reward", "sigma", "triggered", "tokens")
-
-Shown = Literal["percent", "decimal", "tenths"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     configurations = [run.configuration() for run in runs]
     trainings = [run for run in runs if run.kind == "training"]
     metrics = [read_metrics(run.folder / METRICS) for run in trainings]
+    ends = [training_ends(run.folder, rows) for run, rows in zip(trainings, metrics, strict=True)]
     charts, window = curves([run_name(run) for run in runs], groups)
     return {
         "runs": runs,
@@ -73,17 +72,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "has_settings": any(configurations),
         "rows": figures(groups),
         "trainings": trainings,
-        "ends": _ends(trainings, metrics) if any(metrics) else [],
+        "ends": compare_trainings.end_rows(ends, online=compare_trainings.all_online(metrics)) if any(metrics) else [],
         "charts": charts | compare_trainings.charts([run_name(run) for run in trainings], metrics),
         "window": window if charts else None,
         "common": [len(problems[0] & other) for other in problems],
         "problems": [len(one) for one in problems],
     }
-
-
-def _ends(trainings: Sequence[Run], metrics: Sequence[Sequence[dict[str, Any]]]) -> list[compare_trainings.EndRow]:
-    ends = [training_ends(run.folder, rows) for run, rows in zip(trainings, metrics, strict=True)]
-    return compare_trainings.end_rows(ends, online=compare_trainings.all_online(metrics))
 
 
 def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
@@ -102,7 +96,7 @@ def figures(groups: Sequence[Sequence[GroupSummary]]) -> list[Row]:
     for name, shown, measure in measures:
         sides = [by_problem(found, measure) for found in groups]
         if any(sides):
-            means = [_mean(found, side, measure, shown) for found, side in zip(groups, sides, strict=True)]
+            means = [mean_of(found, measure, shown) for found in groups]
             rows.append(Row(name, shown, name in components, _cells(means, sides)))
     return rows
 
@@ -139,15 +133,6 @@ def _curve(values: Sequence[float | None], window: int, at: Sequence[int]) -> li
     inside = [place for place in at if place < len(values)]
     found = moving_mean(values, window, inside).values
     return rounded(found) + [None] * (len(at) - len(inside))
-
-
-def _mean(groups: Sequence[GroupSummary], side: Clusters, measure: Measure, shown: Shown) -> Estimate | None:
-    """The mean of a figure, with the interval that the overview of the run has."""
-    if not side:
-        return None
-    if shown == "percent":
-        return mean_share(groups, measure)
-    return bounded_mean(side) if shown == "decimal" else clustered_mean(side)
 
 
 def _cells(means: Sequence[Estimate | None], sides: Sequence[Clusters]) -> list[Cell]:

@@ -159,16 +159,13 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
         "run": run,
         "rows": [(row, verdict_of(row.is_correct, row.complete)) for row in rows[-_MAX_LISTED:]],
         "left_out": max(0, len(rows) - _MAX_LISTED),
-        "right": sum(row.is_correct is True for row in rows),
-        "checked": sum(row.is_correct is not None for row in rows),
         "better": sum(one > 0 for one in added),
         "worse": sum(one < 0 for one in added),
         "structural": sum(row.merged == "structural" for row in rows),
-        "count": len(rows),
         "used": fusion_figures(rows),
         "broken": len(index.broken),
         "progress": index.progress(),
-        "with_page": set(_with_page(rows, request)),
+        "with_page": set(lines_with_page(rows, request)),
     }
 
 
@@ -179,7 +176,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     index = store.fusions(run).update(request.budget_s)
     summary, fusion = index.record_of_line(request.params["line"])
     place, group = _group_of(store, request, run, fusion)
-    before, after = lines_beside(_with_page(index.current(), request), summary.line)
+    before, after = lines_beside(lines_with_page(index.current(), request), summary.line)
     return {
         "run": run,
         "fusion": fusion_page(fusion, group, run.folder, model=run.model()),
@@ -189,7 +186,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     }
 
 
-def _with_page(rows: Sequence[FusionSummary], request: Request) -> list[int]:
+def lines_with_page(rows: Sequence[FusionSummary], request: Request) -> list[int]:
     """The lines of the fusions that have a page: an export has the newest."""
     return [row.line for row in (rows if request.live else rows[-_MAX_EXPORTED:])]
 
@@ -217,7 +214,7 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
     for run in store.runs:
         if run.kind == "critic":
             index = store.fusions(run).update()
-            yield from ({"run": run.id, "line": str(line)} for line in _with_page(index.current(), request))
+            yield from ({"run": run.id, "line": str(line)} for line in lines_with_page(index.current(), request))
 
 
 _STYLES = ("group.css",)

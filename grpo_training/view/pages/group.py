@@ -20,7 +20,7 @@ from engine.tasks.registry import task_named
 from grpo_training.view.data.file_index import lines_beside
 from grpo_training.view.data.journal import NAME as JOURNAL
 from grpo_training.view.data.runs import Run, Store
-from grpo_training.view.pages.prompt_view import PromptView, prompt_of
+from grpo_training.view.pages.prompt_view import prompt_of
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
     Divergence,
@@ -84,7 +84,6 @@ class GroupPage:
     variables: list[VariableRow]
     reference: str | None
     reference_is_right: bool
-    prompts: Sequence[tuple[str, PromptView]]
     left_out: int = 0
     not_executed: int = 0
 
@@ -92,7 +91,6 @@ class GroupPage:
 def group_page(
     group: RolloutGroup,
     folder: Path,
-    prompts: Sequence[tuple[str, PromptView]],
     solver: Solver = solve_in_worker,
     *,
     model: str = "",
@@ -102,7 +100,6 @@ def group_page(
     Args:
         group: the group.
         folder: the folder of its file, where a task may have put pictures.
-        prompts: its prompt, or both with their halves.
         solver: solves equations.
         model: its folder, or its name in the hub, for the texts of tokens.
     """
@@ -165,7 +162,6 @@ def group_page(
         variables=_variables([number for number in ordered if number in runs], runs, marks),
         reference=first,
         reference_is_right=bool(reference is not None and reference.is_correct),
-        prompts=prompts,
         left_out=len(group.rollouts) - len(shown),
         not_executed=len(scaffolds) - len(runs),
     )
@@ -273,12 +269,13 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
         for part in group.by_prompt()
     ]
-    page = group_page(group, run.folder, prompts, model=run.model())
+    page = group_page(group, run.folder, model=run.model())
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
     before, after = lines_beside(lines, summary.line)
     return {
         "run": run,
         "group": page,
+        "prompts": prompts,
         "summary": summary,
         "library": library,
         "trace": trace_of(group, _fusions_of(store, request, run, group), run.folder / JOURNAL),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
-from engine.statistics.paired import Clusters, Estimate, clustered_mean, clustered_share
+from engine.statistics.paired import Estimate, clustered_mean, clustered_share
 from engine.storage.summaries import GroupSummary
 
 POINTS = 300
@@ -15,6 +15,9 @@ POINTS = 300
 
 Measure = Callable[[GroupSummary], float | None]
 """A figure of a group; None where it has none."""
+
+Shown = Literal["percent", "decimal", "tenths"]
+"""How a figure is written: as a share, as a number from 0 to 1, or as any number with one digit."""
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
@@ -58,26 +61,24 @@ def by_problem(groups: Sequence[GroupSummary], measure: Measure) -> dict[str, li
     return clusters
 
 
-def mean_share(groups: Sequence[GroupSummary], measure: Measure) -> Estimate | None:
-    """The mean of a share, clustered by problem; None without a value."""
+def mean_of(groups: Sequence[GroupSummary], measure: Measure, shown: Shown) -> Estimate | None:
+    """The mean over groups with its interval, clustered by problem; None without a value.
+
+    The interval of a ``decimal`` ends at 0 or 1 if no value is beyond: few values give a wide one.
+    """
     clusters = by_problem(groups, measure)
-    samples = sum(one.checked or 1 for one in groups if measure(one) is not None)
-    return clustered_share(clusters, samples) if clusters else None
-
-
-def bounded_mean(clusters: Clusters) -> Estimate | None:
-    """The mean with its interval, which ends at 0 or 1 if no value is beyond: few values give a wide one."""
     if not clusters:
         return None
+    if shown == "percent":
+        return clustered_share(clusters, sum(one.checked or 1 for one in groups if measure(one) is not None))
     estimate = clustered_mean(clusters)
-    if estimate.low is None or estimate.high is None:
+    if shown == "tenths" or estimate.low is None or estimate.high is None:
         return estimate
-    lowest = min(min(values) for values in clusters.values())
-    highest = max(max(values) for values in clusters.values())
+    values = [value for found in clusters.values() for value in found]
     return replace(
         estimate,
-        low=max(estimate.low, 0.0) if lowest >= 0 else estimate.low,
-        high=min(estimate.high, 1.0) if highest <= 1 else estimate.high,
+        low=max(estimate.low, 0.0) if min(values) >= 0 else estimate.low,
+        high=min(estimate.high, 1.0) if max(values) <= 1 else estimate.high,
     )
 
 

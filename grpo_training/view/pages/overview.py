@@ -21,11 +21,9 @@ from grpo_training.view.pages.measures import (
     MEASURES,
     POINTS,
     Measure,
-    bounded_mean,
-    by_problem,
     chart_of,
     component,
-    mean_share,
+    mean_of,
     rounded,
 )
 from grpo_training.view.pages.taught import library_table
@@ -101,13 +99,13 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
         problems=len({group.problem_id for group in groups}),
         incomplete=len(groups) - len(complete),
         rollouts=sum(group.rollouts for group in groups),
-        accuracy=mean_share(complete, MEASURES["accuracy"]),
-        reward=bounded_mean(by_problem(complete, MEASURES["reward"])),
+        accuracy=mean_of(complete, MEASURES["accuracy"], "percent"),
+        reward=mean_of(complete, MEASURES["reward"], "decimal"),
         components={
-            name: mean for name in names if (mean := bounded_mean(by_problem(complete, component(name)))) is not None
+            name: mean for name in names if (mean := mean_of(complete, component(name), "decimal")) is not None
         },
         sigma=sum(sigmas) / len(sigmas) if sigmas else None,
-        triggered=mean_share(complete, MEASURES["triggered"]),
+        triggered=mean_of(complete, MEASURES["triggered"], "percent"),
         prompt_tokens=sum(group.prompt_tokens for group in groups),
         completion_tokens=sum(group.completion_tokens for group in groups),
         cost_usd=sum(costs) if costs else None,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from engine.storage.summaries import FusionSummary
 from grpo_training.view.data.fusions import fusion_figures
 from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import LANDING, Run, Store
@@ -66,23 +64,9 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
             row["last"] = found[-1].timestamp
             row["model"] = row["model"] or found[-1].model
     elif run.kind == "critic":
-        row["fusions"] = _fusions(store.fusions(run).current())
+        row["fusions"] = fusion_figures(store.fusions(run).current())
         row["progress"] = store.fusions(run).progress()
     return row
-
-
-def _fusions(fusions: Sequence[FusionSummary]) -> dict[str, Any] | None:
-    """Number, share of right answers and mean reward of a critic's fusions; None without any."""
-    checked = [one.is_correct for one in fusions if one.is_correct is not None]
-    totals = [one.total for one in fusions if one.total is not None]
-    if not fusions:
-        return None
-    return {
-        "count": len(fusions),
-        "accuracy": sum(checked) / len(checked) if checked else None,
-        "reward": sum(totals) / len(totals) if totals else None,
-        "used": fusion_figures(fusions),
-    }
 
 
 PAGE = Page("runs", "index.html", build, key="r", scripts=("runs.js",), styles=("runs.css",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +33,6 @@ class RequestRow:
     latency_s: float
     finish: str
     model: str
-    key: str
     stored_at: float | None = None
     bar: tuple[float, float] | None = None
 
@@ -57,14 +56,14 @@ def trace_of(group: RolloutGroup, fusions: Sequence[tuple[int, Fusion]], journal
         fusions: made of it, each with its line in the critic's file.
         journal: of the folder; it need not exist.
     """
-    rows = [_row("rollout", str(one.rollout_id), one.completion, one.fault) for one in group.rollouts]
-    rows += [
-        _row("fusion", str(line), one.completion, one.fault)
+    requests = [("rollout", str(one.rollout_id), one.completion, one.fault) for one in group.rollouts]
+    requests += [
+        ("fusion", str(line), one.completion, one.fault)
         for line, one in fusions
         if one.completion is not None or one.fault is not None
     ]
-    moments = moments_of(journal, [row.key for row in rows])
-    rows = [replace(row, stored_at=moments.get(row.key)) for row in rows]
+    moments = moments_of(journal, [one.request_key for _, _, one, _ in requests if one is not None])
+    rows = [_row(kind, name, one, fault, moments) for kind, name, one, fault in requests]
     timed = [(row.stored_at - row.latency_s, row.stored_at) for row in rows if row.stored_at is not None]
     start, end = min((one for one, _ in timed), default=0.0), max((one for _, one in timed), default=0.0)
     rows = [_placed(row, start, end) for row in rows]
@@ -78,11 +77,19 @@ def trace_of(group: RolloutGroup, fusions: Sequence[tuple[int, Fusion]], journal
     )
 
 
-def _row(kind: str, name: str, completion: Completion | None, fault: Fault | None) -> RequestRow:
+def _row(
+    kind: str, name: str, completion: Completion | None, fault: Fault | None, moments: Mapping[str, float]
+) -> RequestRow:
     one = completion or Completion(text="", usage=Usage(attempts=0))
-    latency = one.latency_s if 0 <= one.latency_s < _LARGEST_S else 0.0
-    finish = fault.kind if fault is not None else one.finish_reason or ""
-    return RequestRow(kind, name, one.usage, latency, finish[:80], one.model[:200], one.request_key)
+    return RequestRow(
+        kind=kind,
+        name=name,
+        usage=one.usage,
+        latency_s=one.latency_s if 0 <= one.latency_s < _LARGEST_S else 0.0,
+        finish=(fault.kind if fault is not None else one.finish_reason or "")[:80],
+        model=one.model[:200],
+        stored_at=moments.get(one.request_key),
+    )
 
 
 def _placed(row: RequestRow, start: float, end: float) -> RequestRow:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from grpo_training.view.web.page import Page, Params, Request
-from grpo_training.view.web.rendering import Addresses, render, render_file
+from grpo_training.view.web.rendering import Addresses, render, render_alone
 
 _STYLES, _FIRST_SCRIPT, _SCRIPTS = ("theme.css", "base.css"), "theme.js", ("base.js",)
 _SHELL = "one_file.js"
@@ -69,8 +69,9 @@ def all_in_one_file(pages: Iterable[tuple[Page, str, str]], language: str) -> tu
         scripts |= dict.fromkeys(page.scripts)
         styles |= dict.fromkeys(page.styles)
     assets = json.dumps({f"assets/{name}": _text(name) for name in (*styles, *scripts)}, ensure_ascii=False)
-    html = render_file(
-        language=language,
+    html = render_alone(
+        "one_file",
+        language,
         policy=_policy([_SHELL, *scripts], list(styles)),
         assets=assets.replace("<", "\\u003c"),
         pages=stored,

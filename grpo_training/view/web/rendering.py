@@ -134,13 +134,14 @@ def render(
     )
 
 
-def render_file(*, language: str, **values: Any) -> str:
-    """The file that has all pages of an export; ``values`` are not escaped."""
-    t = functools.partial(languages.text, language)
-    return _TEMPLATES.get_template("one_file.html.j2").render(**values, language=language, t=t)
+def render_alone(name: str, language: str, **values: Any) -> str:
+    """A template that is no page of the registry.
 
-
-def render_error(title: str, text: str, language: str) -> str:
-    """A page that says what is wrong, for addresses at the root."""
+    Args:
+        name: ``one_file``, which has all pages of an export and does not escape the values, or ``error``, which says
+            what is wrong, for addresses at the root.
+        language: as for :func:`render`.
+        values: of the template.
+    """
     t = functools.partial(languages.text, language)
-    return _TEMPLATES.get_template("error.html.j2").render(title=title, text=text, language=language, t=t)
+    return _TEMPLATES.get_template(f"{name}.html.j2").render(**values, language=language, t=t)

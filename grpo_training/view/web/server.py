@@ -23,7 +23,7 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import OPERATIONS, PAGES
 from grpo_training.view.web import languages
 from grpo_training.view.web.page import Operation, Page, Request
-from grpo_training.view.web.rendering import Addresses, render, render_error
+from grpo_training.view.web.rendering import Addresses, render, render_alone
 from grpo_training.view.web.security import Guard
 
 _READING_S = 0.1
@@ -98,12 +98,13 @@ class _Site:
     async def not_found(self, request: HTTPRequest, error: Exception) -> Response:
         language = self._language_of(request)
         title = languages.text(language, "error.not_found")
-        return HTMLResponse(render_error(title, request.url.path, language), 404)
+        return HTMLResponse(render_alone("error", language, title=title, text=request.url.path), 404)
 
     async def failed(self, request: HTTPRequest, error: Exception) -> Response:
         language = self._language_of(request)
         key, status = ("error.not_found", 404) if isinstance(error, NotFoundError) else ("error.failed", 409)
-        return HTMLResponse(render_error(languages.text(language, key), str(error), language), status)
+        title = languages.text(language, key)
+        return HTMLResponse(render_alone("error", language, title=title, text=str(error)), status)
 
     def _language_of(self, request: HTTPRequest) -> str:
         if self._language is not None:

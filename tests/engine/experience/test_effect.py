@@ -28,7 +28,7 @@ def test_without_two_such_problems_it_is_named_right_when_present():
     effect = effect_of(uses(a=([1, 0], [0]), b=([1], []), c=([0], [])))
     assert effect.paired is None
     text = described(effect)
-    assert text.startswith("right when present: 50% (95 % interval ")
+    assert text.startswith("right when present: 50 % (95 % interval ")
     assert "of 4 rollouts" in text
     assert "help" not in text
     assert described(effect_of(uses(a=([], [1])))) == "right when present: no rollout yet"

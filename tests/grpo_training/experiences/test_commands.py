@@ -15,6 +15,7 @@ from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Roll
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View
 from grpo_training.experiences.__main__ import main
+from grpo_training.runs import named
 from tests.conftest import ROOT
 from tests.support.library import commit, mark, step_of
 
@@ -85,7 +86,7 @@ def version_of(places, name="generator_1"):
 def test_the_list_shows_all_libraries(run, places):
     for out in (run(), run("list")):
         assert f"generator_1: 2 experiences, version {version_of(places)}" in out
-        assert re.search(rf"G1-001 +counting +aime_7 +3 +67% +{re.escape(PARITY)}\n", out)
+        assert re.search(rf"G1-001 +counting +aime_7 +3 +67 % +{re.escape(PARITY)}\n", out)
         assert re.search(rf"G1-002 +aime_8 +0 +- +{re.escape(UNITS)}\n", out)
         assert "critic: 1 experiences" in out
     assert "generator_1" not in run("list", "--library", "critic")
@@ -204,7 +205,7 @@ def test_show_prints_evidence_rollouts_uses_and_history(run, places):
     mark(library_of(places, "generator_1"), "pin", "G1-001")
     out = run("show", "G1-001")
     assert "G1-001 (generator_1, pinned)" in out
-    assert "in the prompts of 3 rollouts\nright when present: 67% (its rollouts are not in " in out
+    assert "in the prompts of 3 rollouts\nright when present: 67 % (its rollouts are not in " in out
     assert "  aime_7: μ=0.456, σ=0.089\n    1: 253, right, r=0.900\n    2: no answer, wrong, r=0.000\n" in out
     assert re.search(r"line 2, \S+: add by run-a step 0: aime_7 μ=0\.456 σ=0\.089\n", out)
     assert ": pin by a person\n" in out
@@ -280,9 +281,25 @@ def test_a_missing_id_version_or_library_is_an_input_error(run, args, message):
 
 
 def test_a_missing_directory_names_the_command_to_run(tmp_path):
-    with pytest.raises(MissingInputError, match="Run python -m grpo_training.generator1 first"):
-        main(["--experiences-dir", str(tmp_path / "absent")])
+    message = r"No library of experiences in .*absent\n.*\nRun python -m grpo_training.generator1 first"
+    for words in ([], ["--library", "critic"]):
+        with pytest.raises(MissingInputError, match=message):
+            main(["--experiences-dir", str(tmp_path / "absent"), *words])
     assert not (tmp_path / "absent").exists()
+
+
+def test_an_empty_folder_names_the_runs_that_can_be_chosen(tmp_path, monkeypatch):
+    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    (tmp_path / "runs/mails/cache").mkdir(parents=True)
+    (tmp_path / "runs/mails/cache/generator_1_rollouts.jsonl").write_text("")
+    with pytest.raises(MissingInputError, match="Name a run with --run NAME: mails"):
+        main(["--experiences-dir", str(tmp_path / "absent")])
+
+
+def test_an_unknown_category_is_an_error_with_the_known_names(run):
+    for words in (["--category", "algebra"], ["list", "--category", "algebra", "--json"]):
+        with pytest.raises(InputError, match="No experience has the category 'algebra'\nCategories: counting"):
+            run(*words)
 
 
 def test_reading_subcommands_write_nothing(run, places):

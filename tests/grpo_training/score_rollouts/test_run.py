@@ -46,6 +46,15 @@ def test_rows_keep_their_keys_and_get_verdict_reward_and_advantage(scoring):
     assert report["reward_summary"]["style"] == {"mean": 0.5, "p50": 0.5, "p90": 0.5}
 
 
+def test_a_field_of_the_report_that_no_prompt_has_is_an_error(scoring):
+    scoring.prompts(1, difficulty="easy")
+    arguments = [*scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "0", 0)])), "--by"]
+    with pytest.raises(InputError, match="no prompt .* the field 'dificulty'\nFields of the prompts: difficulty"):
+        main([*arguments, "dificulty"])
+    assert not (scoring.folder / "scored.jsonl").exists()
+    assert main([*arguments, "difficulty"]) == 0
+
+
 def test_groups_are_by_step_and_prompt(scoring):
     scoring.prompts(1)
     rows = [rollout("p0", "0", 0, step=1), rollout("p0", "9", 1, step=1), rollout("p0", "9", 0, step=2)]

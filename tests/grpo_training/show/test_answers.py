@@ -74,8 +74,9 @@ def test_what_is_not_stored_is_one_error(tmp_path):
         show.main([str(EXAMPLE), "quickstart-handshake-f1e3bd0469"])
     with pytest.raises(InputError, match="a part of several ids"):
         show.main([str(EXAMPLE), "quickstart"])
-    with pytest.raises(InputError, match="has no epoch 3"):
-        show.main([str(EXAMPLE), "handshakes", "--epoch", "3"])
+    for problem, what in (["handshakes"], "has no"), ([], "No problem has an"):
+        with pytest.raises(InputError, match=rf"{what} epoch 3 in .*\nEpochs: 0"):
+            show.main([str(EXAMPLE), *problem, "--epoch", "3"])
     with pytest.raises(MissingInputError, match="No results in"):
         show.main([str(tmp_path), "p"])
 
@@ -83,8 +84,9 @@ def test_what_is_not_stored_is_one_error(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"prompt_id": "a", "text": "b"}', ":1: no scored row"),
-        ("[1]", ":1: no scored row"),
+        ('{"prompt_id": "a", "text": "b"}', r"is not scored: line 1 has no reward .*\n.*\n.*score_rollouts --prompts"),
+        ('{"id": "a", "text": "b"}', "is not scored: line 1"),
+        ("[1]", "is not scored: line 1"),
         ('{"prompt_id": "a", "text": "b", "reward": {"total": "much"}}', "cannot be read as scored rows"),
     ],
 )

@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
+from engine.experience.events import GroupTrial
 from engine.experience.library import ExperienceLibrary
-from engine.records import Completion, Operation
+from engine.experience.log import StepOutcome
+from engine.records import Completion, GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.curves import curves_by_second
 from grpo_training.view.training_page import write_page
@@ -119,6 +121,24 @@ def test_a_narrow_page_names_its_run_in_full_and_has_the_library_without_scrolli
         cut = "one => one.scrollWidth - one.clientWidth"
         assert page.locator(".run-name").evaluate(cut) <= 0
         assert page.locator(".scroll:has(.effects)").evaluate(cut) <= 1
+
+
+def test_effects_and_the_name_of_a_long_folder_fit_a_narrow_window(tmp_path, served, open_page):
+    library = ExperienceLibrary(tmp_path / ("results_of_" * 8 + "a_run") / "experiences/generator_1_experiences.json")
+    stats = GroupStats(mean=0.5, std=0.4, advantages=[], triggered=True)
+    for number, difference in enumerate((1.0, 0.0, 1.0, 0.5)):
+        trial = GroupTrial(difference=difference, halves={"G1-001": "A"} if number else {}, rollouts={"A": 2, "B": 2},
+                           correct={"A": 2, "B": 1})  # fmt: skip
+        problem = Problem(id=f"p{number}", text="How many?", answer="42", task="math")
+        used = ["G1-001"] if number else []
+        step = StepOutcome("r", number, problem, 0, used, 4, 3, stats, trial=trial, is_on_trial=True)
+        library.commit_step(step, [] if number else [Operation(op="add", content="Check the units.")])
+    with served([tmp_path]) as address:
+        page = open_page(address + LIBRARY, viewport={"width": 390, "height": 900})
+        expect(page.locator(".effects td.number").first).to_contain_text(" pp … ")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        wide = "cells => cells.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"
+        assert page.locator(".effects td.number").evaluate_all(wide) == []
 
 
 def check_the_graphs(page):

@@ -85,9 +85,9 @@ def test_the_list_has_the_figures_of_a_critic(pocket):
     [critic] = [row["fusions"] for row in rows if row["run"].kind == "critic"]
     fusions = read(pocket / "cache/critic_results.jsonl", Fusion).records
     right = [one.is_correct for one in fusions]
-    assert critic["count"] == len(fusions) == 18
-    assert critic["accuracy"] == sum(right) / len(right)
-    assert critic["reward"] == pytest.approx(sum(one.rewards.r_total for one in fusions) / len(fusions))
+    assert critic.count == len(fusions) == 18
+    assert (critic.right, critic.checked) == (sum(right), len(right))
+    assert critic.reward == pytest.approx(sum(one.rewards.r_total for one in fusions) / len(fusions))
 
 
 def test_curves_of_runs_lie_over_each_other_by_number_of_group(tmp_path):

@@ -11,7 +11,7 @@ from engine.records import Completion, GroupStats, Operation, Outcome, Problem, 
 from engine.tasks.registry import task_named
 from grpo_training.view.data.libraries import Library, open_read_only
 from grpo_training.view.pages.group import group_page
-from grpo_training.view.pages.prompt_view import PromptView, Segment, marked, prompt_of
+from grpo_training.view.pages.prompt_view import Segment, marked, prompt_of
 from tests.support.library import commit, step_of
 from tests.support.table import table
 
@@ -58,7 +58,7 @@ def no_solver(equation):
 
 
 def page(*rollouts, **changes):
-    return group_page(group(*rollouts, **changes), Path(), [("", PromptView())], no_solver)
+    return group_page(group(*rollouts, **changes), Path(), no_solver)
 
 
 def test_the_right_rollout_comes_first_and_a_wrong_one_says_where_it_parts():

@@ -10,6 +10,7 @@ from engine.experience.events import BeginEvent, GroupTrial
 from engine.experience.library import ExperienceLibrary
 from engine.records import GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
+from grpo_training.view.web.formats import signed_points
 from grpo_training.view.web.server import application
 from tests.support.library import commit as commit_step
 from tests.support.library import mark, step_of
@@ -75,7 +76,8 @@ def test_the_effect_of_a_lesson_is_the_measured_one(folder):
         trial = GroupTrial(difference=0.5, halves={"G1-001": "A"}, rollouts={"A": 1, "B": 1}, correct={"A": 1, "B": 0})
         commit(library, number, f"q{number}", 0.7, trial=trial, used=["G1-001"])
     measured = library.state.trials.interval("G1-001")
-    shown = f"{100 * measured[0]:+.0f} points [{100 * measured[1]:+.0f}, {100 * measured[2]:+.0f}]"
+    mean, low, high = map(signed_points, measured)
+    shown = f"{mean} ({low} … {high})"
     read = pages(folder)
     assert f"effect {shown}" in plain(read("cache-generator_1/groups/1.html"), "taught")
     assert shown in plain(read("cache-generator_1/overview.html"), "lessons")

@@ -135,13 +135,14 @@ class AnswersTask(PlainTask):
         return {"kind": how.kind, "labels": list(how.labels), "keys": list(value) if isinstance(value, dict) else []}
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
-        """Read the marked answer; a reply without one is a model fault."""
+        """Read the marked answer; a reply without one is a model fault. A label is stated as the dataset writes it."""
         _, how = truth_of(problem)
         answer = read_answer(completion.text, how.kind)
         if answer is None:
             fault = Fault(kind="no_answer", message="it has no last line that begins with Answer:")
             return Candidate(Outcome.MODEL_FAULT, text=completion.text[-6000:], fault=fault)
-        return Candidate(Outcome.OK, stated_answer=answer, content=answer, text=completion.text[-6000:])
+        label = next((one for one in how.labels if plain(one) == plain(answer)), answer)
+        return Candidate(Outcome.OK, stated_answer=label, content=answer, text=completion.text[-6000:])
 
     def re_ask_reason(self, candidate: Candidate[str]) -> str | None:
         """A reply without an answer may be sent again."""

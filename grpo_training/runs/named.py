@@ -93,7 +93,8 @@ def found_run(name: str | None) -> RunFolder:
         found = next((run for run in known if run.name == name), None)
         if found is None:
             names = ", ".join(run.name for run in known if run.name)
-            raise InputError(f"There is no run {name!r} in {_RUNS}", fix=f"Runs: {names or 'none yet'}.")
+            fix = f"Runs: {names or 'none yet'}. A run is there as soon as its generator has printed its name."
+            raise InputError(f"There is no run {name!r} in {_RUNS}", fix=fix)
         return found
     if not known:
         raise MissingInputError(

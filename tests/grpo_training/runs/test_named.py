@@ -101,7 +101,7 @@ def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):
     assert "one_001" in capsys.readouterr().out
     with pytest.raises(InputError, match="There is no run 'three'") as raised:
         show.main(["--run", "three"])
-    assert "two-m, one-m" in str(raised.value)
+    assert "two-m, one-m. A run is there as soon as its generator has printed its name" in str(raised.value)
 
 
 def test_results_of_versions_without_names_are_continued_where_they_are(folder, capsys):

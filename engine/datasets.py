@@ -18,7 +18,7 @@ from engine.contract.datasets import Dataset
 from engine.contract.families import ProblemFamilies
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
-from engine.storage.data_files import MAX_LINE_BYTES, SUFFIXES, file_rows
+from engine.storage.data_files import MAX_LINE_BYTES, SUFFIXES, CsvRow, file_rows
 from engine.storage.hub import hub_name, load_from_hub, rows_of_hub
 from engine.storage.shipped_files import shipped_file
 from engine.task import Task
@@ -267,7 +267,8 @@ class _Loading:
             self.row_read()
             if row is None or (drops and not isinstance(row, Mapping)):
                 continue
-            where = f"{source}, line {number}"
+            line = row.line if isinstance(row, CsvRow) else number
+            where = f"{source}, line {line}"
             try:
                 if not isinstance(row, Mapping):
                     kind = type(row).__name__
@@ -284,7 +285,7 @@ class _Loading:
                     raise
                 dropped.append((error.row_id, error.reason, error.what))
                 continue
-            problems[problem.id], lines[problem.id] = problem, number
+            problems[problem.id], lines[problem.id] = problem, line
             if len(problems) == self.max_problems:
                 break
         if not problems:
@@ -368,7 +369,8 @@ def _by_task(
 def _renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
     if not fields:
         return row
-    moved = {name: renamed_field(row, source, where) for name, source in fields.items()}
+    empty = row.empty if isinstance(row, CsvRow) else ()
+    moved = {name: "" if source in empty else renamed_field(row, source, where) for name, source in fields.items()}
     return {name: value for name, value in row.items() if name not in fields.values()} | moved
 
 

@@ -124,8 +124,9 @@ def parse_library(content: bytes, path: Path) -> list[Experience]:
         raw = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         log = path.with_suffix(".ops.jsonl")
-        or_delete = f" Or delete this file: {log.name} beside it contains the library." if log.is_file() else ""
-        raise InputError(f"{path} is not JSON", why=str(error), fix=f"Correct it.{or_delete}") from None
+        again = f" Or delete {path.name}: it is written again from {log.name}, which holds the library."
+        fix = f"Correct it.{again if log.is_file() else ''}"
+        raise InputError(f"{path} is not JSON", why=f"{error}.", fix=fix) from None
     if not isinstance(raw, list):
         raise InputError(f"{path}: expected an array of experiences, got {type(raw).__name__}")
     return [entry for place, one in enumerate(raw, 1) if (entry := _entry(one, place, path))]

@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -39,12 +40,18 @@ def load_object(place: str) -> Any:
                 why=f"{place!r} is read as MODULE:NAME, as the part before the colon does not end in .py.",
                 fix="Give FILE.py:NAME or MODULE:NAME, such as my_task.py:TASK.",
             ) from None
-        why = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}{_line_of(error, Path(source).name)}"
         raise InputError(f"Cannot import {source}", why=why, fix=_import_fix(source, error)) from error
     if not hasattr(module, name):
         public = ", ".join(key for key in vars(module) if not key.startswith("_"))
         raise InputError(f"{source} has no {name!r}", why=f"It has: {public[:300] or 'no public name'}.")
     return getattr(module, name)
+
+
+def _line_of(error: Exception, file: str) -> str:
+    """The last line of the file that an exception came through; empty if it names the line itself or has none."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file]
+    return f" ({file}, line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
 
 def source_digest(objects: Iterable[Any]) -> str:

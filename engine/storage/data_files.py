@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
-from itertools import count
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +21,25 @@ MAX_ARRAY_BYTES = 64 << 20
 """Limit of a file that is one JSON array."""
 
 _BOM = b"\xef\xbb\xbf"
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""What files of Excel begin with: .xlsx (a zip file) and .xls."""
+
+
+class CsvRow(dict[str, str]):
+    """A row of a CSV file.
+
+    Args:
+        fields: name and value; those with a value are the items.
+        line: where the row begins in the file.
+
+    Attributes:
+        empty: names of the fields without a value.
+    """
+
+    def __init__(self, fields: Mapping[str, str], line: int) -> None:
+        super().__init__({name: value for name, value in fields.items() if value.strip()})
+        self.line = line
+        self.empty = fields.keys() - self.keys()
 
 
 def file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES, *, needed: str = "") -> Iterator[Any]:
@@ -48,6 +67,7 @@ def file_rows(path: Path, max_line_bytes: int = MAX_LINE_BYTES, *, needed: str =
 
 def _json_rows(path: Path, max_line_bytes: int) -> Iterator[Any]:
     with path.open("rb") as handle:
+        _refuse_workbook(path, handle.peek(64))
         if handle.peek(64)[:64].removeprefix(_BOM).lstrip()[:1] == b"[":
             yield from _array(handle.read(MAX_ARRAY_BYTES + 1), path)
             return
@@ -60,29 +80,63 @@ def _json_rows(path: Path, max_line_bytes: int) -> Iterator[Any]:
             yield _parse(line.removeprefix(_BOM) if number == 1 else line, path, number)
 
 
-def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
-    """Each line as an object with the names of the first line; an empty field is left out."""
+def _csv_rows(path: Path) -> Iterator[CsvRow]:
+    """Each row with the names of the first line. An empty field is left out, and so is a row of empty fields."""
+    csv.field_size_limit(MAX_LINE_BYTES)  # 131,072 by default
+    line = 1
     with path.open(encoding="utf-8-sig", newline="") as handle:
-        reader = csv.DictReader(handle, strict=True, delimiter=_delimiter(path))
+        delimiter = _delimiter(path)
+        reader = csv.reader(handle, strict=True, delimiter=delimiter)
         try:
+            names = [name.strip() for name in next(reader, [])]
+            if names == ["sep=", ""]:  # how Excel names the delimiter
+                names = [name.strip() for name in next(reader, [])]
+            twice = next((name for name in names if name and names.count(name) > 1), None)
+            if twice is not None:
+                raise _bad_line(path, reader.line_num, f"the name {twice!r} occurs twice", fix="Rename one of the two.")
+            line = reader.line_num + 1
             for row in reader:
-                if None in row:
-                    raise _bad_line(path, reader.line_num, "more fields than the first line has names")
-                yield {name: value for name, value in row.items() if value}
+                if len(row) > len(names):
+                    raise _bad_line(path, line, "more fields than the first line has names", fix=_IN_QUOTES)
+                found = CsvRow(dict(zip_longest(names, row, fillvalue="")), line)
+                if found:
+                    yield found
+                line = reader.line_num + 1
         except UnicodeDecodeError as error:
-            raise _bad_line(path, reader.line_num + 1, "not UTF-8", fix=_SAVE_AS_UTF8) from error
+            raise _bad_line(path, _line_not_utf8(path), "not UTF-8", fix=_SAVE_AS_UTF8) from error
         except csv.Error as error:
-            raise _bad_line(path, reader.line_num, f"not CSV: {error}") from error
+            raise _bad_line(path, line, f"not CSV: {error}", fix=_IN_QUOTES) from error
 
 
-_SAVE_AS_UTF8 = "Save the file as UTF-8 (in Excel: Save As, CSV UTF-8), or: iconv -f GB18030 -t UTF-8 OLD.csv > NEW.csv"
+_SAVE_AS_UTF8 = (
+    "Save the file as UTF-8 (in Excel: Save As, CSV UTF-8), or: iconv -f ENCODING -t UTF-8 OLD.csv > NEW.csv, "
+    "where ENCODING is CP1252 for a western language, GB18030 for Chinese, or UTF-16."
+)
+_IN_QUOTES = 'Put a field with a comma, a quote or a line break in double quotes, and write a quote in it twice: "".'
+
+
+def _line_not_utf8(path: Path) -> int:
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 1
 
 
 def _delimiter(path: Path) -> str:
     """A comma; a semicolon or a tab if the first line has one and no comma, as spreadsheets of some languages write."""
     with path.open("rb") as handle:
         names = handle.readline(MAX_LINE_BYTES)
+    _refuse_workbook(path, names)
     return next((mark for mark in ",;\t" if mark.encode() in names), ",")
+
+
+def _refuse_workbook(path: Path, begin: bytes) -> None:
+    if begin.startswith(_WORKBOOKS):
+        what = f"{path} is a workbook of Excel, or another zip file"
+        raise InputError(what, fix="Save it as CSV: in Excel Save As, CSV UTF-8.")
 
 
 def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -107,6 +161,14 @@ def _array(content: bytes, path: Path) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+_ONE_LINE = "Each line must be one complete JSON object."
+_JSON_FORMS = {
+    ".jsonl": _ONE_LINE,
+    ".json": f"{_ONE_LINE} Or the whole file is one array of objects: [{{...}}, {{...}}].",
+}
+_OTHER_FORM = f"{_ONE_LINE} A table with commas, semicolons or tabs needs a name that ends in .csv."
+
+
 def _parse(line: bytes, path: Path, number: int) -> Any:
     try:
         text = line.decode("utf-8").strip()
@@ -122,7 +184,7 @@ def _parse(line: bytes, path: Path, number: int) -> Any:
         raise _bad_line(path, number, "unpaired surrogate (\\ud800 to \\udfff)") from error
     except json.JSONDecodeError as error:
         why = f"not JSON: {error.msg} at column {error.colno}"
-        raise _bad_line(path, number, why, fix="Each line must be one complete JSON object.") from error
+        raise _bad_line(path, number, why, fix=_JSON_FORMS.get(path.suffix, _OTHER_FORM)) from error
     except ValueError as error:
         raise _bad_line(path, number, f"not JSON: {str(error)[:200]}") from error
     except RecursionError as error:

@@ -13,7 +13,10 @@ from engine.records import Problem
 
 TEXT_FIELDS = ("problem", "question", "prompt", "text")
 ANSWER_FIELDS = ("answer", "ground_truth")
-NEEDED_FIELDS = 'Each row is a JSON object with "problem" and "answer" (and optionally "id" and "task").'
+NEEDED_FIELDS = (
+    'Each row needs "problem" and "answer" (and optionally "id" and "task"): as a JSON object, or as a line of a CSV '
+    "file whose first line has these names."
+)
 
 
 class UnusableRowError(InputError):

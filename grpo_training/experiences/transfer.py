@@ -73,7 +73,7 @@ def add_entries(
         elif problem and (fault := check_text(entry.content, problem, task_named(problem.task).leaks_answer)):
             reason = fault.message
         else:
-            unchecked += problem is None
+            unchecked += problem is None and bool(entry.source_problem)
             kept.append(entry)
             present.add(entry)
             continue

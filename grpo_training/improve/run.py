@@ -203,7 +203,8 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         check_number(tested, settings.test)
     if left_out:
         place = settings.dataset if settings.test is None else settings.test
-        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice")
+        disputed = _disputed(loaded.problems)
+        notes.append(f"{left_out} problems of {place} are left out, as their text occurs twice{disputed}")
     check_verifiers(tested)
     prompts = [generator_messages(task_named(one.task), one, (), settings.prompts) for one in learned_from[:20]]
     plan = Plan(
@@ -217,6 +218,15 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         prompt_tokens=tokens_of(prompts),
     )
     return plan, "; ".join(notes)
+
+
+def _disputed(problems: Sequence[Problem]) -> str:
+    """How many texts have two different answers, of which the first one counts; empty if none has."""
+    of_text: dict[str, set[str]] = {}
+    for one in problems:
+        of_text.setdefault(one.text, set()).add(task_named(one.task).truth(one).casefold())
+    disputed = sum(len(answers) > 1 for answers in of_text.values())
+    return f"; {disputed} of these texts have different answers, of which the first one counts" if disputed else ""
 
 
 def _show(plan: Plan, settings: ImproveSettings, stream: TextIO) -> None:

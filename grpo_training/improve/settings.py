@@ -50,7 +50,8 @@ class ImproveSettings(DryRunSettings, RoleSettings):
     )
     samples: Positive | None = Field(
         None,
-        description="answers of a problem of the test, with and without the library (default: 4; below 100 of them 8)",
+        description="answers of a problem of the test, with and without the library (default: 4; in a test of fewer "
+        "than 100 problems 8)",
     )
     ask_all: bool = Field(False, description=ASK_ALL_HELP)
     temperature: float = Field(0.7, ge=0, le=2, description="LLM temperature, in learning and in the test")

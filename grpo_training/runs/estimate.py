@@ -15,6 +15,8 @@ TOKENS_OF_REPLY = 250
 _CHARACTERS_PER_TOKEN = 4
 """Of English text."""
 _SHOWN = 20
+_LONGEST = 5000
+"""Characters of a message that are shown."""
 
 
 def tokens_of(prompts: Sequence[Sequence[Message]]) -> int:
@@ -42,8 +44,9 @@ def show_prompt(messages: Sequence[Message], stream: TextIO) -> None:
     """Print the messages of the first request."""
     print("\nThe first prompt:", file=stream)
     for message in messages:
-        content = harmless(message.content, keep="\n")
-        print(f"\n[{message.role}]\n{content}", file=stream)
+        content = harmless(message.content[:_LONGEST], keep="\n")
+        cut = f" ... ({len(message.content):,} characters)" if len(message.content) > _LONGEST else ""
+        print(f"\n[{message.role}]\n{content}{cut}", file=stream)
 
 
 def _rounded(count: int) -> str:

@@ -186,8 +186,7 @@ def _differences(stored: RunManifest, wanted: Mapping[str, Any], settings: Mappi
         key: f"{key}{_of_what(key, old, new)}: stored {_as_written(key, old)}, given {_as_written(key, new)}"
         for old, new in ((settings, wanted["settings"]), (old_facts, new_facts))
         for key in sorted(old.keys() | new.keys())
-        if _shown(key, old) != _shown(key, new)
-        and not (key == "task" and _has_moved(old, new, old_facts, new_facts))
+        if _shown(key, old) != _shown(key, new) and not (key == "task" and _has_moved(old, new, old_facts, new_facts))
     }
 
 

@@ -129,7 +129,8 @@ def found_run(name: str | None) -> RunFolder:
     known = known_runs()
     if name is not None:
         names = ", ".join(run.name for run in known if run.name)
-        raise InputError(f"There is no run {name!r} in {_RUNS}", fix=f"Runs: {names or 'none yet'}.")
+        fix = f"Runs: {names or 'none yet'}. A run is there as soon as its generator has printed its name."
+        raise InputError(f"There is no run {name!r} in {_RUNS}", fix=fix)
     if not known:
         raise MissingInputError(
             f"There is no run in {shown_path(WORKING_DIR / _RUNS)}",

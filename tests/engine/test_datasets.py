@@ -472,7 +472,8 @@ def test_a_file_in_another_encoding_names_the_ways_out(write):
     with pytest.raises(InputError) as caught:
         load_dataset(write("题目,答案\n走了多久？,3小时".encode("gb18030"), name="a.csv"))
     assert "CSV UTF-8" in caught.value.fix
-    assert "iconv -f GB18030" in caught.value.fix
+    assert "iconv -f ENCODING" in caught.value.fix
+    assert "GB18030 for Chinese" in caught.value.fix
 
 
 def test_the_prompt_of_a_row_that_says_label_lists_the_labels_of_all_such_rows(write):

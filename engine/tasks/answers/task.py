@@ -14,9 +14,19 @@ from engine.abilities import RowReader
 from engine.errors import InputError
 from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
+from engine.storage.data_files import CsvRow
 from engine.task import Measurement
 from engine.tasks.answers.comparison import HowCompared, alternatives, compare, plain, read_date, read_json
-from engine.tasks.answers.detection import RUBRIC_FIELD, answer_text, columns, described, how_compared, nearly_numbers
+from engine.tasks.answers.detection import (
+    ANSWERS,
+    QUESTIONS,
+    RUBRIC_FIELD,
+    answer_text,
+    columns,
+    described,
+    how_compared,
+    nearly_numbers,
+)
 from engine.tasks.answers.reply import read_answer
 from engine.tasks.rows import text_of
 from engine.tasks.simple import PlainTask
@@ -57,6 +67,8 @@ class AnswersTask(PlainTask):
         known = [(row, answer_text(row[found[1]]), found[1]) for row in rows if (found := columns(row)) is not None]
         alike = [(truth, field) for row, truth, field in known if row.get("compare") is None]
         truths = [truth for truth, _ in alike]
+        usual = columns(known[0][0]) if known else None
+        _refuse_headless(usual, truths)
         if compare_as is None and alike and all(field.lower() == RUBRIC_FIELD for _, field in alike):
             compare_as = "rubric"
         how = how_compared(truths, compare_as) if truths else HowCompared(kind="text")
@@ -65,18 +77,30 @@ class AnswersTask(PlainTask):
         found_out = described(how) + (nearly_numbers(truths, how) if compare_as is None else "")
         if known and not alike:
             found_out = "compared as each row says"
+        elif how.kind == "text" and len(alike) > 1 and len(set(truths)) == 1:
+            found_out += f"; all answers are {truths[0][:30]!r}, so there is nothing to learn"
         elif len(alike) < len(known):
             found_out += f"; {len(known) - len(alike)} of them as the row says"
-        return lambda row, where: self._problem(row, where, how, labels), found_out
+        return lambda row, where: self._problem(row, where, how, labels, usual), found_out
 
     def problem_from_row(self, row: Mapping[str, Any], where: str) -> Problem:
         """A row with a question and an answer; how it is compared is found out from this row alone."""
-        return self._problem(row, where, None, None)
+        return self._problem(row, where, None, None, None)
 
     def _problem(
-        self, row: Mapping[str, Any], where: str, how: HowCompared | None, labels: HowCompared | None
+        self,
+        row: Mapping[str, Any],
+        where: str,
+        how: HowCompared | None,
+        labels: HowCompared | None,
+        usual: tuple[str, str] | None,
     ) -> Problem:
+        """``usual`` has the fields of the question and the answer in the first row that has both."""
         found = columns(row)
+        if usual is not None and (found is None or found[1].lower() not in ANSWERS):
+            empty = next((name for name in usual if _is_empty(row, name)), None)
+            if empty is not None:
+                raise InputError(f"{where}: field {empty!r} is empty", fix="Fill it in, or remove the row.")
         if found is None:
             raise InputError(
                 f"{where}: it is not clear which field is the question and which the answer",
@@ -111,13 +135,14 @@ class AnswersTask(PlainTask):
         return {"kind": how.kind, "labels": list(how.labels), "keys": list(value) if isinstance(value, dict) else []}
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
-        """Read the marked answer; a reply without one is a model fault."""
+        """Read the marked answer; a reply without one is a model fault. A label is stated as the dataset writes it."""
         _, how = truth_of(problem)
         answer = read_answer(completion.text, how.kind)
         if answer is None:
             fault = Fault(kind="no_answer", message="it has no last line that begins with Answer:")
             return Candidate(Outcome.MODEL_FAULT, text=completion.text[-6000:], fault=fault)
-        return Candidate(Outcome.OK, stated_answer=answer, content=answer, text=completion.text[-6000:])
+        label = next((one for one in how.labels if plain(one) == plain(answer)), answer)
+        return Candidate(Outcome.OK, stated_answer=label, content=answer, text=completion.text[-6000:])
 
     def re_ask_reason(self, candidate: Candidate[str]) -> str | None:
         """A reply without an answer may be sent again."""
@@ -176,6 +201,19 @@ class AnswersTask(PlainTask):
             right = read_date(truth, how.day_first)
             return any(right and read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
         return any(holds_answer(content, one) for one in alternatives(truth))
+
+
+def _refuse_headless(usual: tuple[str, str] | None, truths: Sequence[str]) -> None:
+    """Raise ``InputError`` if the names of the fields are a problem: the first line of a table without names."""
+    if usual is not None and usual[0].lower() not in QUESTIONS and usual[1] in truths:
+        raise InputError(
+            f"The first line looks like a problem, not like names of fields: {usual[1]!r} is also an answer below it",
+            fix="Begin the file with a line of names, such as problem,answer.",
+        )
+
+
+def _is_empty(row: Mapping[str, Any], name: str) -> bool:
+    return row.get(name, "") in (None, "") and (name in row or (isinstance(row, CsvRow) and name in row.empty))
 
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:

@@ -206,7 +206,7 @@ class SimpleTask(PlainTask):
 
     def _tried(self, problems: Sequence[Problem]) -> list[str]:
         """Score ``?`` and the right answer of each row that is tried; what is odd about the scores."""
-        tried, slowest = 0, 0.0
+        tried, slowest, nonsense = 0, 0.0, 0
         wrong: list[tuple[str, Measurement]] = []
         for problem in tried_before_run(problems):
             for answer in filter(None, ("?", self._answer(problem))):
@@ -215,6 +215,7 @@ class SimpleTask(PlainTask):
                 slowest = max(slowest, time.monotonic() - before)
                 if answer == self._answer(problem) and not measured.is_correct:
                     wrong.append((problem.id, measured))
+                nonsense += answer == "?" != self._answer(problem) and bool(measured.is_correct)
             tried += self._answer(problem) is not None
         said = []
         if wrong:
@@ -224,6 +225,8 @@ class SimpleTask(PlainTask):
                 f"⚠ {self.name}: the right answer of {len(wrong)} of {tried} rows does not count as right, such as "
                 f"that of {place}: {scores}. Check the reward function, or the row."
             )
+        if nonsense:
+            said.append(f"⚠ {self.name}: the answer '?' counts as right in {nonsense} rows. Check the reward function.")
         if slowest > 1:
             said.append(f"{self.name}: the reward function takes up to {slowest:.1f} s for an answer.")
         return said

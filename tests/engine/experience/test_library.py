@@ -165,7 +165,10 @@ def test_reformatting_the_file_is_not_an_edit(library, path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda stored: stored[:40], r"is not JSON\n(?s:.*)Or delete this file: \S+\.ops\.jsonl beside it"),
+        (
+            lambda stored: stored[:40],
+            r"is not JSON\n(?s:.*)Or delete \S+\.json: it is written again from \S+\.ops\.jsonl, ",
+        ),
         (lambda stored: "{}", "expected an array"),
         (lambda stored: stored.replace("Draw a figure", "word " * 33), r"entry 3 \(G1-003\): 37 words; at most 32"),
         (lambda stored: stored.replace("active", "asleep"), "entry 1: status"),

@@ -134,3 +134,10 @@ def test_a_module_that_lacks_another_one_is_told_apart(place, tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=r"Cannot import .*own_task(.py)?\nModuleNotFoundError: .*no_such_module"):
         load_object(place.format(folder=tmp_path))
+
+
+def test_the_line_of_an_error_in_a_file_of_the_user_is_named(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import math\n\nTASK = SimpleTusk()\n")
+    with pytest.raises(InputError, match=r"NameError: name 'SimpleTusk' is not defined \(mine.py, line 3\)"):
+        load_object(f"{path}:TASK")

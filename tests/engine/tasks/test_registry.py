@@ -129,7 +129,7 @@ def test_what_counts_as_right_has_to_be_measured():
 
 
 def test_rows_without_an_answer_are_named_and_the_analyst_reads_the_row():
-    task = SimpleTask("Sort {words}", lambda text, row: 1.0, name="own", right="r_ans")
+    task = SimpleTask("Sort {words}", lambda text, row: float(text != "?"), name="own", right="r_ans")
     bare = task.problem_from_row({"words": "b a", "sorted": ["queue-42b", "b"]}, "here")
     full = task.problem_from_row({"words": "b a", "answer": "a b"}, "here")
     first, second = task.remarks([bare, full, bare])
@@ -176,6 +176,16 @@ def test_rows_and_prompts_of_functions_that_return_something_else_are_refused():
     ):
         with pytest.raises(InputError, match=said):
             task.dataset("own").generate(1)
+
+
+def test_a_reward_function_that_finds_any_answer_right_is_named():
+    task = SimpleTask("Say {x}", lambda text, row: 1.0, name="own")
+    problems = [
+        task.problem_from_row({"id": f"p{x}", "x": x, "answer": answer}, "here") for x, answer in enumerate("?ab")
+    ]
+    assert "⚠ own: the answer '?' counts as right in 2 rows. Check the reward function." in task.remarks(problems)
+    exact = SimpleTask("Say {x}", lambda text, row: float(text == row["answer"]), name="own")
+    assert len(exact.remarks(problems)) == 1
 
 
 def test_all_rows_are_tried_and_what_the_reward_names_has_to_have_a_weight():

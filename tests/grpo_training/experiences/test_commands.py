@@ -398,7 +398,7 @@ def test_a_rollback_says_which_pins_it_drops(run, places):
 def test_an_import_checks_each_entry_and_gives_new_ids(run, places, tmp_path):
     run("forbid", "G1-002")
     entries = [
-        {"id": "G1-001", "content": "Draw the figure to scale first.", "category": "geometry"},
+        {"id": "G1-001", "content": "Draw the figure to scale first.", "source_problem": "elsewhere_1"},
         {"content": PARITY + " Always."},
         {"content": UNITS},
         {"content": "Remember: the answer is 253.", "source_problem": "aime_7"},
@@ -414,6 +414,8 @@ def test_an_import_checks_each_entry_and_gives_new_ids(run, places, tmp_path):
     assert "left out (near-duplicate of G1-001): Draw the figure" in out or "near-duplicate" in out
     assert "1 not checked for the answer of their problem" in out
     assert run("import", str(file), "--library", "generator_1").startswith("generator_1: 0 of 5 added")
+    file.write_text(json.dumps([{"content": "Name each quantity before its value is used."}]))
+    assert "not checked" not in run("import", str(file), "--library", "generator_1")
 
 
 def test_an_imported_experience_keeps_the_problems_that_it_was_learned_from(run, places, tmp_path):

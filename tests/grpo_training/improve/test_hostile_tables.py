@@ -148,3 +148,23 @@ def test_a_large_table_is_read_in_bounded_memory_and_time(tmp_path, monkeypatch,
     )
     assert start(tmp_path, monkeypatch, "large.jsonl", rows, "--max-problems", 200) == 0
     assert "answers each in 2 passes" in capsys.readouterr().out
+
+
+def test_texts_with_two_answers_are_counted(tmp_path, monkeypatch, capsys):
+    rows = csv(*plain_rows(), "What is number 0?,blue", "What is number 1?,BLUE")
+    start(tmp_path, monkeypatch, "mails.csv", rows)
+    said = capsys.readouterr().out
+    assert "2 problems of" in said
+    assert "1 of these texts have different answers, of which the first one counts" in said
+
+
+def test_a_long_prompt_is_shown_in_part(tmp_path, monkeypatch, capsys):
+    start(tmp_path, monkeypatch, "long.jsonl", jsonl({"question": "long " * 20_000, "answer": "red"}, *good()))
+    said = capsys.readouterr().out
+    assert len(said) < 8000
+    assert "... (100,0" in said
+
+
+def test_one_pass_is_not_called_passes(tmp_path, monkeypatch, capsys):
+    start(tmp_path, monkeypatch, "mails.csv", csv(*plain_rows()), "--epochs", 1)
+    assert "4 answers each in 1 pass: 48 answers." in capsys.readouterr().out

@@ -132,3 +132,15 @@ def test_the_answer_of_a_reply_needs_no_truth_and_no_class_of_the_task(place, tm
         game.answer("[PLAN]\nOne scene.\n[/PLAN]\n```javascript\nnew Phaser.Game({});\n```") == "new Phaser.Game({});"
     )
     assert game.answer("```javascript\nnew Phaser.Game({") is None
+
+
+@pytest.mark.parametrize("reply", ["Answer: Shipping.", "Hm.\nAnswer: **shipping**", "SHIPPING"])
+def test_a_label_is_returned_as_the_dataset_writes_it(reply):
+    reader, _ = task_named("answers").reader(
+        [{"mail": f"m{n}", "label": ("shipping", "Billing")[n % 2]} for n in range(8)]
+    )
+    example = reader({"mail": "m", "label": "Billing"}, "row 1").model_copy(update={"id": "question", "text": ""})
+    shared = {"sentence": "s", "verdict": "adopted", "model": "m", "role": "generator_1", "dataset": "d"}
+    one = Improved(Result(task="answers", prompts="full", example=example, **shared), [])
+    assert one.answer(reply) == "shipping"
+    assert one.answer("Answer: neither") == "neither"

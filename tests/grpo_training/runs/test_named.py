@@ -103,7 +103,7 @@ def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):
     assert "one_001" in capsys.readouterr().out
     with pytest.raises(InputError, match="There is no run 'three'") as raised:
         show.main(["--run", "three"])
-    assert "two-m, one-m" in str(raised.value)
+    assert "two-m, one-m. A run is there as soon as its generator has printed its name" in str(raised.value)
 
 
 def results(folder, name, *, at, logs=("cache/generator_1_rollouts.jsonl",), changed=1):

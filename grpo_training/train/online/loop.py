@@ -127,7 +127,8 @@ def train_online(
         trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
         stop.obey()
         adapter, merged = None, run_dir / "merged"
-        if trainer.is_world_process_zero():
+        if progress is not None:
+            progress.doing("writing the model")
             adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
         trainer.accelerator.wait_for_everyone()
         steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)

@@ -386,6 +386,14 @@ def test_a_long_scoring_of_the_reference_says_how_far_it_is(model, tmp_path):
     assert list(map(int, told)) == sorted(set(map(int, told)))
 
 
+def test_what_takes_time_beside_the_steps_is_said(model, tmp_path):
+    stream = io.StringIO()
+    train_offline(settings(model), good_and_bad(), good_and_bad(), [], tmp_path / "run", stream=stream)
+    told = stream.getvalue().splitlines()
+    assert told[-2] == f"measuring {sum(map(len, good_and_bad()))} held-out replies"
+    assert told[-1] == "choosing a checkpoint and writing the model"
+
+
 def clock_of_long_batches():
     """Each reading is 20 seconds later, so that the scores are stored after every second micro-batch."""
     now = iter(range(0, 10**6, 20))

@@ -19,6 +19,7 @@ from transformers.utils.logging import disable_progress_bar
 from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_complete
 from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.config_fields import ALL_LINEAR
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
 from grpo_training.train.models.sharding import copy_into, whole_shape
 from grpo_training.train.models.tokenizer import (
@@ -135,7 +136,8 @@ def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
         r=config.lora_r,
         lora_alpha=config.lora_alpha,
         lora_dropout=config.lora_dropout,
-        target_modules=_target_modules(config),
+        # PEFT takes all-linear (every linear layer but the head) as a string, and names as a list.
+        target_modules=ALL_LINEAR if config.lora_target_modules == (ALL_LINEAR,) else list(config.lora_target_modules),
         bias="none",
     )
 
@@ -240,12 +242,6 @@ def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.T
         why=f"{name} is {shape(stored)} there and {shape(own)} in this model.",
         fix="Use the model and the LoRA settings that they were trained with, or start over with --fresh.",
     )
-
-
-def _target_modules(config: GRPOTrainingConfig) -> str | list[str]:
-    """PEFT takes ``all-linear`` (every linear layer but the head) as a string, and names as a list."""
-    names = list(config.lora_target_modules)
-    return names[0] if names == ["all-linear"] else names
 
 
 def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:

@@ -117,7 +117,8 @@ def train_offline(
             if log is not None:
                 window.append(metrics)
                 if is_due or len(window) == config.logging_steps:
-                    line = {"epoch": step.epoch, "stage": step.stage} | _mean(window)
+                    line = {"epoch": step.epoch, "stage": step.stage} | means(window)
+                    line["num_tokens"] = training.num_tokens
                     log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))
                     window.clear()
             if is_due:
@@ -280,8 +281,3 @@ def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[st
         "validation/kl": held_out.kl,
         "validation/effective_samples": held_out.effective_samples,
     }
-
-
-def _mean(window: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The mean of each metric over the steps that have it; of ``num_tokens`` the last value."""
-    return means(window) | {"num_tokens": window[-1]["num_tokens"]}

@@ -25,7 +25,7 @@ from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
 from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
 from grpo_training.train.offline.saving import restore, save  # noqa: E402
-from grpo_training.train.offline.training import prepare  # noqa: E402
+from grpo_training.train.offline.training import prepare, score_reference  # noqa: E402
 from grpo_training.train.offline.validation import validate  # noqa: E402
 from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
@@ -930,6 +930,7 @@ def test_without_a_step_the_kl_is_zero_although_the_configuration_has_dropout(tm
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
     group = good_and_bad(1)[0]
     training = prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
+    score_reference(training)
     before = validate(training)
     assert before.rewards == pytest.approx((0.5,))
     assert before.kl == 0.0

@@ -25,7 +25,7 @@ NO_UNSLOTH = (
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
-_CHOOSE = ("export", "max_kl")
+_CHOOSE = {"export", "max_kl"}
 _NOT_IN_FINGERPRINT = frozenset(
     {
         *("output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"),
@@ -230,8 +230,7 @@ class GRPOTrainingConfig(TrainingFields):
 
     def choice(self) -> dict[str, Any]:
         """The settings that choose which checkpoint is exported, and judge it, where they are not the defaults."""
-        fields = type(self).model_fields
-        return {name: getattr(self, name) for name in _CHOOSE if getattr(self, name) != fields[name].default}
+        return self.model_dump(include=_CHOOSE, exclude_defaults=True)
 
     def stored_choice(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """The same settings in a manifest of an earlier version."""
@@ -239,21 +238,17 @@ class GRPOTrainingConfig(TrainingFields):
 
     def fingerprint(self) -> dict[str, Any]:
         """The values of those fields, as JSON values."""
-        added = {name: getattr(self, name) for name in sorted(_ADDED_LATER)}
-        fields = type(self).model_fields
-        return super().fingerprint() | {name: one for name, one in added.items() if one != fields[name].default}
+        return super().fingerprint() | self.model_dump(mode="json", include=set(_ADDED_LATER), exclude_defaults=True)
 
 
 def _groups() -> dict[str, list[str]]:
     """The fields by title in ``--help``, in the order of the class; those of its bases end the first group."""
-    inherited = list(ResumableSettings.model_fields)
     groups: dict[str, list[str]] = {}
     title = ""
-    for name in GRPOTrainingConfig.model_fields:
-        if name not in inherited:
-            title = FIRST_OF_GROUP.get(name, title)
-            groups.setdefault(title, []).append(name)
-    next(iter(groups.values())).extend(inherited)
+    for name in TrainingFields.__annotations__:
+        title = FIRST_OF_GROUP.get(name, title)
+        groups.setdefault(title, []).append(name)
+    next(iter(groups.values())).extend(ResumableSettings.model_fields)
     return groups
 
 

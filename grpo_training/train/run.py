@@ -27,6 +27,7 @@ from grpo_training.cli.terminal_text import say
 from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
 from grpo_training.runs.manifest import RunManifest, check_same_configuration, load_manifest
 from grpo_training.runs.named import found_run
+from grpo_training.runs.trackers import check_tracker
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
@@ -44,7 +45,6 @@ from grpo_training.train.processes import (
     shared_failure,
 )
 from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_dry_run, print_plan
-from grpo_training.train.services import check_services
 from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
 
             data = load_training_data(config)
         print_plan(offline_plan(config, data), str(data.report))
-        check_services(config)
+        check_tracker(config.report_to)
         if config.dry_run:
             from grpo_training.train.models.tokenizer import load_tokenizer
 
@@ -153,7 +153,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         traces = load_teacher_samples(config.teacher_traces, tokenizer, config)
         print_plan(online_plan(config, problems, len(traces) or None))
         check_arguments(config)
-        check_services(config)
+        check_tracker(config.report_to)
         if config.dry_run:
             print_dry_run(config, _rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
             return 0
@@ -186,7 +186,8 @@ def _online_problems(
 ) -> tuple[list[Problem], Prompts]:
     """The problems of an online training, and the prompts of those that are used as they stand."""
     task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
-    place = _problems_place(config)
+    # A path is never taken for the name of a dataset.
+    place = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:
         scored_by = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
@@ -204,15 +205,6 @@ def _online_problems(
         if found is not None:
             return found
     return load_problems(place, max_problems=config.max_problems, task=task), {}
-
-
-def _problems_place(config: GRPOTrainingConfig) -> str:
-    """The dataset of an online training; ``dataset_path`` is always a path, never the name of a dataset."""
-    if config.dataset is not None:
-        return config.dataset
-    if config.dataset_path is None:
-        raise InputError("mode online needs dataset: the problems to sample completions for")
-    return str(config.dataset_path.absolute())
 
 
 def _train_in_run_directory(

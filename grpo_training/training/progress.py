@@ -103,6 +103,13 @@ class TrainingProgress:
         else:
             self._print(f"{stage} {step}/{self._total}  {shown}  left {_duration(self._seconds_left(step))}")
 
+    def doing(self, text: str) -> None:
+        """Say what takes the next seconds; on a terminal until the next step is done."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=text)
+        else:
+            self._print(text)
+
     def note(self, text: str) -> None:
         """Print a line: a warning, or what was resumed."""
         if self._bar is not None:

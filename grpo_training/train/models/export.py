@@ -40,15 +40,12 @@ class TrainingResult:
 
 def export_model(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run_dir: Path, config: GRPOTrainingConfig
-) -> tuple[Path | None, Path]:
+) -> None:
     """Write ``RUN/lora`` (if there is a LoRA) and ``RUN/merged``, each atomically.
 
     The merged model keeps the precision of the training; tokenizer, chat template and generation settings are saved
     with it. The LoRA is merged in place: ``model`` has none afterwards. The LoRA of a 4-bit or
     8-bit base is merged into the base as it is stored, in the precision of a training without load_in_4bit.
-
-    Returns:
-        the folder of the adapter or None, and that of the merged model.
 
     Raises:
         ScaffoldError: they cannot be written; no partial folder is left.
@@ -59,10 +56,9 @@ def export_model(
     if adapter is not None and config.quantised is not None:
         base = load_base_model(config.model_copy(update={config.quantised: False}))
         model = PeftModel.from_pretrained(base, adapter)
-    merged, whole = run_dir / MERGED, model.merge_and_unload() if has_adapter(model) else model
+    whole = model.merge_and_unload() if has_adapter(model) else model
     whole.config.use_cache = True  # the training disables it
-    write_folder(merged, lambda folder: _write(whole, tokenizer, folder))
-    return adapter, merged
+    write_folder(run_dir / MERGED, lambda folder: _write(whole, tokenizer, folder))
 
 
 def _write(model: Any, tokenizer: Any, folder: Path) -> None:

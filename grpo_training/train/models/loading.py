@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
 from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_complete
 from grpo_training.train.config import GRPOTrainingConfig
+from grpo_training.train.config_fields import ALL_LINEAR
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
 from grpo_training.train.models.sharding import copy_into, whole_shape
 from grpo_training.train.models.tokenizer import (
-    check_model,
     from_hub,
     load_tokenizer,
     supports_bf16,
 )
 
 NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
-_ADAPTER_FILE = "adapter_model.safetensors"
 _NEEDS_ADAPTER = (
     "Put the file back from a copy, or remove this checkpoint folder: the training then continues from the one before."
 )
@@ -81,12 +82,11 @@ def uses_bf16(config: GRPOTrainingConfig) -> bool:
 
 
 def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
-    """The base model, in the precision that :func:`load_model` describes.
+    """The base model, in the precision that :func:`load_model` describes. :func:`check_model` has accepted it.
 
     Raises:
         MissingInputError, InputError, ConfigurationError: as :func:`load_model`.
     """
-    check_model(config)
     options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
     if config.quantised is not None:
         options |= loading_options(config.quantised, torch.bfloat16 if uses_bf16(config) else torch.float32)
@@ -136,7 +136,8 @@ def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
         r=config.lora_r,
         lora_alpha=config.lora_alpha,
         lora_dropout=config.lora_dropout,
-        target_modules=_target_modules(config),
+        # PEFT takes all-linear (every linear layer but the head) as a string, and names as a list.
+        target_modules=ALL_LINEAR if config.lora_target_modules == (ALL_LINEAR,) else list(config.lora_target_modules),
         bias="none",
     )
 
@@ -190,21 +191,13 @@ def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.
         folder: the destination.
         weights: the :func:`sharded_weights` as whole tensors, in place of the model's own.
     """
-    with _without_card(model):
-        model.save_pretrained(folder, state_dict=weights)
-
-
-@contextlib.contextmanager
-def _without_card(model: PreTrainedModel) -> Iterator[None]:
-    """A context in which PEFT writes no model card: filling in its template takes as long as a small training step."""
     if not has_adapter(model):
-        yield
+        model.save_pretrained(folder, state_dict=weights)
         return
-    model.create_or_update_model_card = lambda _: None
-    try:
-        yield
-    finally:
-        del model.create_or_update_model_card
+    # As save_pretrained of PEFT, without its model card: filling in that template takes as long as a small step.
+    replace(model.peft_config["default"], inference_mode=True).save_pretrained(folder)
+    adapter = get_peft_model_state_dict(model, state_dict=weights)
+    save_file(adapter, folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
 
 
 def load_weights(model: PreTrainedModel, folder: Path) -> None:
@@ -215,12 +208,21 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
         InputError: they cannot be read, or belong to another model or LoRA.
     """
     is_adapter = has_adapter(model)
-    if is_adapter and not (folder / _ADAPTER_FILE).exists():
-        raise MissingInputError(f"No adapter in {folder}", why=f"There is no {_ADAPTER_FILE}.", fix=_NEEDS_ADAPTER)
-    with _reading(folder):
-        stored = (
-            load_file(folder / _ADAPTER_FILE) if is_adapter else load_complete(folder, dtype=torch.float32).state_dict()
+    if is_adapter and not (folder / SAFETENSORS_WEIGHTS_NAME).exists():
+        raise MissingInputError(
+            f"No adapter in {folder}", why=f"There is no {SAFETENSORS_WEIGHTS_NAME}.", fix=_NEEDS_ADAPTER
         )
+    try:
+        if is_adapter:
+            stored = load_file(folder / SAFETENSORS_WEIGHTS_NAME)
+        else:
+            stored = load_complete(folder, dtype=torch.float32).state_dict()
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise InputError(
+            f"The weights in {folder} cannot be read",
+            why=first_line(error),
+            fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
+        ) from error
     own = model.state_dict(keep_vars=True)
     if is_adapter:  # its weights by their names in the file
         own = get_peft_model_state_dict(model, state_dict=own)
@@ -229,19 +231,6 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
             raise _mismatch(folder, name, own.get(name), stored.get(name))
     for name, tensor in own.items():
         copy_into(tensor, stored[name])
-
-
-@contextlib.contextmanager
-def _reading(folder: Path) -> Iterator[None]:
-    """A context that reads the weights of a checkpoint: errors of damaged files become an InputError."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-        raise InputError(
-            f"The weights in {folder} cannot be read",
-            why=first_line(error),
-            fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
-        ) from error
 
 
 def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:
@@ -253,12 +242,6 @@ def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.T
         why=f"{name} is {shape(stored)} there and {shape(own)} in this model.",
         fix="Use the model and the LoRA settings that they were trained with, or start over with --fresh.",
     )
-
-
-def _target_modules(config: GRPOTrainingConfig) -> str | list[str]:
-    """PEFT takes ``all-linear`` (every linear layer but the head) as a string, and names as a list."""
-    names = list(config.lora_target_modules)
-    return names[0] if names == ["all-linear"] else names
 
 
 def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError, first_line
+from grpo_training.train.data.batches import Batch
 from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.packing import LAYOUT_OPTIONS, Layout, packed, shared
 
@@ -39,8 +40,9 @@ def completion_logps(
     temperature: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
     layout: Layout = "padded",
-) -> Tensor:
-    """Log-probs of completion tokens under ``model``.
+    entropy: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probs of completion tokens under ``model``, and the entropy of the distribution each was drawn from.
 
     For mixed precision call it within ``accelerator.autocast()``, as the model's own ``forward`` is not used.
 
@@ -54,35 +56,15 @@ def completion_logps(
         temperature: divides the logits, as in sampling.
         chunk_size: positions whose logits are in memory at once.
         layout: how the rows pass through the model; see :mod:`grpo_training.train.objective.packing`.
+        entropy: whether to compute the entropies.
 
     Returns:
-        float32 (B, C), with gradients if they are enabled; 0 where ``mask_BC`` is false. The softmax is computed in
-        float32, the product of the head in the precision of its weights.
+        log-probs, float32 (B, C), with gradients if they are enabled; 0 where ``mask_BC`` is false. The softmax is
+        computed in float32, the product of the head in the precision of its weights. Entropies (B, C), in nats,
+        without gradient; None if they are not asked for.
 
     Raises:
         InputError: a completion without a prompt.
-    """
-    tensors = (input_ids_BT, attention_mask_BT, completion_start_B, mask_BC)
-    return completion_logps_and_entropy(
-        model, *tensors, temperature=temperature, chunk_size=chunk_size, layout=layout, entropy=False
-    )[0]
-
-
-def completion_logps_and_entropy(
-    model: PreTrainedModel,
-    input_ids_BT: Tensor,
-    attention_mask_BT: Tensor,
-    completion_start_B: Tensor,
-    mask_BC: Tensor,
-    *,
-    temperature: float = 1.0,
-    chunk_size: int = CHUNK_SIZE,
-    layout: Layout = "padded",
-    entropy: bool = True,
-) -> tuple[Tensor, Tensor | None]:
-    """:func:`completion_logps`, and the entropy (nats, no gradient) of the distribution each token was drawn from.
-
-    The entropy is None if it is not asked for.
     """
     if (completion_start_B < 1).any():
         raise InputError("A completion starts at the first token", why="Nothing before it predicts that token.")
@@ -128,6 +110,40 @@ def completion_logps_and_entropy(
     return columns[0], columns[1] if entropy else None
 
 
+class LogProbModel(nn.Module):  # type: ignore[misc]
+    """A language model whose forward pass gives the log-probs of completions.
+
+    DDP, FSDP and DeepSpeed see only what passes through ``forward`` of the module that they wrap. The log-probs are
+    computed from the backbone and the head, so these two are inside it.
+
+    Args:
+        model: a causal language model of transformers, or a PEFT model.
+        chunk_size: positions whose logits are in memory at once.
+        layout: how the rows of a batch pass through the model.
+    """
+
+    def __init__(self, model: PreTrainedModel, *, chunk_size: int, layout: Layout = "padded") -> None:
+        super().__init__()
+        self.model = model
+        self._no_split_modules = model._no_split_modules  # accelerate reads here what FSDP divides as one unit
+        self._options: dict[str, Any] = {"chunk_size": chunk_size, "layout": layout}
+
+    def tie_weights(self) -> None:
+        """Tie the weights of embedding and head again, which accelerate calls once FSDP has divided them."""
+        self.model.tie_weights()
+
+    def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
+
+        Args:
+            batch: the rows as tensors.
+            temperature: divides the logits.
+            entropy: whether to compute the entropy at each token too.
+        """
+        tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
+        return completion_logps(self.model, *tensors, temperature=temperature, entropy=entropy, **self._options)
+
+
 def check_layout(model: PreTrainedModel, layout: Layout) -> None:
     """Compare the log-probs of rows in one sequence with those of padded rows.
 
@@ -143,9 +159,9 @@ def check_layout(model: PreTrainedModel, layout: Layout) -> None:
     ids_BT[1, :2] = ids_BT[0, :2]
     start_B, mask_BC = torch.full((2,), 2, device=model.device), torch.ones(2, 3, device=model.device)
     with torch.no_grad():
-        padded = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC)
+        padded, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC)
         try:
-            ours = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC, layout=layout)
+            ours, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC, layout=layout)
             difference = float((padded - ours).abs().max())
             why = f"Log-probs of two rows in one sequence differ from those of padded rows by up to {difference:.3g}."
             fits = difference <= 0.01 * float(padded.abs().max())

@@ -118,6 +118,8 @@ def load_tensors(checkpoint: Checkpoint) -> dict[str, Any]:
     try:
         stored = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
         tensors = {name: dict(stored[name]) for name in ("optimizer", "kl", "reference")}
+        if any(bool(logps.isnan().any()) for logps in tensors["reference"].values()):
+            raise ValueError(f"{_TENSORS} has log-probs of the initial model that are NaN.")
     except Exception as error:  # a damaged file raises one of many types
         raise InputError(
             f"The checkpoint {checkpoint.folder} cannot be read",

@@ -91,6 +91,7 @@ def train_offline(
     accelerator.wait_for_everyone()
     done, total = restore(training), len(training.plan)
     with ExitStack() as stack:
+        log = progress = None
         if accelerator.is_main_process:
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(training, done):
@@ -107,19 +108,25 @@ def train_offline(
                 stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
-            held_out = validate(training) if is_due and validation else None
-            if accelerator.is_main_process:
-                window.append(metrics)
+            if progress is not None:
                 of_data = {"data/reward" if name == "reward" else name: value for name, value in metrics.items()}
                 progress.step_done(number, step.stage, of_data)  # the stored replies, whatever the model has learned
+                if is_due and validation:
+                    progress.doing(f"measuring {sum(map(len, validation))} held-out replies")
+            held_out = validate(training) if is_due and validation else None
+            if log is not None:
+                window.append(metrics)
                 if is_due or len(window) == config.logging_steps:
-                    line = {"epoch": step.epoch, "stage": step.stage} | _mean(window)
+                    line = {"epoch": step.epoch, "stage": step.stage} | means(window)
+                    line["num_tokens"] = training.num_tokens
                     log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))
                     window.clear()
             if is_due:
                 save(training, number, held_out)
                 accelerator.wait_for_everyone()
             stop.obey()
+        if progress is not None:
+            progress.doing("choosing a checkpoint and writing the model")
         start = validate_start(training) if validation else None
         selected = export(training, start) if accelerator.is_main_process else None
         accelerator.wait_for_everyone()
@@ -274,8 +281,3 @@ def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[st
         "validation/kl": held_out.kl,
         "validation/effective_samples": held_out.effective_samples,
     }
-
-
-def _mean(window: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The mean of each metric over the steps that have it; of ``num_tokens`` the last value."""
-    return means(window) | {"num_tokens": window[-1]["num_tokens"]}

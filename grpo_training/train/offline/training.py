@@ -39,9 +39,8 @@ from grpo_training.train.models.sharding import (
     reshard,
 )
 from grpo_training.train.models.zero import enable_zero, zero_plugin
-from grpo_training.train.objective.logprobs import check_layout, check_logits
+from grpo_training.train.objective.logprobs import LogProbModel, check_layout, check_logits
 from grpo_training.train.objective.packing import check_window
-from grpo_training.train.objective.policy import LogProbModel
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.objective.term_weights import adaptive_kl
 from grpo_training.train.offline.plan import PlannedStep, plan_steps

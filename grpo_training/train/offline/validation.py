@@ -14,7 +14,7 @@ from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.offline.checkpoints import HeldOutFigures
-from grpo_training.train.offline.training import Training, score_reference
+from grpo_training.train.offline.training import Training
 from grpo_training.train.processes import local_share
 from grpo_training.training.losses import kl_per_token
 
@@ -30,11 +30,10 @@ class _Scored:
 
 
 def validate_start(training: Training) -> HeldOutFigures:
-    """The figures of :func:`validate` for the initial model."""
+    """The figures of :func:`validate` for the initial model. The reference has scored the responses."""
     if training.config.mode != "sft":
         means = tuple(statistics.fmean(row.reward for row in group) for group in training.validation)
         return HeldOutFigures(means, 0.0, statistics.fmean(len(group) for group in training.validation))
-    score_reference(training)
     start = []
     for row in (row for group in training.validation for row in group):
         batch = training.collate([row])
@@ -70,7 +69,6 @@ def validate(training: Training) -> HeldOutFigures:
 
 def _scored(training: Training) -> dict[Sample, _Scored]:
     """The figures of each held-out response, from all processes."""
-    score_reference(training)
     rows = [row for group in training.validation for row in group]
     number = {row: place for place, row in enumerate(rows)}
     found: dict[int, _Scored] = {}

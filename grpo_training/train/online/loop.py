@@ -28,7 +28,7 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
-from grpo_training.train.models.export_record import write_export
+from grpo_training.train.models.export_record import ADAPTER, MERGED, write_export
 from grpo_training.train.models.loading import NO_DROPOUT, check_vocabulary, has_adapter, load_model, uses_bf16
 from grpo_training.train.models.positions import check_positions, position_note
 from grpo_training.train.objective.term_weights import adaptive_kl
@@ -126,14 +126,15 @@ def train_online(
         )
         trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
         stop.obey()
-        adapter, merged = None, run_dir / "merged"
-        if trainer.is_world_process_zero():
-            adapter, merged = export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
+        if progress is not None:
+            progress.doing("writing the model")
+            export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
         trainer.accelerator.wait_for_everyone()
         steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
         if trainer.is_world_process_zero():
             write_export(run_dir, f"checkpoint-{steps}", why, helped=helped, choice=config.choice())
-    return TrainingResult(steps, adapter, merged, f"checkpoint-{steps}", why, helped, clock() - started)
+    adapter = run_dir / ADAPTER if config.use_peft else None
+    return TrainingResult(steps, adapter, run_dir / MERGED, f"checkpoint-{steps}", why, helped, clock() - started)
 
 
 def tokenised_prompts(

@@ -160,7 +160,7 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
             return None
         batch = collate(rows, self.processing_class.pad_token_id).to(self.accelerator.device)
         with self.accelerator.autocast():
-            logps_BC = completion_logps(  # noqa: N806 - names end in their shape
+            logps_BC, _ = completion_logps(  # noqa: N806 - names end in their shape
                 self.accelerator.unwrap_model(self.model_wrapped),
                 batch.input_ids_BT,
                 batch.attention_mask_BT,

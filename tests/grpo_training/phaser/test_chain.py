@@ -56,7 +56,7 @@ def mean_logps(folder, samples):
     for sample in samples:
         batch = collate([sample], 1)
         with torch.no_grad():
-            logps = completion_logps(
+            logps, _ = completion_logps(
                 model, batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC
             )
         means.append(float(logps.sum() / batch.mask_BC.sum()))

@@ -18,7 +18,7 @@ from grpo_training.serve.settings import EXAMPLE
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from grpo_training.train.objective.logprobs import completion_logps_and_entropy  # noqa: E402
+from grpo_training.train.objective.logprobs import completion_logps  # noqa: E402
 from grpo_training.training.losses import StepTotals, policy_loss  # noqa: E402
 
 PROMPT_LENGTHS = (3, 5, 2, 5, 4, 3, 5, 1)
@@ -96,7 +96,7 @@ def batch(model) -> Batch:
         completion_ids[row, :c], mask[row, :c] = tokens[p:], 1
     starts = torch.tensor(PROMPT_LENGTHS)
     with torch.no_grad():
-        logps, _ = completion_logps_and_entropy(model, ids, attention, starts, mask, temperature=TEMPERATURE)
+        logps, _ = completion_logps(model, ids, attention, starts, mask, temperature=TEMPERATURE)
     old = (logps + 0.5 * torch.randn(rows, completion)) * mask
     ref = (logps + 0.3 * torch.randn(rows, completion)) * mask
     advantages = torch.tensor([1.2, -0.7, 0.4, -0.9, 1.5, -1.1, 0.6, -1.0])
@@ -165,7 +165,7 @@ def loss_and_gradients_of_ours(model, batch: Batch, cuts: list[tuple[int, int]],
     total, figures = 0.0, {}
     for start, stop in cuts:
         rows = slice(start, stop)
-        logps, entropy = completion_logps_and_entropy(
+        logps, entropy = completion_logps(
             model,
             batch.ids[rows],
             batch.attention[rows],
@@ -173,6 +173,7 @@ def loss_and_gradients_of_ours(model, batch: Batch, cuts: list[tuple[int, int]],
             batch.mask[rows],
             temperature=TEMPERATURE,
             chunk_size=5,
+            entropy=True,
         )
         ref = batch.ref[rows] if settings.get("beta") else None
         term = policy_loss(

@@ -42,9 +42,10 @@ def rotary(kind, **scaling):
 def logps(model, rows):
     batch = collate(rows, 0)
     with torch.no_grad():
-        return completion_logps(
+        found, _ = completion_logps(
             model, batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC
-        )[0, :20]
+        )
+    return found[0, :20]
 
 
 SHORT = sample(range(20, 40), 1.0, 1.0)

@@ -12,7 +12,6 @@ from grpo_training.train.objective.logprobs import (  # noqa: E402
     check_layout,
     check_logits,
     completion_logps,
-    completion_logps_and_entropy,
 )
 from grpo_training.train.objective.packing import check_window  # noqa: E402
 from tests.support.table import table  # noqa: E402
@@ -65,8 +64,8 @@ def test_chunks_give_the_log_probs_and_gradients_of_the_definition(chunk_size, t
     model, reference = tiny(), tiny()
     upstream = torch.randn(3, 6, generator=torch.Generator().manual_seed(5))
     ids, attention = rows()
-    logps, entropy = completion_logps_and_entropy(
-        model, ids, attention, STARTS, MASK, temperature=temperature, chunk_size=chunk_size
+    logps, entropy = completion_logps(
+        model, ids, attention, STARTS, MASK, temperature=temperature, chunk_size=chunk_size, entropy=True
     )
     expected, expected_entropy = plain(reference, temperature)
     torch.testing.assert_close(logps, expected, atol=1e-5, rtol=1e-5)
@@ -86,8 +85,8 @@ def test_padding_on_the_left_gives_the_same():
     for row, (start, length) in enumerate(zip(STARTS.tolist(), LENGTHS.tolist(), strict=True)):
         left_ids[row, 5 - start : 5 + length] = ids[row, : start + length]
         left_attention[row, 5 - start : 5 + length] = 1
-    right = completion_logps(model, ids, attention, STARTS, MASK)
-    left = completion_logps(model, left_ids, left_attention, torch.full((3,), 5), MASK)
+    right, _ = completion_logps(model, ids, attention, STARTS, MASK)
+    left, _ = completion_logps(model, left_ids, left_attention, torch.full((3,), 5), MASK)
     torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
 
 
@@ -114,8 +113,8 @@ def rows_of_two_prompts():
 def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, layout, attention, given):
     model, reference = tiny(), tiny()
     model.set_attn_implementation(attention)
-    ours, entropy = completion_logps_and_entropy(model, *given(), chunk_size=chunk_size, layout=layout)
-    padded, expected_entropy = completion_logps_and_entropy(reference, *given())
+    ours, entropy = completion_logps(model, *given(), chunk_size=chunk_size, layout=layout, entropy=True)
+    padded, expected_entropy = completion_logps(reference, *given(), entropy=True)
     torch.testing.assert_close(ours, padded, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
     upstream = torch.randn(ours.shape, generator=torch.Generator().manual_seed(5))
@@ -205,7 +204,7 @@ def test_a_backward_pass_keeps_no_logits():
 def test_a_batch_without_wanted_tokens_has_a_gradient_of_zero():
     model = tiny()
     ids, attention = rows()
-    logps = completion_logps(model, ids, attention, STARTS, torch.zeros(3, 6), chunk_size=4)
+    logps, _ = completion_logps(model, ids, attention, STARTS, torch.zeros(3, 6), chunk_size=4)
     logps.sum().backward()
     assert logps.tolist() == [[0.0] * 6] * 3
     assert all(weight.grad is None or not weight.grad.any() for weight in model.parameters())
@@ -228,7 +227,7 @@ def test_a_lora_learns_and_switched_off_it_is_its_base():
     base = tiny()
     model = lora(copy.deepcopy(base))
     ids, attention = rows()
-    logps = completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
+    logps, _ = completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
     expected, _ = plain(model)
     torch.testing.assert_close(logps, expected, atol=1e-4, rtol=1e-4)
     logps.sum().backward()
@@ -237,7 +236,7 @@ def test_a_lora_learns_and_switched_off_it_is_its_base():
     assert all(gradient.abs().sum() > 0 for gradient in gradients.values())
 
     with torch.no_grad(), model.disable_adapter():
-        reference = completion_logps(model, ids, attention, STARTS, MASK)
+        reference, _ = completion_logps(model, ids, attention, STARTS, MASK)
     torch.testing.assert_close(reference, plain(base)[0], atol=1e-5, rtol=1e-5)
     assert (reference - logps.detach()).abs().max() > 0.1
 
@@ -262,7 +261,7 @@ def test_a_model_that_bends_its_logits_is_followed():
     ):
         model.eval()
         check_logits(model)
-        logps = completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
+        logps, _ = completion_logps(model, ids, attention, STARTS, MASK, chunk_size=4)
         torch.testing.assert_close(logps, plain(model)[0], atol=1e-4, rtol=1e-4)
 
 

@@ -107,6 +107,13 @@ def test_a_checkpoint_without_some_of_its_tensors_is_named(model, tmp_path):
         load_tensors(saved)
 
 
+def test_log_probs_of_the_initial_model_that_are_nan_are_refused(model, tmp_path):
+    logps = {0: torch.tensor([-1.0]), 1: torch.tensor([-1.0, float("nan")])}
+    saved = save_checkpoint(tmp_path, model, state(1), {"optimizer": {}, "kl": {}, "reference": logps})
+    with pytest.raises(InputError, match=r"checkpoint-1 cannot be read\n.*log-probs of the initial model that are NaN"):
+        load_tensors(saved)
+
+
 def test_tensors_that_carry_code_are_refused(model, tmp_path):
     class Evil:
         def __reduce__(self):

@@ -25,7 +25,7 @@ from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
 from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
 from grpo_training.train.offline.saving import restore, save  # noqa: E402
-from grpo_training.train.offline.training import prepare  # noqa: E402
+from grpo_training.train.offline.training import prepare, score_reference  # noqa: E402
 from grpo_training.train.offline.validation import validate  # noqa: E402
 from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
@@ -384,6 +384,14 @@ def test_a_long_scoring_of_the_reference_says_how_far_it_is(model, tmp_path):
     told = re.findall(rf"scored (\d+) of {rows} replies", stream.getvalue())
     assert told
     assert list(map(int, told)) == sorted(set(map(int, told)))
+
+
+def test_what_takes_time_beside_the_steps_is_said(model, tmp_path):
+    stream = io.StringIO()
+    train_offline(settings(model), good_and_bad(), good_and_bad(), [], tmp_path / "run", stream=stream)
+    told = stream.getvalue().splitlines()
+    assert told[-2] == f"measuring {sum(map(len, good_and_bad()))} held-out replies"
+    assert told[-1] == "choosing a checkpoint and writing the model"
 
 
 def clock_of_long_batches():
@@ -922,6 +930,7 @@ def test_without_a_step_the_kl_is_zero_although_the_configuration_has_dropout(tm
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):
     group = good_and_bad(1)[0]
     training = prepare(settings(model, beta=0.1), [group], [group], (), tmp_path)
+    score_reference(training)
     before = validate(training)
     assert before.rewards == pytest.approx((0.5,))
     assert before.kl == 0.0

@@ -16,7 +16,7 @@ from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.records import Problem
 from engine.tasks.code.literals import from_literal
-from engine.tasks.code.test_cases import CodeTest
+from engine.tasks.code.test_cases import CodeTest, statements
 
 _COMPARISONS = {
     "call": ("exact", "sequence", "tokens", "lines", "float", "set"),
@@ -115,8 +115,9 @@ def checked_test(test: Any) -> CodeTest:
         if not _is_keywords(from_literal(row.get("kwargs", "{}"))):
             raise ValueError("kwargs of a call must be a dict of names")
         from_literal(row["expected"])
-    for source in (row.get("code", ""), row.get("setup", "")):
-        parse(source)
+    if row["kind"] == "assert":
+        statements(row["code"])
+    parse(row.get("setup", ""))
     if "cmp" in row and row["cmp"] not in _COMPARISONS[row["kind"]]:
         raise ValueError(f"cmp is {row['cmp']!r}; it may be {', '.join(_COMPARISONS[row['kind']])}")
     return row

@@ -112,8 +112,9 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
     solutions = _json(row.get("solutions"), "solutions") or []
     starter = _plain(row.get("starter_code") or "")
     fn, inputs, outputs = given.get("fn_name"), given["inputs"], given.get("outputs") or []
-    if fn and "class Solution" in starter:
-        fn = f"Solution.{fn}"
+    reference = _plain(solutions[0]) if solutions else ""
+    if fn and (owner := "Solution" if "class Solution" in starter else _class_with(fn, reference)):
+        fn = f"{owner}.{fn}"
     if len(inputs) != len(outputs):
         raise UnusableRowError("unequal_tests", f"{len(inputs)} inputs and {len(outputs)} outputs")
     pairs = list(zip(inputs, outputs, strict=True))
@@ -130,7 +131,7 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
             io_mode="call" if fn else "stdin",
             tests=tuple(tests),
             starter_code=starter,
-            reference=_plain(solutions[0]) if solutions else "",
+            reference=reference,
         ),
         meta={
             "dataset": "apps",
@@ -177,9 +178,23 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
 
 def _of_human_eval(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of HumanEval, whose prompt is the head of the function, and whose test defines ``check``."""
-    body = row.get("canonical_solution")
+    body, name = row.get("canonical_solution"), row["entry_point"]
     reference = f"{row['prompt']}{body}" if body else ""
-    return {**row, "tests": [f"{row['test']}\ncheck({row['entry_point']})"], "canonical_solution": reference}
+    return {
+        **row,
+        "tests": [f"{row['test']}\ncheck({name})"],
+        "canonical_solution": reference,
+        "test_setup_code": _helpers(row["prompt"], name),
+    }
+
+
+def _helpers(head: str, entry_point: str) -> str:
+    """What the head of a function defines before it, with its imports: tests of HumanEval call such functions."""
+    tree = parse_program(head)
+    others = [node for node in tree.body if getattr(node, "name", None) != entry_point] if tree else []
+    if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in others):
+        return ""
+    return "\n".join(map(ast.unparse, others))
 
 
 def _statements(text: str) -> list[str]:
@@ -247,6 +262,15 @@ def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
         asked_for = defined or set(called_names(test)) - vars(builtins).keys()
         counts.update([name for name in called_names(test) if name in asked_for - own][:1])
     return counts.most_common(1)[0][0] if counts else None
+
+
+def _class_with(method: str, reference: str) -> str | None:
+    """The class in which a reference defines a method, if it has no function of this name."""
+    tree = parse_program(reference)
+    if tree is None or method in defined_names(tree):
+        return None
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return next((one.name for one in classes if method in defined_names(ast.Module(one.body, []))), None)
 
 
 def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:

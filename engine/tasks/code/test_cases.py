@@ -37,12 +37,10 @@ def from_assert(text: str, setup: str = "") -> CodeTest:
     ``dict(...)`` count as literals. Every other statement becomes a test of kind ``assert``.
 
     Raises:
-        ValueError: the statement is not valid Python, or there is none.
+        ValueError: as for :func:`statements`.
     """
     text = text.strip().replace("\r\n", "\n")
-    body = parse(text).body
-    if not body:
-        raise ValueError("empty: every program would pass it")
+    body = statements(text)
     row: CodeTest = {"kind": "assert", "code": text}
     if setup.strip():
         row["setup"] = setup.replace("\r\n", "\n")
@@ -58,6 +56,25 @@ def from_assert(text: str, setup: str = "") -> CodeTest:
         except ValueError:
             continue
     return row
+
+
+def statements(code: str) -> list[ast.stmt]:
+    """The statements of a test that is code.
+
+    Raises:
+        ValueError: it is not valid Python, or only defines and imports, so that every program would pass it.
+    """
+    body = parse(code).body
+    if all(isinstance(one, _WITHOUT_EFFECT) or _is_text(one) for one in body):
+        raise ValueError("a test without a statement that is executed: every program would pass it")
+    return body
+
+
+_WITHOUT_EFFECT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def as_statement(row: CodeTest) -> str:

@@ -655,24 +655,23 @@
   return {
     __proto__: null,
     // Follow the drawing calls of all contexts, and the objects of these classes. The contexts of a browser draw, too.
-    watch({ Context: { prototype }, drawsItself, onResize }, prototypes) {
+    watch({ Context: { prototype }, drawsItself, onResize }, prototypes, hideSource) {
       // A context that says that another canvas is its own is not followed.
       const { get: canvasOf } = getOwnPropertyDescriptor(prototype, 'canvas');
       measure = prototype.measureText;
       for (const name in ACTIONS) {
         const action = ACTIONS[name];
         const original = drawsItself ? prototype[name] : null;
-        defineProperty(prototype, name, {
-          __proto__: null, writable: true, configurable: true,
-          value: {
-            [name](...numbers) {
-              const canvas = apply(canvasOf, this, []);
-              const result = original ? apply(original, this, numbers) : undefined;
-              if (numbers.length <= 12 && canvas === this.canvas) action(this, stateOf(this), ...numbers);
-              return result;
-            },
-          }[name],
-        });
+        const value = {
+          [name](...numbers) {
+            const canvas = apply(canvasOf, this, []);
+            const result = original ? apply(original, this, numbers) : undefined;
+            if (numbers.length <= 12 && canvas === this.canvas) action(this, stateOf(this), ...numbers);
+            return result;
+          },
+        }[name];
+        hideSource(value);
+        defineProperty(prototype, name, { __proto__: null, writable: true, configurable: true, value });
       }
       const { getImageData } = prototype;
       if (!drawsItself) {

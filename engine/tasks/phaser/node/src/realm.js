@@ -51,7 +51,7 @@ class RealmFactory {
     this.paths = this.paths || `${uses.paths}`;
     const geometry = evaluate('geometry')();
     const drawing = evaluate('drawing')(evaluate('css_color')(), geometry, evaluate('words')(geometry));
-    drawing.watch(dom, uses.classes);
+    drawing.watch(dom, uses.classes, clock.hideSource);
     const lifecycle = evaluate('lifecycle')(clock, dom, Phaser);
     const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, drawing, evaluate('tracks')(lifecycle, uses), global);
     return {

@@ -23,11 +23,13 @@ const observer = new Function('clock', `
   return { dom, finish(Phaser) {
     const uses = (${source('uses')})(Phaser, '');
     const geometry = (${source('geometry')})();
-    const drawing = (${source('drawing')})((${source('css_color')})(), geometry, (${source('words')})(geometry));
+    const pictures = (${source('pictures')})();
+    const objects = (${source('objects')})(geometry, pictures);
+    const drawing = (${source('drawing')})((${source('css_color')})(), geometry, (${source('words')})(geometry), pictures, objects);
     drawing.watch(dom, uses.classes, clock.hideSource);
     const lifecycle = (${source('lifecycle')})(clock, dom, Phaser);
     const tracks = (${source('tracks')})(lifecycle, uses);
-    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, drawing, tracks, globalThis);
+    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, objects, tracks, globalThis);
     const { parse } = JSON;
     const { apply } = Reflect;
     return { __proto__: null, call: (name, text) => apply(driver[name], driver, parse(text)) };

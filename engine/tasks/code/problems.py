@@ -52,7 +52,7 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
         if "input_output" in row:
             return _apps(row, default_id, prefix)
         if "test_list" in row:
-            return _mbpp(row, default_id, prefix or "mbpp", public_tests)
+            return _own(_of_mbpp(row, default_id, prefix or "mbpp", public_tests), default_id)
         if "test" in row and "entry_point" in row:
             return _own(_of_human_eval(row), default_id)
     except (TypeError, KeyError, AttributeError) as error:
@@ -75,34 +75,21 @@ def row_of(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> Problem:
-    setup = "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip()
-    statements = row["test_list"]
-    if not statements:
-        raise UnusableRowError("no_tests", "there is no test")
-    try:
-        tests = [from_assert(statement, setup) for statement in statements]
-    except ValueError as error:
-        raise UnusableRowError("unreadable_test", f"a test is {error}") from None
-    reference = _plain(row.get("code") or row.get("canonical_solution") or "")
+def _of_mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> dict[str, Any]:
+    """A row of MBPP in this project's form."""
     number = row.get("task_id")
-    return _problem(
-        id=default_id if number is None else str(number) if isinstance(number, str) else f"{prefix}_{number}",
-        text=row.get("text") or row.get("prompt") or "",
-        facts=CodeFacts(
-            entry_point=_entry_point(tests, reference),
-            io_mode="call",
-            tests=tuple(tests),
-            public_count=public_tests,
-            reference=reference,
-        ),
-        meta={
-            "dataset": prefix,
-            "difficulty": row.get("difficulty") or "",
-            "test_list": statements,
-            "test_setup_code": setup,
-        },
-    )
+    return {
+        "task_id": default_id if number is None else number if isinstance(number, str) else f"{prefix}_{number}",
+        "dataset": prefix,
+        "prompt": row.get("text") or row.get("prompt"),
+        "canonical_solution": row.get("code") or row.get("canonical_solution"),
+        "tests": row["test_list"] or [],
+        "test_list": row["test_list"],
+        "test_setup_code": "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip(),
+        "public_count": public_tests,
+        "io_mode": "call",
+        "difficulty": row.get("difficulty"),
+    }
 
 
 def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:

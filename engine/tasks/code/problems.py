@@ -83,7 +83,7 @@ def _of_mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests:
         "dataset": prefix,
         "prompt": row.get("text") or row.get("prompt"),
         "canonical_solution": row.get("code") or row.get("canonical_solution"),
-        "tests": row["test_list"] or [],
+        "tests": [statement.strip() for statement in row["test_list"] or ()],  # texts only
         "test_list": row["test_list"],
         "test_setup_code": "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip(),
         "public_count": public_tests,

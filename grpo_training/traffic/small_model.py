@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
+from engine.tasks.traffic.simulation.generation import locked
 from engine.tasks.traffic.validation import all_rows
 from grpo_training.pocket.model_card import write_model
 from grpo_training.pocket.tokenizer import train_tokenizer
@@ -40,6 +41,12 @@ _PERIODS = (1.5, 4.0, 10.0, 25.0, 60.0, 150.0)
 
 def make_small_model(settings: SmallModelSettings) -> int:
     """Write a new model whose tokenizer is made for the prompts of a dataset. Returns the exit code."""
+    output = settings.output_dir.resolve()
+    with locked(output.with_name(f".{output.name}.partial")):
+        return _make(settings)
+
+
+def _make(settings: SmallModelSettings) -> int:
     rows = all_rows(settings.dataset)
     prompts = prompts_of(rows, settings.prompts)
     tokenizer = small_tokenizer(message.content for messages in prompts for message in messages)

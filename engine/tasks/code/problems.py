@@ -19,7 +19,7 @@ from engine.records import Problem
 from engine.tasks.code.facts import FACTS, CodeFacts, checked_test, facts_of, is_function
 from engine.tasks.code.literals import to_literal
 from engine.tasks.code.reply import defined_names, parse_program
-from engine.tasks.code.test_cases import CodeTest, called_names, from_assert
+from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, statements
 from engine.tasks.rows import UnusableRowError
 
 MAX_TESTS_CHARS = 192 << 10
@@ -52,7 +52,7 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
         if "input_output" in row:
             return _apps(row, default_id, prefix)
         if "test_list" in row:
-            return _mbpp(row, default_id, prefix or "mbpp", public_tests)
+            return _own(_of_mbpp(row, default_id, prefix or "mbpp", public_tests), default_id)
         if "test" in row and "entry_point" in row:
             return _own(_of_human_eval(row), default_id)
     except (TypeError, KeyError, AttributeError) as error:
@@ -75,34 +75,21 @@ def row_of(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> Problem:
-    setup = "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip()
-    statements = row["test_list"]
-    if not statements:
-        raise UnusableRowError("no_tests", "there is no test")
-    try:
-        tests = [from_assert(statement, setup) for statement in statements]
-    except ValueError as error:
-        raise UnusableRowError("unreadable_test", f"a test is {error}") from None
-    reference = _plain(row.get("code") or row.get("canonical_solution") or "")
+def _of_mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests: int) -> dict[str, Any]:
+    """A row of MBPP in this project's form."""
     number = row.get("task_id")
-    return _problem(
-        id=default_id if number is None else str(number) if isinstance(number, str) else f"{prefix}_{number}",
-        text=row.get("text") or row.get("prompt") or "",
-        facts=CodeFacts(
-            entry_point=_entry_point(tests, reference),
-            io_mode="call",
-            tests=tuple(tests),
-            public_count=public_tests,
-            reference=reference,
-        ),
-        meta={
-            "dataset": prefix,
-            "difficulty": row.get("difficulty") or "",
-            "test_list": statements,
-            "test_setup_code": setup,
-        },
-    )
+    return {
+        "task_id": default_id if number is None else number if isinstance(number, str) else f"{prefix}_{number}",
+        "dataset": prefix,
+        "prompt": row.get("text") or row.get("prompt"),
+        "canonical_solution": row.get("code") or row.get("canonical_solution"),
+        "tests": [statement.strip() for statement in row["test_list"] or ()],  # texts only
+        "test_list": row["test_list"],
+        "test_setup_code": "\n".join([*(row.get("test_imports") or []), row.get("test_setup_code") or ""]).strip(),
+        "public_count": public_tests,
+        "io_mode": "call",
+        "difficulty": row.get("difficulty"),
+    }
 
 
 def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
@@ -112,8 +99,9 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
     solutions = _json(row.get("solutions"), "solutions") or []
     starter = _plain(row.get("starter_code") or "")
     fn, inputs, outputs = given.get("fn_name"), given["inputs"], given.get("outputs") or []
-    if fn and "class Solution" in starter:
-        fn = f"Solution.{fn}"
+    reference = _plain(solutions[0]) if solutions else ""
+    if fn and (owner := "Solution" if "class Solution" in starter else _class_with(fn, reference)):
+        fn = f"{owner}.{fn}"
     if len(inputs) != len(outputs):
         raise UnusableRowError("unequal_tests", f"{len(inputs)} inputs and {len(outputs)} outputs")
     pairs = list(zip(inputs, outputs, strict=True))
@@ -130,7 +118,7 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
             io_mode="call" if fn else "stdin",
             tests=tuple(tests),
             starter_code=starter,
-            reference=_plain(solutions[0]) if solutions else "",
+            reference=reference,
         ),
         meta={
             "dataset": "apps",
@@ -149,6 +137,9 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
     try:
         given = _statements(given) if isinstance(given, str) else given
         tests = [from_assert(test, setup) if isinstance(test, str) else checked_test(test) for test in given]
+        for test in tests:
+            if test["kind"] == "assert":  # not in checked_test: stored problems with other tests stay readable
+                statements(test["code"])
     except ValueError as error:
         raise UnusableRowError("unreadable_test", f"a test cannot be read: {error}") from None
     reference = _plain(row.get("canonical_solution") or row.get("reference") or "")
@@ -177,9 +168,23 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
 
 def _of_human_eval(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of HumanEval, whose prompt is the head of the function, and whose test defines ``check``."""
-    body = row.get("canonical_solution")
+    body, name = row.get("canonical_solution"), row["entry_point"]
     reference = f"{row['prompt']}{body}" if body else ""
-    return {**row, "tests": [f"{row['test']}\ncheck({row['entry_point']})"], "canonical_solution": reference}
+    return {
+        **row,
+        "tests": [f"{row['test']}\ncheck({name})"],
+        "canonical_solution": reference,
+        "test_setup_code": _helpers(row["prompt"], name),
+    }
+
+
+def _helpers(head: str, entry_point: str) -> str:
+    """What the head of a function defines before it, with its imports: tests of HumanEval call such functions."""
+    tree = parse_program(head)
+    others = [node for node in tree.body if getattr(node, "name", None) != entry_point] if tree else []
+    if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in others):
+        return ""
+    return "\n".join(map(ast.unparse, others))
 
 
 def _statements(text: str) -> list[str]:
@@ -247,6 +252,15 @@ def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
         asked_for = defined or set(called_names(test)) - vars(builtins).keys()
         counts.update([name for name in called_names(test) if name in asked_for - own][:1])
     return counts.most_common(1)[0][0] if counts else None
+
+
+def _class_with(method: str, reference: str) -> str | None:
+    """The class in which a reference defines a method, if it has no function of this name."""
+    tree = parse_program(reference)
+    if tree is None or method in defined_names(tree):
+        return None
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return next((one.name for one in classes if method in defined_names(ast.Module(one.body, []))), None)
 
 
 def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:

@@ -37,12 +37,10 @@ def from_assert(text: str, setup: str = "") -> CodeTest:
     ``dict(...)`` count as literals. Every other statement becomes a test of kind ``assert``.
 
     Raises:
-        ValueError: the statement is not valid Python, or there is none.
+        ValueError: as for :func:`statements`.
     """
     text = text.strip().replace("\r\n", "\n")
-    body = parse(text).body
-    if not body:
-        raise ValueError("empty: every program would pass it")
+    body = statements(text)
     row: CodeTest = {"kind": "assert", "code": text}
     if setup.strip():
         row["setup"] = setup.replace("\r\n", "\n")
@@ -58,6 +56,26 @@ def from_assert(text: str, setup: str = "") -> CodeTest:
         except ValueError:
             continue
     return row
+
+
+def statements(code: str) -> list[ast.stmt]:
+    """The statements of a test that is code.
+
+    Raises:
+        ValueError: it is not valid Python, or only defines and imports, so that every program would pass it.
+    """
+    body = parse(code).body
+    if not any(map(_tests, body)):
+        raise ValueError("a test without a statement that is executed: every program would pass it")
+    return body
+
+
+def _tests(node: ast.stmt) -> bool:
+    """Whether a statement does more than define, import or document."""
+    if isinstance(node, ast.ClassDef):
+        return any(map(_tests, node.body))
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return not is_text and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Import | ast.ImportFrom)
 
 
 def as_statement(row: CodeTest) -> str:

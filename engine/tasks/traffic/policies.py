@@ -56,3 +56,8 @@ def exploring(policy: Policy, share: float, seed: int) -> Policy:
 
 BASELINES: dict[str, Policy] = {"max-pressure": max_pressure, "extend": always_extend, "switch": always_switch}
 """Policies without state or seed, by the names of ``--policy``."""
+
+
+def local_policy(name: str, seed: int) -> Policy:
+    """A policy of :data:`BASELINES`, or ``random`` with a seed."""
+    return random_policy(seed) if name == "random" else BASELINES[name]

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -77,42 +78,40 @@ def evaluate(
     return 0
 
 
+@dataclass
 class _Evaluation:
     """Evaluates one policy after another; a local model is served only while it is needed."""
 
-    def __init__(
-        self,
-        settings: EvaluateSettings,
-        prompting: Prompting,
-        rows: Sequence[TrafficRow],
-        log: RunLog,
-        vehicles: Demand,
-        stack: ExitStack,
-    ) -> None:
-        self._settings, self._prompting = settings, prompting
-        self._rows, self._log, self._vehicles, self._stack = rows, log, vehicles, stack
-        self._journal: ResponseJournal | None = None
-        self._budget = stack.enter_context(closing(settings.open_budget()))
+    settings: EvaluateSettings
+    prompting: Prompting
+    rows: Sequence[TrafficRow]
+    log: RunLog
+    vehicles: Demand
+    stack: ExitStack
+    journal: ResponseJournal | None = None
+
+    def __post_init__(self) -> None:
+        self._budget = self.stack.enter_context(closing(self.settings.open_budget()))
 
     def of(self, policies: Sequence[EvaluatedPolicy], planned: Mapping[str, Sequence[PlannedRun]]) -> EvaluationResults:
         """All policies, and on stored decisions the oracle."""
         results = EvaluationResults()
-        if self._rows:
-            results.rows[ORACLE] = local_results(ORACLE, self._rows, self._settings.seed)
-        steps = sum(map(len, planned.values())) + sum(len(self._rows) for policy in policies if policy.model)
+        if self.rows:
+            results.rows[ORACLE] = local_results(ORACLE, self.rows, self.settings.seed)
+        steps = sum(map(len, planned.values())) + sum(len(self.rows) for policy in policies if policy.model)
         with EvaluationProgress(steps) as progress:
             for policy in policies:
                 runs = planned[policy.name]
-                is_done = all(self._log.find(run.facts) is not None for run in runs) and not self._rows
+                is_done = all(self.log.find(run.facts) is not None for run in runs) and not self.rows
                 with self._asked(policy, is_done) as model:
                     progress.begin(policy.name, model)
                     if runs:
                         finished, failed = simulate(
-                            runs, self._settings, self._log, self._vehicles, model, progress.advance
+                            runs, self.settings, self.log, self.vehicles, model, progress.advance
                         )
                         results.runs += finished
                         results.failed += failed
-                    if self._rows and policy.name != FIXED:
+                    if self.rows and policy.name != FIXED:
                         self._on_rows(policy, model, results, progress)
                     if model is not None:
                         results.usage[policy.name] = _usage(model)
@@ -126,9 +125,9 @@ class _Evaluation:
         progress: EvaluationProgress,
     ) -> None:
         if model is None:
-            results.rows[policy.name] = local_results(policy.name, self._rows, self._settings.seed)
+            results.rows[policy.name] = local_results(policy.name, self.rows, self.settings.seed)
             return
-        found, faults = model_results(model, self._rows, self._settings.num_samples, progress.advance)
+        found, faults = model_results(model, self.rows, self.settings.num_samples, progress.advance)
         if found:
             results.rows[policy.name] = found
         if faults:
@@ -140,12 +139,12 @@ class _Evaluation:
         if policy.model is None or is_done:
             yield None
             return
-        if self._journal is None:
-            path = self._settings.output.with_suffix(".sqlite")
-            self._journal = self._stack.enter_context(closing(ResponseJournal(path)))
+        if self.journal is None:
+            path = self.settings.output.with_suffix(".sqlite")
+            self.journal = self.stack.enter_context(closing(ResponseJournal(path)))
         with (
-            served(self._settings, policy.model, self._prompting.sampling, self._budget) as endpoint,
-            model_decisions(endpoint, self._prompting, self._journal) as model,
+            served(self.settings, policy.model, self.prompting.sampling, self._budget) as endpoint,
+            model_decisions(endpoint, self.prompting, self.journal) as model,
         ):
             yield model
 

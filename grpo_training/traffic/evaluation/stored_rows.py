@@ -9,7 +9,7 @@ from statistics import fmean
 
 from engine.errors import InputError
 from engine.records import Fault
-from engine.tasks.traffic.policies import BASELINES, random_policy
+from engine.tasks.traffic.policies import local_policy
 from engine.tasks.traffic.reply import Tier, TrafficReply
 from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, observation_of, regret, reward_of
 from engine.tasks.traffic.rows import TrafficRow
@@ -84,7 +84,7 @@ def local_results(policy: str, rows: Sequence[TrafficRow], seed: int) -> list[Ro
     if policy == ORACLE:
         decisions = [better_branch(row) is not False for row in rows]
     else:
-        decide = random_policy(seed) if policy == "random" else BASELINES[policy]
+        decide = local_policy(policy, seed)
         decisions = [decide(observation_of(row)) for row in rows]
     return [_result(row, [TrafficReply(Tier.STRICT, each)]) for row, each in zip(rows, decisions, strict=True)]
 

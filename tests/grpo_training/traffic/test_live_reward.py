@@ -54,13 +54,13 @@ def live(scenarios, generated):
 def workers(monkeypatch):
     """The simulation processes that are started in the test."""
     started = []
-    enter = process_module.SimulationProcess.__enter__
+    start = process_module.SimulationProcess.__init__
 
-    def note(self):
-        started.append(enter(self))
-        return started[-1]
+    def note(self, *given):
+        start(self, *given)
+        started.append(self)
 
-    monkeypatch.setattr(process_module.SimulationProcess, "__enter__", note)
+    monkeypatch.setattr(process_module.SimulationProcess, "__init__", note)
     return started
 
 

@@ -12,8 +12,10 @@ pytest.importorskip("peft")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
+from engine.errors import LockHeldError  # noqa: E402
 from engine.tasks.traffic.rewards import better_branch  # noqa: E402
 from engine.tasks.traffic.rows import TrafficRow  # noqa: E402
+from engine.tasks.traffic.simulation.generation import locked  # noqa: E402
 from grpo_training.traffic.__main__ import main as traffic  # noqa: E402
 from grpo_training.traffic.training_data import prompts_of  # noqa: E402
 from grpo_training.train.__main__ import main as train  # noqa: E402
@@ -61,6 +63,15 @@ def start(data):
     given = ["--dataset", str(data / "rows"), "--output-dir", str(place), "--layers", "1", "--hidden", "64"]
     assert traffic(["small-model", *given]) == 0
     return place
+
+
+def test_a_model_that_another_process_makes_is_left_alone(data, start):
+    given = ["--dataset", str(data / "rows"), "--output-dir", str(start), "--layers", "2", "--hidden", "64"]
+    before = (start / "config.json").read_text()
+    with locked(start.with_name(f".{start.name}.partial")), pytest.raises(LockHeldError, match="Another process"):
+        traffic(["small-model", *given])
+    assert (start / "config.json").read_text() == before
+    assert [path.name for path in start.parent.iterdir() if "start" in path.name] == ["start"]
 
 
 def chances(folder, rows):

@@ -127,6 +127,7 @@ def _may_bind(setup: str, name: str, entry_point: str | None) -> bool:
     return name in bound or ("*" in bound and name != entry_point)
 
 
+@dataclass
 class TestRunner:
     """Runs the tests of one program.
 
@@ -135,23 +136,19 @@ class TestRunner:
         test_code: zygotes for tests that are code. A separate pool: a test of this kind holds one zygote of each,
             and with one pool two such tests could wait for each other.
         program, entry_point, limits, stop_early: as for :meth:`.tester.ProgramTester.run`.
+        detail: the text of the first failure.
     """
 
-    def __init__(
-        self,
-        programs: ProcessPool[Zygote],
-        test_code: ProcessPool[Zygote],
-        program: str,
-        *,
-        entry_point: str | None,
-        limits: ProgramLimits,
-        stop_early: bool,
-    ) -> None:
-        self._programs, self._test_code = programs, test_code
-        self._program, self._entry_point = program, entry_point
-        self._limits, self._stop_early = limits, stop_early
-        self._cpu_left = self._sleep_left = limits.total_s
-        self.detail = ""
+    programs: ProcessPool[Zygote]
+    test_code: ProcessPool[Zygote]
+    program: str
+    entry_point: str | None
+    limits: ProgramLimits
+    stop_early: bool
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        self._cpu_left = self._sleep_left = self.limits.total_s
 
     def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
         """The status of each test.
@@ -160,7 +157,7 @@ class TestRunner:
             SandboxError: the sandbox failed.
         """
         statuses = [Status.NOT_RUN] * len(tests)
-        requests = [value_request(test, self._entry_point) for test in tests]
+        requests = [value_request(test, self.entry_point) for test in tests]
         open_tests = [index for index, request in enumerate(requests) if request is not None]
         while open_tests and not self._should_stop(statuses):
             found = self._values([request for index in open_tests if (request := requests[index]) is not None])
@@ -179,13 +176,13 @@ class TestRunner:
         return tuple(statuses)
 
     def _should_stop(self, statuses: list[Status]) -> bool:
-        return self._stop_early and any(status not in (Status.PASS, Status.NOT_RUN) for status in statuses)
+        return self.stop_early and any(status not in (Status.PASS, Status.NOT_RUN) for status in statuses)
 
     def _seconds(self, process: ProgramProcess | None = None) -> float:
         """Processor seconds that the next step may take, with the sleep that ``ProgramProcess`` adds."""
         cpu_left = self._cpu_left - (process.cpu_s() if process else 0.0)
         sleep_left = self._sleep_left - (process.waited_s / WALL_FACTOR if process else 0.0)
-        return min(self._limits.time_s, cpu_left, sleep_left)
+        return min(self.limits.time_s, cpu_left, sleep_left)
 
     def _values(self, requests: list[ValueRequest]) -> list[Status]:
         """Statuses of the first requests, all sent to one process. After a crash the rest are missing."""
@@ -215,7 +212,7 @@ class TestRunner:
 
     def _calls(self) -> AbstractContextManager[ProgramProcess]:
         """A process of the program that answers calls."""
-        return self._running(self._programs, "calls", self._program, entry_point=self._entry_point)
+        return self._running(self.programs, "calls", self.program, entry_point=self.entry_point)
 
     @contextmanager
     def _running(
@@ -223,7 +220,7 @@ class TestRunner:
     ) -> Iterator[ProgramProcess]:
         """Run a process, and subtract its processor time and its sleep from what is left."""
         with pool.member() as zygote:
-            program = ProgramProcess(zygote, kind, source, limits=self._limits, **options)
+            program = ProgramProcess(zygote, kind, source, limits=self.limits, **options)
             try:
                 with program as process:
                     yield process
@@ -254,7 +251,7 @@ class TestRunner:
 
     def _run_main(self, test: StdinTest) -> Status:
         stdin = test.stdin.encode("utf-8", "surrogateescape")
-        with self._running(self._programs, "main", self._program, stdin=stdin) as process:
+        with self._running(self.programs, "main", self.program, stdin=stdin) as process:
             process.wait_for_end(self._seconds())
             ending = process.end()
             if process.unread:  # a program that leaves by os._exit sends no message and has only its exit code
@@ -274,8 +271,8 @@ class TestRunner:
             failure = self._load_failure(program)
             if failure is not None:
                 return failure
-            options = {"setup": test.setup, "entry_point": self._entry_point}
-            with self._running(self._test_code, "remote", test.code, **options) as caller:
+            options = {"setup": test.setup, "entry_point": self.entry_point}
+            with self._running(self.test_code, "remote", test.code, **options) as caller:
 
                 def left() -> float:
                     slept_s = (program.waited_s + caller.waited_s) / WALL_FACTOR
@@ -310,7 +307,7 @@ class TestRunner:
         self._note(stopped.text)
         status = Status(stopped.failure)
         if status is Status.TIMEOUT:
-            left = _AFTER_TIMEOUT * self._limits.time_s
+            left = _AFTER_TIMEOUT * self.limits.time_s
             self._cpu_left, self._sleep_left = min(self._cpu_left, left), min(self._sleep_left, left)
         return status
 

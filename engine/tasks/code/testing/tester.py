@@ -90,14 +90,7 @@ class ProgramTester:
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
-        runner = TestRunner(
-            self._programs,
-            self._test_code,
-            program,
-            entry_point=entry_point,
-            limits=limits,
-            stop_early=stop_early,
-        )
+        runner = TestRunner(self._programs, self._test_code, program, entry_point, limits, stop_early)
         try:
             if text := self.fail():
                 raise SandboxError(text)

@@ -81,7 +81,7 @@ class ValidationRequest(Record):
         must_use: symbols that the program must use, as they stand in the prompt (``Phaser.GameObjects.Graphics``).
         frames: number of frames of 1000/60 ms.
         inputs: simulated input; None for :data:`DEFAULT_INPUTS`.
-        seed: seed of ``Math.random`` and of Phaser's random generator.
+        seed: with the text of the program, decides on ``Math.random``, Phaser's random generator and the date.
         skip_runtime: leave the stage ``runtime`` out. ``must_use`` is then judged by reachable uses in the source.
         skip_eslint: leave the stage ``eslint`` out.
         check_reaction: run the program a second time without the input and compare, for ``Observed.reacted_to_keys``

@@ -172,8 +172,11 @@ class Worker:
         runner, limits = self._runner, request.limits
         nonce = secrets.token_hex(16)
         job: dict[str, Any] = {"nonce": nonce, "code": static.code, "must_use": list(static.must_use)}
-        job |= {"frames": request.frames, "seed": request.seed, "inputs": [event.model_dump() for event in inputs]}
-        job |= {"screenshot": request.screenshot, "pictures": _pictures(static.code or "", request.frames)}
+        # A program that knew its random numbers, its time or its pictures would know where it runs.
+        rng = random.Random(static.code)  # noqa: S311 - no secret
+        job |= {"frames": request.frames, "inputs": [event.model_dump() for event in inputs]}
+        job |= {"screenshot": request.screenshot, "pictures": _pictures(rng, request.frames)}
+        job["seed"] = rng.getrandbits(31) ^ request.seed
         runner.send(job)
         used_before, phase = runner.cpu_s(), "start"
         while True:
@@ -253,11 +256,10 @@ def _ran_out_of_memory(error: CommandStoppedError) -> bool:
     return error.why == "exited" and any(text in error.printed for text in _OUT_OF_MEMORY)
 
 
-def _pictures(code: str, frames: int) -> list[int]:
+def _pictures(rng: random.Random, frames: int) -> list[int]:
     """The numbers of the frames in which it is examined what can be seen: one at random in each eighth of the run, and
     the last. A program does not know them, and each of its runs has the same.
     """
-    rng = random.Random(code)  # noqa: S311 - no secret
     edges = [round(frames * part / _PICTURES) for part in range(_PICTURES + 1)]
     chosen = {rng.randint(low + 1, high) for low, high in itertools.pairwise(edges) if high > low}
     return sorted(chosen | {frames})

@@ -105,16 +105,12 @@ def simulate_dataset(
         states = partial / "states"
         states.mkdir()
         with SimulationProcess(job, limit_s) as process:
-            messages = process.messages()
             for number, row in enumerate(rows, 1):
                 state = _state(row, path.parent, config.parent)
                 if state is None:
                     dropped[NO_STATE] += 1
                     continue
-                process.send({"row": row.model_dump(), "state": str(state.resolve()), "number": number})
-                message = next(messages, None)
-                if message is None:
-                    raise SimulationFailedError(f"The simulation of {name} has ended")
+                message = process.answer({"row": row.model_dump(), "state": str(state.resolve()), "number": number})
                 if "dropped" in message:
                     dropped[message["dropped"]] += 1
                     check_failures(name, len(found), dropped, message)

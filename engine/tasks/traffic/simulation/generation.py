@@ -210,11 +210,8 @@ def _job(config: Path, name: str, settings: GenerationSettings, states: Path, li
     return {
         "kind": "generate",
         "scenario": name,
+        **asdict(settings),
         "options": simulation_options(settings, config),
-        "horizon": settings.horizon,
-        "warmup_steps": settings.warmup_steps,
-        "explore": settings.explore,
-        "max_decisions": settings.max_decisions,
         "states_dir": str(states.resolve()) if settings.keep_states else "",
         "branch_limit_s": limit_s / 2,
     }

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TextIO
 
-from engine.tasks.traffic.policies import BASELINES, Policy, exploring, max_pressure, random_policy
+from engine.tasks.traffic.policies import exploring, local_policy, max_pressure
 from engine.tasks.traffic.rows import row_of, state_text
 from engine.tasks.traffic.scenarios import network_digest
 from engine.tasks.traffic.signals import Observation
@@ -262,8 +262,8 @@ def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
         more = ("--tripinfo-output", str(trips), "--tripinfo-output.write-unfinished")
         with closing(Simulation(options, more)) as simulation:
             begin, curve, queue_seconds = simulation.now, [], 0
-            policy = _policy(job["policy"], options.seed)
             is_free = job["policy"] == "fixed"
+            policy = None if job["policy"] in ("ask", "fixed") else local_policy(job["policy"], options.seed)
             if not is_free:
                 simulation.take_over()
             end = min(simulation.end, begin + job["seconds"]) if job["seconds"] else simulation.end
@@ -283,13 +283,6 @@ def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
             figures = {"seconds": simulation.now - begin, "switches": simulation.switches}
         figures |= {"mean_queue": queue_seconds / max(1.0, figures["seconds"]), **_trip_figures(trips)}
     emit({"figures": figures, "curve": curve})
-
-
-def _policy(name: str, seed: int) -> Policy | None:
-    """None: the parent process is asked."""
-    if name == "random":
-        return random_policy(seed)
-    return None if name in ("ask", "fixed") else BASELINES[name]
 
 
 def _ask(due: list[Observation], extend_seconds: int, emit: Emit, replies: TextIO) -> list[bool | None]:

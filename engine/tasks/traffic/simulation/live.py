@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,28 +185,6 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-class _Worker:
-    """One simulation process that answers requests in turn."""
-
-    def __init__(self, job: Mapping[str, Any], limit_s: float) -> None:
-        self.job = job
-        self._stack = ExitStack()
-        self._process = self._stack.enter_context(SimulationProcess(job, limit_s))
-        self._messages = self._process.messages()
-
-    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its answer."""
-        self._process.send(request)
-        message = next(self._messages, None)
-        if message is None:
-            raise SimulationFailedError("The simulation has ended")
-        return message
-
-    def close(self) -> None:
-        """Kill the process."""
-        self._stack.close()
-
-
 class _SimulatorPool:
     """At most ``size`` workers.
 
@@ -216,20 +194,20 @@ class _SimulatorPool:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._idle: list[_Worker] = []  # the one that was used last is at the end
+        self._idle: list[SimulationProcess] = []  # the one that was used last is at the end
         self._in_use = 0
         self._waiting: list[Mapping[str, Any]] = []  # jobs
         self._changed = threading.Condition()
 
     @contextmanager
-    def worker(self, job: Mapping[str, Any], limit_s: float) -> Iterator[_Worker]:
+    def worker(self, job: Mapping[str, Any], limit_s: float) -> Iterator[SimulationProcess]:
         """A worker with this job. One whose block ends with an error is killed."""
         worker = self._take(job)
         try:
             if worker is not None and worker.job != job:
                 worker.close()
                 worker = None
-            worker = worker or _Worker(job, limit_s)
+            worker = worker or SimulationProcess(job, limit_s)
             yield worker
         except BaseException:
             if worker is not None:
@@ -243,7 +221,7 @@ class _SimulatorPool:
                     self._idle.append(worker)
                 self._changed.notify_all()
 
-    def _take(self, job: Mapping[str, Any]) -> _Worker | None:
+    def _take(self, job: Mapping[str, Any]) -> SimulationProcess | None:
         """Wait for a worker: one with this job, one to be replaced, or None where one more may be started."""
         with self._changed:
             self._waiting.append(job)
@@ -261,7 +239,7 @@ class _SimulatorPool:
     def _has_room(self) -> bool:
         return len(self._idle) + self._in_use < self._size
 
-    def _idle_for(self, job: Mapping[str, Any]) -> _Worker | None:
+    def _idle_for(self, job: Mapping[str, Any]) -> SimulationProcess | None:
         """An idle worker with this job, else the one that is idle for longest of those nobody waits for."""
         same = [worker for worker in self._idle if worker.job == job]
         spare = [worker for worker in self._idle if worker.job not in self._waiting]

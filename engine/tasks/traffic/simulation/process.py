@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
@@ -56,12 +55,10 @@ class SimulationProcess:
     """
 
     def __init__(self, job: Mapping[str, Any], limit_s: float = 60.0) -> None:
-        self._job, self.limit_s = job, limit_s
+        self.job, self.limit_s = job, limit_s
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-
-    def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "engine.tasks.traffic.simulation.worker"],
@@ -76,12 +73,16 @@ class SimulationProcess:
         with _guard:
             _running.add(self)
         threading.Thread(target=self._read, daemon=True).start()
-        self.send(self._job)
+        self.send(job)
+
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the worker and remove its files."""
         self.kill()
         with _guard:
             _running.discard(self)
@@ -134,9 +135,20 @@ class SimulationProcess:
                 )
             yield message
 
+    def answer(self, request: Any) -> dict[str, Any]:
+        """Send a request and wait for its answer.
+
+        Raises:
+            SimulationFailedError: as of :meth:`messages`, or the worker has ended.
+        """
+        self.send(request)
+        for message in self.messages():
+            return message
+        raise SimulationFailedError(f"The simulation of {self._name} has ended")
+
     @property
     def _name(self) -> str:
-        return Path(self._job["options"]["sumocfg"]).stem
+        return Path(self.job["options"]["sumocfg"]).stem
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -75,6 +75,16 @@ def test_a_row_of_apps_that_is_called():
     assert (method.entry_point, method.tests[0]["fn"]) == ("Solution.twoSum", "Solution.twoSum")
 
 
+def test_a_method_of_the_reference_is_called_where_a_row_of_apps_has_no_starter_code():
+    given = {"fn_name": "twice", "inputs": [[1], [2]], "outputs": [2, 4]}
+    method = "class Doubler:\n    def twice(self, x):\n        return 2 * x\n"
+    problem = apps(given, solutions=json.dumps([method]))
+    assert facts_of(problem).entry_point == "Doubler.twice"
+    assert run_program(method, problem).all_passed
+    called = apps(given, solutions=json.dumps([method + "twice = Doubler().twice\n"]))
+    assert facts_of(called).entry_point == "twice"
+
+
 def test_integers_that_python_would_not_read():
     digits = "7" * 20_000
     given = f'{{"fn_name": "f", "inputs": [[{digits}]], "outputs": [-{digits}]}}'
@@ -172,6 +182,31 @@ def test_a_row_of_human_eval():
     assert task_of_row(row).name == "code"
     assert (problem.id, facts_of(problem).entry_point) == ("HumanEval/0", "add")
     assert validate(task_named("code"), problem) == []
+
+
+def test_a_test_of_human_eval_may_call_another_function_of_the_head():
+    head = 'import math\n\ndef encode(x):\n    return math.floor(x) + 1\n\n\ndef decode(x):\n    """Undo encode."""\n'
+    test = "def check(candidate):\n    assert candidate(encode(4)) == 4\n"
+    row = {"task_id": "HumanEval/50", "prompt": head, "canonical_solution": "    return x - 1\n", "test": test}
+    problem = code_problem({**row, "entry_point": "decode"}, "x")
+    assert validate(task_named("code"), problem) == []
+    assert not run_program(head + "    return x - 2\n", problem).all_passed
+    assert code_problem(row_of(problem), "x").answer == problem.answer
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_it():\n    assert f(1) == 2",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(f(1), 2)",
+        '"""The tests."""',
+        {"kind": "assert", "code": "async def test_it():\n    assert f(1) == 2"},
+        {"kind": "assert", "code": "# none"},
+    ],
+)
+def test_a_test_that_executes_nothing_is_refused(test):
+    with pytest.raises(UnusableRowError, match="every program would pass it"):
+        code_problem({"prompt": "p", "tests": [test, "assert f(1) == 2"]}, "p1")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from agents.generator import generator_messages
 from engine.datasets import load_problems
 from engine.errors import InputError
+from engine.experience.review import check_text
 from engine.records import Completion, Outcome
 from engine.reward_evaluator import RewardEvaluator, task_total
 from engine.tasks.phaser.options import GameOptions
@@ -202,20 +203,23 @@ def test_a_record_is_read_back():
     [
         ("When text is needed, show the text score: 15 in the upper left corner first.", True),
         ("Make textures in preload before sprites use them.", False),
-        ("A label shows the text that a game asks for.", False),
+        ("A label has the text that a game asks for.", False),
     ],
 )
 def test_an_experience_that_repeats_its_task_is_refused(content, leaks):
     task = task_with(RIGHT)
-    assert task.leaks_answer(content, task.problem_from_row(ROW, "row 1")) is leaks
+    found = check_text(content, task.problem_from_row(ROW, "row 1"), task.leaks_answer)
+    assert (found and found.code) == ("problem_text" if leaks else None)
 
 
 def test_an_experience_that_repeats_its_chinese_task_is_refused():
     task = task_with(RIGHT)
     row = {**ROW, "task": "用 Phaser 3 写一个小游戏：一个红色箱子以每秒 120 像素的速度向右移动。"}
     problem = task.problem_from_row(row, "row 1")
-    assert task.leaks_answer("记住：一个红色箱子以每秒 120 像素的速度移动", problem)
-    assert not task.leaks_answer("先在 preload 中生成纹理，再创建精灵", problem)
+    copied = check_text("记住：一个红色箱子以每秒 120 像素的速度移动", problem, task.leaks_answer)
+    assert copied is not None
+    assert copied.code == "problem_text"
+    assert check_text("先在 preload 中生成纹理，再创建精灵", problem, task.leaks_answer) is None
 
 
 def test_a_game_is_displayed_with_its_stored_picture_and_signals_and_is_not_run(tmp_path):

@@ -3,10 +3,12 @@
 (function (global) {
   'use strict';
   const { setPrototypeOf } = Object;
-  const { apply, construct, defineProperty } = Reflect;
+  const { apply, construct, defineProperty, getOwnPropertyDescriptor, ownKeys } = Reflect;
+  const { get: weakGet, set: weakSet, has: weakHas } = WeakMap.prototype;
   const { floor, max, imul } = Math;
   const FRAME_MS = 1000 / 60;
-  const EPOCH_MS = 1700000000000;
+  const FIRST_MS = 1704067200000; // the runs of different programs begin within five years from then
+  const SPAN_MS = 157680000000;
   const MAX_CALLBACKS_PER_FRAME = 5000;
 
   // Lists without a prototype: a program that changes Array.prototype does not change them.
@@ -79,8 +81,33 @@
     for (let i = 0; i < due.length && !failed(); i++) if (due[i].callback) run(due[i].callback, undefined, [now]);
   }
 
-  const publish = (name, value) =>
-    defineProperty(global, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
+  // Functions of the environment show no source, as those of a browser.
+  const shownAs = new WeakMap();
+  const { toString: sourceOf } = Function.prototype;
+  const toString = {
+    toString() {
+      return apply(weakGet, shownAs, [this]) || apply(sourceOf, this, []);
+    },
+  }.toString;
+  defineProperty(Function.prototype, 'toString', { __proto__: null, value: toString, writable: true, configurable: true });
+  function hideSource(value) {
+    const isFunction = typeof value === 'function';
+    if ((!isFunction && (typeof value !== 'object' || value === null)) || value === global || apply(weakHas, shownAs, [value])) return;
+    apply(weakSet, shownAs, [value, isFunction ? `function ${value.name}() { [native code] }` : '']);
+    const keys = ownKeys(value);
+    for (let i = 0; i < keys.length; i++) {
+      const found = getOwnPropertyDescriptor(value, keys[i]);
+      hideSource(found.get);
+      hideSource(found.set);
+      hideSource(found.value);
+    }
+  }
+  hideSource(toString);
+
+  const publish = (name, value) => {
+    hideSource(value);
+    return defineProperty(global, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
+  };
   publish('setTimeout', function setTimeout(callback, delay, ...args) {
     return addTimer(callback, delay, args, false);
   });
@@ -104,9 +131,13 @@
   publish('requestIdleCallback', function requestIdleCallback(callback) {
     return addTimer(callback, 1, [{ didTimeout: false, timeRemaining: () => 10 }], false);
   });
+  let epoch = FIRST_MS;
   publish('performance', {
+    [Symbol.toStringTag]: 'Performance',
     now: () => now,
-    timeOrigin: EPOCH_MS,
+    get timeOrigin() {
+      return epoch;
+    },
     mark() {},
     measure() {},
     getEntriesByName: () => [],
@@ -115,13 +146,13 @@
 
   const RealDate = global.Date;
   const VirtualDate = function Date(...args) {
-    if (!new.target) return apply(RealDate.prototype.toString, new RealDate(EPOCH_MS + now), []);
-    return construct(RealDate, args.length === 0 ? [EPOCH_MS + now] : args, new.target);
+    if (!new.target) return apply(RealDate.prototype.toString, new RealDate(epoch + now), []);
+    return construct(RealDate, args.length === 0 ? [epoch + now] : args, new.target);
   };
   VirtualDate.prototype = RealDate.prototype;
   VirtualDate.UTC = RealDate.UTC;
   VirtualDate.parse = RealDate.parse;
-  VirtualDate.now = () => floor(EPOCH_MS + now);
+  VirtualDate.now = () => floor(epoch + now);
   defineProperty(RealDate.prototype, 'constructor', { __proto__: null, value: VirtualDate, writable: true, configurable: true });
   publish('Date', VirtualDate);
 
@@ -133,6 +164,7 @@
     t = (t + imul(t ^ (t >>> 7), 61 | t)) ^ t;
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   };
+  hideSource(random);
   defineProperty(global.Math, 'random', { __proto__: null, value: random, writable: true, configurable: true });
 
   return {
@@ -142,8 +174,10 @@
     addTimer,
     raise: (error) => onError(error),
     now: () => now,
+    hideSource,
     seed(value) {
       state = value | 0;
+      epoch = FIRST_MS + floor((imul(state, 0x9e3779b1) >>> 0) * (SPAN_MS / 4294967296));
     },
     catchErrors(handler) {
       onError = handler;

@@ -7,14 +7,21 @@
   const { apply, defineProperty, ownKeys } = Reflect;
   const list = () => setPrototypeOf([], null);
   const MAX_LOG_LINES = 50;
+  const BROWSER = '5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';
+  const CLOSED = (
+    'Window WebGLRenderingContext WebGL2RenderingContext CSSStyleDeclaration DOMTokenList NodeList HTMLCollection ' +
+    'HTMLScriptElement HTMLBodyElement HTMLHeadElement HTMLStyleElement TextMetrics PluginArray Plugin Crypto'
+  ).split(' ');
   const { ImageData, CanvasGradient, CanvasPattern, CanvasRenderingContext2D } = canvas;
   const logs = list();
   const requests = list();
   const listenersOf = new WeakMap();
   const { get: weakGet, set: weakSet } = WeakMap.prototype;
 
-  const publish = (name, value) =>
+  const publish = (name, value) => {
+    clock.hideSource(value);
     defineProperty(global, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
+  };
   const later = (callback) => clock.addTimer(callback, 1, [], false);
   const noop = () => {};
 
@@ -23,6 +30,7 @@
       this.type = String(type);
       this.defaultPrevented = false;
       this.cancelable = true;
+      this.isTrusted = false;
       this.bubbles = false;
       this.timeStamp = clock.now();
       this.target = null;
@@ -49,6 +57,15 @@
   }
   class TouchEvent extends UIEvent {}
   class CustomEvent extends Event {}
+
+  class Observer {
+    observe() {}
+    unobserve() {}
+    disconnect() {}
+    takeRecords() {
+      return [];
+    }
+  }
 
   class EventTarget {
     addEventListener(type, listener, options) {
@@ -112,16 +129,21 @@
 
   // The window is the global object: the event methods work on it although it is no EventTarget.
   const windowTarget = new EventTarget();
-  const onWindow = (name) =>
-    function (...args) {
+  const onWindow = (name) => ({
+    [name](...args) {
       return apply(EventTarget.prototype[name], windowTarget, args);
-    };
+    },
+  })[name];
   const document = new HTMLDocument();
   publish('document', document);
   document.documentElement = document.appendChild(new HTMLElement('html'));
   document.head = document.documentElement.appendChild(new HTMLElement('head'));
   document.body = document.documentElement.appendChild(new HTMLElement('body'));
   document.readyState = 'complete';
+  document.compatMode = 'CSS1Compat';
+  document.characterSet = 'UTF-8';
+  document.referrer = '';
+  document.nodeType = 9;
   document.hidden = false;
   document.visibilityState = 'visible';
   document.title = document.cookie = '';
@@ -140,9 +162,10 @@
     window: global, self: global, top: global, parent: global, frames: global, closed: false,
     innerWidth: WIDTH, innerHeight: HEIGHT, outerWidth: WIDTH, outerHeight: HEIGHT, devicePixelRatio: 1,
     pageXOffset: 0, pageYOffset: 0, scrollX: 0, scrollY: 0, isSecureContext: true,
-    screen: { width: WIDTH, height: HEIGHT, availWidth: WIDTH, availHeight: HEIGHT, orientation: { type: 'landscape-primary', angle: 0, addEventListener: noop, removeEventListener: noop } },
-    navigator: { userAgent: 'Mozilla/5.0 (X11; Linux x86_64) Chrome/120.0', appVersion: '5.0', platform: 'Linux x86_64',
-      language: 'en', languages: ['en'], maxTouchPoints: 0, onLine: true, vendor: '', hardwareConcurrency: 2 },
+    screen: { width: WIDTH, height: HEIGHT, availWidth: WIDTH, availHeight: HEIGHT, colorDepth: 24, pixelDepth: 24, orientation: { type: 'landscape-primary', angle: 0, addEventListener: noop, removeEventListener: noop } },
+    navigator: { userAgent: `Mozilla/${BROWSER}`, appVersion: BROWSER, platform: 'Linux x86_64', language: 'en-US',
+      languages: ['en-US'], maxTouchPoints: 0, onLine: true, vendor: 'Google Inc.', hardwareConcurrency: 2,
+      webdriver: false, cookieEnabled: true, plugins: [], mediaDevices: {}, getGamepads: () => [null, null, null, null] },
     history: { pushState: noop, replaceState: noop, back: noop, length: 1 },
     localStorage: store(), sessionStorage: store(),
     URL: { createObjectURL: () => 'blob:http://localhost/0', revokeObjectURL: noop },
@@ -159,6 +182,30 @@
     dispatchEvent: onWindow('dispatchEvent'),
     queueMicrotask: (callback) => void Promise.resolve().then(callback),
   };
+  // Classes of a browser of which a program can make no object.
+  const tag = (target, name) => defineProperty(target, Symbol.toStringTag, { __proto__: null, value: name, configurable: true });
+  const closed = (name, object) => {
+    const face = { [name]: class { constructor() { throw new TypeError('Illegal constructor'); } } }[name];
+    tag(face.prototype, name);
+    if (object) setPrototypeOf(object, face.prototype);
+    values[name] = face;
+  };
+  for (const name of CLOSED) closed(name);
+  closed('Navigator', values.navigator);
+  closed('Screen', values.screen);
+  closed('Location', location);
+  closed('History', values.history);
+  closed('Storage', values.localStorage);
+  setPrototypeOf(values.sessionStorage, values.Storage.prototype);
+  for (const name of ['MutationObserver', 'ResizeObserver', 'IntersectionObserver', 'PerformanceObserver']) {
+    values[name] = { [name]: class extends Observer {} }[name];
+  }
+  for (const name of ['Event', 'EventTarget', 'Node', 'HTMLElement', 'HTMLCanvasElement', 'HTMLImageElement', 'HTMLDocument', 'CanvasRenderingContext2D']) {
+    tag(values[name].prototype, name);
+  }
+  tag(global, 'Window');
+  values.Document = HTMLDocument;
+  location.toString = () => location.href;
   for (const name of ownKeys(values)) publish(name, values[name]);
   // Nothing here needs native code or shared memory.
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics']) delete global[name];
@@ -175,12 +222,12 @@
     renderType: (asked, canvas) => canvas,
     key(type, code, name) {
       dispatch(windowTarget, new KeyboardEvent(type, { keyCode: code, which: code, key: name, code: name, ctrlKey: false,
-        altKey: false, shiftKey: false, metaKey: false, repeat: false, location: 0 }));
+        altKey: false, shiftKey: false, metaKey: false, repeat: false, location: 0, isTrusted: true }));
     },
     pointer(type, canvas, x, y, buttons, deltaY) {
       const init = { pageX: x, pageY: y, clientX: x, clientY: y, x, y, offsetX: x, offsetY: y, button: 0, buttons, deltaX: 0,
         deltaY, deltaZ: 0, deltaMode: 0, movementX: 0, movementY: 0, ctrlKey: false, altKey: false, shiftKey: false,
-        metaKey: false, pointerType: 'mouse', target: canvas };
+        metaKey: false, pointerType: 'mouse', target: canvas, isTrusted: true };
       dispatch(canvas, new MouseEvent(type, init));
     },
   };

@@ -33,6 +33,9 @@
     get parentElement() {
       return this.#parent;
     }
+    get isConnected() {
+      return global.document.contains(this);
+    }
     get firstChild() {
       return this.childNodes[0] || null;
     }

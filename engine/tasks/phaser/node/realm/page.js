@@ -15,9 +15,13 @@
   const requests = list();
 
   for (const name of ['log', 'info', 'warn', 'error', 'debug']) {
-    global.console[name] = (...values) => {
-      if (logs.length < MAX_LOG_LINES) logs[logs.length] = apply(slice, `${values.map((value) => `${value}`).join(' ')}`, [0, 300]);
+    const noted = {
+      [name](...values) {
+        if (logs.length < MAX_LOG_LINES) logs[logs.length] = apply(slice, `${values.map((value) => `${value}`).join(' ')}`, [0, 300]);
+      },
     };
+    clock.hideSource(noted);
+    global.console[name] = noted[name];
   }
   global.alert = global.print = () => {};
   global.confirm = () => true;
@@ -26,13 +30,15 @@
     if (event instanceof global.ErrorEvent) clock.raise(event.error);
   });
   for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'Worker', 'SharedWorker']) delete global[name];
-  const { open } = global.XMLHttpRequest.prototype;
+  for (const name of ['alert', 'print', 'confirm', 'prompt']) clock.hideSource(global[name]);
+  const { open: openOriginal } = global.XMLHttpRequest.prototype;
+  const opened = function open(method, url, ...rest) {
+    requests[requests.length] = `${url}`;
+    return apply(openOriginal, this, [method, url, ...rest]);
+  };
+  clock.hideSource(opened);
   defineProperty(global.XMLHttpRequest.prototype, 'open', {
-    __proto__: null, configurable: true, writable: true,
-    value(method, url, ...rest) {
-      requests[requests.length] = `${url}`;
-      return apply(open, this, [method, url, ...rest]);
-    },
+    __proto__: null, configurable: true, writable: true, value: opened,
   });
 
   return {

@@ -1,6 +1,6 @@
 // The state of a game as JSON text, and the driver that the host steps. All values are read defensively: the program
 // may have replaced any of them. The text is put together by hand, because JSON.stringify calls toJSON methods.
-(function (clock, dom, Phaser, uses, lifecycle, drawing, tracks, global) {
+(function (clock, dom, Phaser, uses, lifecycle, objects, tracks, global) {
   'use strict';
   const { setPrototypeOf } = Object;
   const { apply, ownKeys } = Reflect;
@@ -184,7 +184,7 @@
 
   // Examine the frame that was drawn.
   function look(isPicture) {
-    const found = drawing.end();
+    const found = objects.end();
     if (isPicture) tracks.takePicture();
     const isOpen = isPicture && read(() => dom.isShown(firstGame().canvas), false);
     for (let i = 0; i < found.length; i++) read(() => tracks.note(found[i], isOpen, addToDigest));
@@ -245,7 +245,7 @@
     timers: () => lifecycle.timers(),
     animate() {
       isPicture = lifecycle.isCreated() && pictures[lifecycle.frames()] === true;
-      drawing.start(read(() => firstGame().canvas, null), isPicture);
+      objects.start(read(() => firstGame().canvas, null), isPicture);
       return lifecycle.animate();
     },
     // A frame ends when the promises of its animation are settled.
@@ -307,7 +307,7 @@
         objects_seen: tracks.wasSeen() || wasSeen ? 'true' : 'false',
         tween_updates: tweenRan() ? 'true' : 'false',
         collisions: count(uses.counts.collisions),
-        ground: read(() => (drawing.ground() < 0 ? -1 : count(drawing.ground())), -1),
+        ground: read(() => (objects.ground() < 0 ? -1 : count(objects.ground())), -1),
         drawn: array(ended(), drawnText, MAX_SHOWN),
         moved: count(moved()),
         changed_texts: count(changedTexts()),

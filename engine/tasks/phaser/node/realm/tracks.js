@@ -1,5 +1,5 @@
 // The objects of a game over its frames: where they were drawn, in which colours, and in which pictures they could be
-// seen. Pictures are frames in which it is examined which objects can be seen, see drawing.js.
+// seen. Pictures are frames in which it is examined which objects can be seen, see pictures.js.
 (function (lifecycle, uses) {
   'use strict';
   const { setPrototypeOf } = Object;

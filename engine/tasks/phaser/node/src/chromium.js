@@ -7,9 +7,10 @@ const { chromium } = require('playwright-core');
 const { receive, send } = require('./wire.js');
 
 const REALM = path.join(__dirname, '..', 'realm');
-const ARGUMENTS = ['--enable-unsafe-swiftshader', '--use-angle=swiftshader', '--disable-dev-shm-usage', '--js-flags=--max-old-space-size=512'];
+// A page is not told that it is driven by a program, neither by navigator.webdriver nor by the name of the browser.
+const ARGUMENTS = ['--disable-blink-features=AutomationControlled', '--enable-unsafe-swiftshader', '--use-angle=swiftshader', '--disable-dev-shm-usage', '--js-flags=--max-old-space-size=512'];
 const PAGE = 'http://localhost/';
-const BLANK = '<!doctype html><html><head></head><body style="margin:0"></body></html>';
+const BLANK = '<!doctype html><html><head><meta charset="utf-8"></head><body style="margin:0"></body></html>';
 const VIEWPORT = { width: 1024, height: 768 };
 const BOOT_FRAMES = 120;
 const REAL_MS = 5;
@@ -22,11 +23,13 @@ const observer = new Function('clock', `
   return { dom, finish(Phaser) {
     const uses = (${source('uses')})(Phaser, '');
     const geometry = (${source('geometry')})();
-    const drawing = (${source('drawing')})((${source('css_color')})(), geometry, (${source('words')})(geometry));
-    drawing.watch(dom, uses.classes);
+    const pictures = (${source('pictures')})();
+    const objects = (${source('objects')})(geometry, pictures);
+    const drawing = (${source('drawing')})((${source('css_color')})(), geometry, (${source('words')})(geometry), pictures, objects);
+    drawing.watch(dom, uses.classes, clock.hideSource);
     const lifecycle = (${source('lifecycle')})(clock, dom, Phaser);
     const tracks = (${source('tracks')})(lifecycle, uses);
-    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, drawing, tracks, globalThis);
+    const driver = (${source('report')})(clock, dom, Phaser, uses, lifecycle, objects, tracks, globalThis);
     const { parse } = JSON;
     const { apply } = Reflect;
     return { __proto__: null, call: (name, text) => apply(driver[name], driver, parse(text)) };
@@ -48,7 +51,9 @@ function within(promise, crashed) {
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function openPage(browser) {
-  const context = await browser.newContext({ viewport: VIEWPORT });
+  const [major] = browser.version().split('.');
+  const userAgent = `Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${major}.0.0.0 Safari/537.36`;
+  const context = await browser.newContext({ viewport: VIEWPORT, userAgent });
   const page = await context.newPage();
   await context.route('**/*', (route) => (route.request().url() === PAGE ? route.fulfill({ contentType: 'text/html', body: BLANK }) : route.abort()));
   const crashed = new Promise((resolve, reject) => page.once('crash', () => reject(new Crash())));

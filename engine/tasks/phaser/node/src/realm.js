@@ -6,7 +6,7 @@ const path = require('node:path');
 const vm = require('node:vm');
 
 const REALM = path.join(__dirname, '..', 'realm');
-const PARTS = 'clock canvas network elements visibility dom uses css_color geometry words drawing lifecycle tracks report'.split(' ');
+const PARTS = 'clock canvas network elements visibility dom uses css_color geometry words pictures objects drawing lifecycle tracks report'.split(' ');
 
 function script(file, name) {
   return new vm.Script(fs.readFileSync(file, 'utf8'), { filename: name });
@@ -50,10 +50,12 @@ class RealmFactory {
     const uses = evaluate('uses')(Phaser, this.paths);
     this.paths = this.paths || `${uses.paths}`;
     const geometry = evaluate('geometry')();
-    const drawing = evaluate('drawing')(evaluate('css_color')(), geometry, evaluate('words')(geometry));
-    drawing.watch(dom, uses.classes);
+    const pictures = evaluate('pictures')();
+    const objects = evaluate('objects')(geometry, pictures);
+    const drawing = evaluate('drawing')(evaluate('css_color')(), geometry, evaluate('words')(geometry), pictures, objects);
+    drawing.watch(dom, uses.classes, clock.hideSource);
     const lifecycle = evaluate('lifecycle')(clock, dom, Phaser);
-    const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, drawing, evaluate('tracks')(lifecycle, uses), global);
+    const driver = evaluate('report')(clock, dom, Phaser, uses, lifecycle, objects, evaluate('tracks')(lifecycle, uses), global);
     return {
       driver,
       drain: () => evaluate('drain'),

@@ -12,6 +12,7 @@ from engine.tasks.phaser.validation.browser import find_chromium
 from engine.tasks.phaser.validation.validator import PhaserValidator
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome, ValidationRequest
 from tests.engine.tasks.phaser.validation.test_drawn import CREATES, HINTS, HONEST, MOVES, PROGRAM
+from tests.engine.tasks.phaser.validation.test_isolation import BROWSER, signs
 from tests.engine.tasks.phaser.validation.test_programs import PROGRAMS
 
 pytestmark = pytest.mark.node
@@ -50,7 +51,7 @@ def test_chromium_agrees_and_makes_pictures(browser, validator):
 
 @pytest.mark.timeout(400)
 def test_chromium_follows_what_is_drawn_and_runs_no_branch_for_another_browser(browser, validator):
-    only_here = "if (typeof WebGLRenderingContext !== 'undefined') this.all.forEach((one) => one.setVisible(false));"
+    only_here = "if (typeof OffscreenCanvas !== 'undefined') this.all.forEach((one) => one.setVisible(false));"
     shows = {"honest": "", "transparent": CREATES["transparent"], "display": CREATES["canvas_without_display"]}
     shows |= {"cover": CREATES["canvas_covered"] + "box.style.inset = '0';", "branch": only_here}
     held = {}
@@ -63,3 +64,8 @@ def test_chromium_follows_what_is_drawn_and_runs_no_branch_for_another_browser(b
     code = PROGRAM % (HONEST + only_here, MOVES)
     without_screen = validator.validate(ValidationRequest(code=code, skip_eslint=True)).runtime.observed
     assert all(holds(hint, without_screen) for hint in HINTS)  # why the audit is needed
+
+
+@pytest.mark.timeout(400)
+def test_a_program_is_not_told_that_chromium_is_driven(browser):
+    assert signs(browser) == BROWSER

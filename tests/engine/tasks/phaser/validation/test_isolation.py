@@ -50,6 +50,52 @@ def test_a_program_reaches_no_object_of_another_realm(validator):
         assert signals["leaks"] == expected
 
 
+SIGNS = {
+    "driven": "navigator.webdriver || /headless/i.test(navigator.userAgent)",
+    "sources": "[setTimeout, Date, Date.now, Math.random, performance.now, requestAnimationFrame, console.log,"
+    " CanvasRenderingContext2D.prototype.fillRect, HTMLCanvasElement.prototype.getContext, document.createElement,"
+    " XMLHttpRequest.prototype.open, addEventListener, alert, Function.prototype.toString]"
+    ".map(String).filter((text) => !text.endsWith('() { [native code] }'))",
+    "own sources": "String(function own() { return 1; })",
+    "kinds": "[window, document, navigator, performance, localStorage, location, screen].map(String)",
+    "classes": "[typeof WebGLRenderingContext, typeof ResizeObserver, navigator instanceof Navigator,"
+    " document instanceof Document]",
+    "page": "[document.compatMode, document.characterSet, screen.colorDepth, navigator.vendor,"
+    " document.body.isConnected]",
+}
+BROWSER = {
+    "driven": False,
+    "sources": [],
+    "own sources": "function own() { return 1; }",
+    "kinds": ["[object Window]", "[object HTMLDocument]", "[object Navigator]", "[object Performance]",
+              "[object Storage]", "http://localhost/", "[object Screen]"],
+    "classes": ["function", "function", True, True],
+    "page": ["CSS1Compat", "UTF-8", 24, "Google Inc.", True],
+}  # fmt: skip
+
+
+def signs(opened):
+    """What a program finds out about where it runs."""
+    fields = ", ".join(f"{json.dumps(name)}: {code}" for name, code in SIGNS.items())
+    code = f"window.__signals__ = {{ {fields} }};" + GAME
+    return opened.validate(REQUEST.model_copy(update={"code": code})).runtime.observed.signals
+
+
+def test_a_program_sees_the_signs_of_a_browser(validator):
+    assert signs(validator) == BROWSER
+
+
+def test_a_program_cannot_know_its_random_numbers_and_its_time(validator):
+    code = "window.__signals__ = [Math.random(), Date.now(), performance.timeOrigin];" + GAME
+    programs = [code, code, code + " ", f"{code} // x", f"{code} // y"]
+    seen = [
+        tuple(validator.validate(REQUEST.model_copy(update={"code": one})).runtime.observed.signals) for one in programs
+    ]
+    assert seen[0] == seen[1]
+    for values in zip(*seen, strict=True):
+        assert len(set(values)) == 4
+
+
 @pytest.fixture
 def impostor(validator, node, monkeypatch):
     """Makes a program's process run a script of ours, as if the program had taken it over."""

@@ -26,7 +26,7 @@ from grpo_training.learning.learner import Learner, run_learner
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.session import Cluster, Session
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.runs.named import in_found_run, load_tasks_of
+from grpo_training.runs.named import in_found_run, load_tasks_of, wait_for_run
 from grpo_training.runs.problems import task_facts
 
 ROLE = "critic"
@@ -39,6 +39,8 @@ def run_critic(settings: CriticSettings) -> int:
         MissingInputError: a generator's cache is missing.
         ScaffoldError: as :func:`run_learner`.
     """
+    if settings.follow:
+        wait_for_run(settings)
     settings = in_found_run(settings.for_its_model())
     load_tasks_of(settings.cache_dir, given=settings.task)
     return run_learner(ROLE, settings, CriticLearner)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +27,9 @@ _RESULTS = re.compile(r".*_rollouts\.jsonl|critic_results\.jsonl|.*_run\.json|.*
 _TIME = re.compile(rb'"\w+": ?"([^"\\]{1,40})"')
 _LAST_BYTES = (1 << 13, 1 << 22)
 """The end of a file in which the time of its last line is looked for: usually the first is enough."""
+
+_POLL_S = 0.5
+"""Between two looks for a run that has not begun."""
 
 SettingsT = TypeVar("SettingsT", bound=RoleSettings)
 
@@ -140,6 +144,26 @@ def found_run(name: str | None) -> RunFolder:
         shown = known[0].name or shown_path(known[0].cache)
         print(f"Run: {shown}, the newest of {len(known)} (--run NAME for another)", file=sys.stderr)
     return _with_libraries(known[0])
+
+
+def wait_for_run(settings: RoleSettings, pause: Callable[[float], None] = time.sleep) -> None:
+    """Wait until a generator has begun the run of ``--run``, or any run. Folders that were given are not waited for.
+
+    Args:
+        settings: of the command.
+        pause: waits for some seconds.
+    """
+
+    def has_begun() -> bool:
+        runs = known_runs() if settings.run is None else [run_folder(settings.run)]
+        return any(True for run in runs for _ in _manifests(run.cache))
+
+    if _given_places(settings) or has_begun():
+        return
+    flag = f" with --run {settings.run}" if settings.run else ""
+    print(f"Waiting for a run in {shown_path(WORKING_DIR / _RUNS)}: start a generator{flag}", flush=True)
+    while not has_begun():
+        pause(_POLL_S)
 
 
 def places(run: str | None, cache: Path | None, experiences: Path | None) -> tuple[Path, Path]:

@@ -8,7 +8,6 @@ import pytest
 
 from engine.experience.events import GroupTrial
 from engine.experience.library import ExperienceLibrary
-from engine.experience.log import StepOutcome
 from engine.records import Completion, GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.curves import curves_by_second
@@ -18,6 +17,7 @@ from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
 from tests.support.browser import expect
+from tests.support.library import commit, step_of
 from tests.support.viewer_runs import exported_page
 
 pytestmark = pytest.mark.browser
@@ -131,8 +131,8 @@ def test_effects_and_the_name_of_a_long_folder_fit_a_narrow_window(tmp_path, ser
                            correct={"A": 2, "B": 1})  # fmt: skip
         problem = Problem(id=f"p{number}", text="How many?", answer="42", task="math")
         used = ["G1-001"] if number else []
-        step = StepOutcome("r", number, problem, 0, used, 4, 3, stats, trial=trial, is_on_trial=True)
-        library.commit_step(step, [] if number else [Operation(op="add", content="Check the units.")])
+        step = step_of("r", number, problem, 0, used, 4, 3, stats, trial=trial, on_trial=True)
+        commit(library, step, [] if number else [Operation(op="add", content="Check the units.")])
     with served([tmp_path]) as address:
         page = open_page(address + LIBRARY, viewport={"width": 390, "height": 900})
         expect(page.locator(".effects td.number").first).to_contain_text(" pp … ")

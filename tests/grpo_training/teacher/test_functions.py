@@ -53,7 +53,7 @@ def test_a_program_is_run_as_it_is_whatever_its_strings_hold(program):
 def test_without_tests_nothing_is_paid():
     assert compute_reward("x = 1", []) is None
     for empty in ("", "  ", "# nothing"):
-        with pytest.raises(InputError, match="a test is empty"):
+        with pytest.raises(InputError, match="every program would pass it"):
             compute_reward("x = 1", [empty])
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from engine.errors import InputError, MissingInputError
 from engine.experience.library import ExperienceLibrary
-from engine.records import Experience, Fusion, Problem, RolloutGroup
+from engine.records import Experience, Problem, Record
 from engine.storage.append_log import replace_file
-from engine.storage.rollout_store import BrokenLine, in_problem_order, read_each
+from engine.storage.stored_records import StoredFusions, StoredGroups, StoredRecords
 from grpo_training.cli.terminal_text import say
 from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.named import places
@@ -26,6 +26,8 @@ from grpo_training.selector.data.encoder import parts_of
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.decoding import beam_search
 from grpo_training.selector.settings import ExperiencesSettings
+
+RecordT = TypeVar("RecordT", bound=Record)
 
 _BEAM = 5
 
@@ -132,21 +134,24 @@ def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...],
     path = results_file(cache_dir, role)
     if not path.exists():
         raise MissingInputError(f"Rollouts file not found: {path}", fix="Run that role first, or pass --cache-dir.")
-    found: list[tuple[str, str, list[str], float | None]] = []
-    broken: list[BrokenLine] = []
     if role == "critic":
-        for one in in_problem_order(read_each(path, Fusion, broken), lambda one: one.step):
-            reward = one.rewards.r_total if one.outcome.carries_reward else None
-            found.append((one.problem_id, one.problem_text, one.experience_ids, reward))
-    else:
-        for group in in_problem_order(read_each(path, RolloutGroup, broken), lambda group: group.step):
-            for rollout in group.rollouts:
-                reward = rollout.r_total if rollout.outcome.carries_reward else None
-                found.append((group.problem_id, group.problem_text, rollout.experience_ids, reward))
-    for line in broken:
-        say(f"skipped {line}")
-    for problem, text, ids, reward in found:
-        if reward is not None:
-            texts[problem] = text
-            scores.setdefault(problem, {}).setdefault(tuple(ids), []).append(reward)
+        for one in in_order(StoredFusions(path)):
+            if one.rewards.r_total is not None:
+                texts[one.problem_id] = one.problem_text
+                by_ids = scores.setdefault(one.problem_id, {})
+                by_ids.setdefault(tuple(one.experience_ids), []).append(one.rewards.r_total)
+        return scores, texts
+    for group in in_order(StoredGroups(path, with_incomplete=True)):
+        for rollout in group.rollouts:
+            if rollout.outcome.carries_reward and rollout.r_total is not None:
+                texts[group.problem_id] = group.problem_text
+                by_ids = scores.setdefault(group.problem_id, {})
+                by_ids.setdefault(tuple(rollout.experience_ids), []).append(rollout.r_total)
     return scores, texts
+
+
+def in_order(stored: StoredRecords[Any, RecordT, Any]) -> Iterator[RecordT]:
+    """The records of a file, each read when it is its turn; then the lines that cannot be read are named."""
+    yield from stored.in_order()
+    for line in stored.broken:
+        say(f"skipped {line}")

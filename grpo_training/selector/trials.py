@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
-from engine.records import RolloutGroup
-from engine.storage.rollout_store import in_problem_order, read
-from grpo_training.cli.terminal_text import say
+from engine.storage.stored_records import StoredGroups
 from grpo_training.runs.learner_files import results_file
 from grpo_training.selector.data.embeddings import EmbeddingTable, TextEmbedder
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
-from grpo_training.selector.experiences import experience_text, texts_of_library
+from grpo_training.selector.experiences import experience_text, in_order, texts_of_library
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,7 @@ def trial_data(cache_dir: Path, experiences_dir: Path, role: str, embedder: Text
     place = {name: number for number, name in enumerate(known)}
     rewards: dict[str, dict[tuple[str, ...], list[float]]] = {}
     texts: dict[str, str] = {}
-    contents = read(path, RolloutGroup)
-    for line in contents.broken:
-        say(f"skipped {line}")
-    for group in in_problem_order(contents.records, lambda group: group.step):
+    for group in in_order(StoredGroups(path, with_incomplete=True)):
         for rollout in group.rollouts:
             if rollout.prompt_half is None or not rollout.outcome.carries_reward or rollout.r_total is None:
                 continue

@@ -92,3 +92,20 @@ def test_a_line_that_cannot_be_read_is_named(learned, tmp_path, capsys):
     words = ["--cache-dir", str(tmp_path), "--experiences-dir", str(learned.experiences)]
     assert main(["experiences", *words, "--output-dir", str(tmp_path / "out")]) == 0
     assert "generator_1_rollouts.jsonl:31" in capsys.readouterr().out
+
+
+def test_a_group_that_was_completed_later_counts_once(learned, tmp_path):
+    """A stopped run stores a group with missing rollouts; the same command stores it again, complete."""
+    lines = (learned.cache / "generator_1_rollouts.jsonl").read_text().splitlines()
+    (tmp_path / "generator_1_rollouts.jsonl").write_text("\n".join(lines) + "\n")
+    expected = trial_data(tmp_path, learned.experiences, "generator_1", HashingEmbedder(64))
+    incomplete = []
+    for line in lines:
+        group = json.loads(line)
+        group["rollouts"][0] |= {"outcome": "infra_fault", "r_total": None}
+        for rollout in group["rollouts"][1:]:
+            rollout["r_total"] = 0.0
+        incomplete.append(json.dumps(group))
+    (tmp_path / "generator_1_rollouts.jsonl").write_text("\n".join([*incomplete, *lines]) + "\n")
+    found = trial_data(tmp_path, learned.experiences, "generator_1", HashingEmbedder(64))
+    assert (found.groups, found.digest) == (expected.groups, expected.digest)

@@ -29,7 +29,7 @@ def verdict_lines(event: GateEvent) -> list[str]:
     """A gate in sentences: its verdict, and what follows from it."""
     cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
     found = sentence(event.verdict, event.mean, event.low, event.high)
-    lines = [f"{found} on {event.problems} of {event.of} problems, {event.tokens} tokens{cost}"]
+    lines = [f"{found} on {event.problems} of {event.of} problems, {event.tokens:,} tokens{cost}"]
     if event.problems < event.of and event.verdict != "rejected":
         left = event.of - event.problems
         lines.append(f"--ask-all asks the other {left} problems too: its interval is narrower.")

@@ -100,7 +100,7 @@ def test_a_gate_that_stopped_early_goes_on_with_the_same_alpha_and_a_narrower_in
     assert "--ask-all asks the other" not in said
     for flags in ((), ("--ask-all",)):  # the result of the whole test stands
         assert world.test(*flags) == []
-        assert f"on 40 of 40 problems, {whole.tokens} tokens" in capsys.readouterr().out
+        assert f"on 40 of 40 problems, {whole.tokens:,} tokens" in capsys.readouterr().out
     mark(ExperienceLibrary(world.path), "forbid", "G1-002")
     world.test("--ask-all")
     assert world.events()[2].alpha == round(alpha_of_test(2), 6)  # both results were of one test

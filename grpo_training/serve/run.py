@@ -33,7 +33,8 @@ def serve(settings: ServeSettings, engine: Engine | None = None) -> NoReturn:
         processes=1,
         log=settings.log,
     ) as server:
-        print(f"{server.base_urls[0]} serves {server.model} (Ctrl-C to stop)", flush=True)
+        name = (settings.adapter or settings.model).resolve().name
+        print(f"{server.base_urls[0]} serves the model {name} (Ctrl-C to stop)", flush=True)
         while True:
             server.check()
             time.sleep(_POLL_S)

@@ -1,6 +1,7 @@
 """``transformers serve`` whose model has further names, which are the first argument, a JSON list.
 
-The program of transformers 5.23 refuses a request that names its model in any other way than its command line did.
+The program of transformers 5.23 refuses a request that names its model in any other way than its command line did, and
+its list of models is that of the hub's cache, without the served one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Collection
 from typing import Any
 
 gc.disable()  # these imports make 400,000 objects, which all stay; a search among them takes a third of the start
+from transformers.cli.serving.model_manager import ModelManager  # noqa: E402
 from transformers.cli.serving.utils import BaseHandler  # noqa: E402
 from transformers.cli.transformers import main  # noqa: E402
 
@@ -31,6 +33,14 @@ def answer_to(names: Collection[str]) -> None:
     BaseHandler._resolve_model = by_any_name
 
 
+def list_only(names: Collection[str]) -> None:
+    """Let ``/v1/models`` list the served model by these names."""
+    listed = [{"id": name, "object": "model", "created": 0, "owned_by": "local"} for name in names]
+    ModelManager.get_gen_models = staticmethod(lambda: listed)
+
+
 if __name__ == "__main__":
-    answer_to(json.loads(sys.argv.pop(1)))
+    further = json.loads(sys.argv.pop(1))
+    answer_to(further)
+    list_only(further or sys.argv[-1:])
     main()

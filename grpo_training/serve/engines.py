@@ -104,5 +104,5 @@ def _vllm_lora_flags(adapter: Path, names: Sequence[str]) -> list[str]:
     """vLLM's flags for an adapter. Further names are names of the adapted model, not of its base."""
     rank = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8")).get("r") or 8
     max_rank = next((size for size in _LORA_RANKS if rank <= size), _LORA_RANKS[-1])
-    modules = [f"{name}={adapter}" for name in (adapter.name, *names) if "=" not in name]
+    modules = [f"{name}={adapter}" for name in dict.fromkeys((adapter.name, *names)) if "=" not in name]
     return ["--enable-lora", "--max-lora-rank", str(max_rank), "--lora-modules", *modules]

@@ -133,6 +133,7 @@ def local_server(
     with contextlib.ExitStack() as stack:
         names = _names_of(model if adapter is None else adapter)
         model, adapter = _named_by_content(stack, engine, folder.resolve(), adapter)
+        names = [(adapter or model).name, *names]
         ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
         log = log or _temporary_log(stack)
         output = stack.enter_context(log.open("ab"))

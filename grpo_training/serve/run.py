@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import NoReturn
 
 from grpo_training.serve.engines import Engine, choose_engine
@@ -33,7 +34,7 @@ def serve(settings: ServeSettings, engine: Engine | None = None) -> NoReturn:
         processes=1,
         log=settings.log,
     ) as server:
-        name = (settings.adapter or settings.model).resolve().name
+        name = Path(server.model).name  # it changes with the weights, so that no stored reply is of earlier ones
         print(f"{server.base_urls[0]} serves the model {name} (Ctrl-C to stop)", flush=True)
         while True:
             server.check()

@@ -369,8 +369,7 @@ def _by_task(
 def _renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
     if not fields:
         return row
-    empty = row.empty if isinstance(row, CsvRow) else ()
-    moved = {name: "" if source in empty else renamed_field(row, source, where) for name, source in fields.items()}
+    moved = {name: renamed_field(row, source, where) for name, source in fields.items()}
     return {name: value for name, value in row.items() if name not in fields.values()} | moved
 
 

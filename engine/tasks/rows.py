@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from engine.errors import InputError
 from engine.records import Problem
+from engine.storage.data_files import CsvRow
 
 TEXT_FIELDS = ("problem", "question", "prompt", "text")
 ANSWER_FIELDS = ("answer", "ground_truth")
@@ -99,14 +100,23 @@ def read_field_map(text: str) -> dict[str, str]:
     return fields
 
 
+def is_empty(row: Mapping[str, Any], name: str) -> bool:
+    """Whether a row has a field of this name without a value. Of a CSV file such fields are no items of the row."""
+    return row[name] in (None, "") if name in row else isinstance(row, CsvRow) and name in row.empty
+
+
 def renamed_field(row: Mapping[str, Any], source: str, where: str) -> Any:
     """The value of a field; ``a.b`` is the field ``b`` of the object ``a`` unless a field has that name.
+
+    An empty field of a CSV file is an empty text.
 
     Raises:
         InputError: there is none.
     """
     if source in row:
         return row[source]
+    if is_empty(row, source):
+        return ""
     value: Any = row
     for name in source.split("."):
         if not isinstance(value, Mapping) or name not in value:

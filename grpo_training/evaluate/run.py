@@ -132,16 +132,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
                 closing(settings.open_budget()) as budget,
                 files.new_samples() as samples,
             ):
-                evaluation = _Evaluation(settings, problems, of_models, journal, samples, budget)
-                results = {name: ModelResult() for name in models}
-                try:
-                    for name, model in models.items():
-                        evaluation.add_draws(name, model, results[name])
-                except BaseException:  # a budget, an error or a signal
-                    begun = [arm for result in results.values() for arm in result.draws.values()]
-                    for text in partial_lines(begun, len(problems)):
-                        print(text, file=stream, flush=True)
-                    raise
+                results = _Evaluation(settings, problems, of_models, journal, samples, budget).of(models, stream)
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
     except OtherRunError as error:
@@ -223,7 +214,20 @@ class _Evaluation:
     samples: BinaryIO
     budget: Budget
 
-    def add_draws(self, name: str, model: EvaluatedModel, result: ModelResult) -> None:
+    def of(self, models: Mapping[str, EvaluatedModel], stream: TextIO) -> dict[str, ModelResult]:
+        """All draws of all models. What was measured before a budget, an error or a signal ends it is printed."""
+        results = {name: ModelResult() for name in models}
+        try:
+            for name, model in models.items():
+                self._add_draws(name, model, results[name])
+        except BaseException:
+            begun = [arm for result in results.values() for arm in result.draws.values()]
+            for text in partial_lines(begun, len(self.problems)):
+                print(text, file=stream, flush=True)
+            raise
+        return results
+
+    def _add_draws(self, name: str, model: EvaluatedModel, result: ModelResult) -> None:
         """Make all draws of one model; ``result`` grows with each problem."""
         for samplings in samplings_by_server(self.settings, model):
             with served(self.settings, model, next(iter(samplings.values())), self.budget) as endpoint:

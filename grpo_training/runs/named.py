@@ -156,7 +156,7 @@ def wait_for_run(settings: RoleSettings, pause: Callable[[float], None] = time.s
 
     def has_begun() -> bool:
         runs = known_runs() if settings.run is None else [run_folder(settings.run)]
-        return any(True for run in runs for _ in _manifests(run.cache))
+        return any(list(_manifests(run.cache)) for run in runs)
 
     if _given_places(settings) or has_begun():
         return

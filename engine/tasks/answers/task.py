@@ -14,7 +14,6 @@ from engine.abilities import RowReader
 from engine.errors import InputError
 from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
-from engine.storage.data_files import CsvRow
 from engine.task import Measurement
 from engine.tasks.answers.comparison import HowCompared, alternatives, compare, plain, read_date, read_json
 from engine.tasks.answers.detection import (
@@ -28,7 +27,7 @@ from engine.tasks.answers.detection import (
     nearly_numbers,
 )
 from engine.tasks.answers.reply import read_answer
-from engine.tasks.rows import text_of
+from engine.tasks.rows import is_empty, text_of
 from engine.tasks.simple import PlainTask
 
 _DAY, _MONTH = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
@@ -98,7 +97,7 @@ class AnswersTask(PlainTask):
         """``usual`` has the fields of the question and the answer in the first row that has both."""
         found = columns(row)
         if usual is not None and (found is None or found[1].lower() not in ANSWERS):
-            empty = next((name for name in usual if _is_empty(row, name)), None)
+            empty = next((name for name in usual if is_empty(row, name)), None)
             if empty is not None:
                 raise InputError(f"{where}: field {empty!r} is empty", fix="Fill it in, or remove the row.")
         if found is None:
@@ -210,10 +209,6 @@ def _refuse_headless(usual: tuple[str, str] | None, truths: Sequence[str]) -> No
             f"The first line looks like a problem, not like names of fields: {usual[1]!r} is also an answer below it",
             fix="Begin the file with a line of names, such as problem,answer.",
         )
-
-
-def _is_empty(row: Mapping[str, Any], name: str) -> bool:
-    return row.get(name, "") in (None, "") and (name in row or (isinstance(row, CsvRow) and name in row.empty))
 
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:

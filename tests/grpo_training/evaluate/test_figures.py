@@ -6,7 +6,7 @@ import pytest
 
 from grpo_training.evaluate.arms import Arm, ProblemResult
 from grpo_training.evaluate.figures import differences, figures, figures_json
-from grpo_training.evaluate.tables import pass_at_k_lines
+from grpo_training.evaluate.tables import partial_lines, pass_at_k_lines
 
 
 def result(name, text, group=""):
@@ -60,6 +60,15 @@ def test_pass_at_k_as_text():
         "pass@ 10: 0.5000 (50.00%)",
         "=" * 50,
     ]
+
+
+def test_what_was_measured_before_an_evaluation_was_ended():
+    """Of two of three problems 2 of 2 and 1 of 2 samples are right: 3/4. The third lacks a verdict."""
+    begun = Arm("model, sampled", [result("a", "++"), result("b", "+-"), result("c", "+?")])
+    lines = partial_lines([begun, Arm("base, sampled", [])], 9)
+    assert lines[0] == "Not finished, so no figures are written. So far, in the order of the dataset:"
+    assert [line.partition(" (")[0] for line in lines[1:]] == ["  model, sampled: 75.0% correct of 2 of 9 problems"]
+    assert partial_lines([Arm("model, sampled", [])], 9) == []
 
 
 def test_no_complete_problem_has_no_figure():

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.answers.chemistry import are_of_chemistry
+from engine.answers.chinese import half_width, read_choices
 from engine.answers.dates import plain_date
 from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
+from engine.answers.kinds import KINDS, HowCompared, alternatives, plain, read_date, read_json
 from engine.answers.spoken import plainly_written
 from engine.answers.verify import is_value, verify_answer
 from engine.errors import InputError
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.units import read_quantity
-from engine.tasks.answers.chinese import half_width, read_choices
-from engine.tasks.answers.comparison import KINDS, HowCompared, alternatives, plain, read_date, read_json
 from engine.tasks.rows import ANSWER_FIELDS, TEXT_FIELDS
 
 RUBRIC_FIELD = "rubric"

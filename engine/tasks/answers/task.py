@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.abilities import RowReader
+from engine.answers.kinds import HowCompared, alternatives, compare, plain, read_date, read_json
+from engine.answers.reply import read_answer
 from engine.errors import InputError
 from engine.experience.review import holds_answer
 from engine.records import Candidate, Completion, Fault, Outcome, Problem
 from engine.task import Measurement
-from engine.tasks.answers.comparison import HowCompared, alternatives, compare, plain, read_date, read_json
 from engine.tasks.answers.detection import (
     ANSWERS,
     QUESTIONS,
@@ -26,7 +27,6 @@ from engine.tasks.answers.detection import (
     how_compared,
     nearly_numbers,
 )
-from engine.tasks.answers.reply import read_answer
 from engine.tasks.rows import is_empty, text_of
 from engine.tasks.simple import PlainTask
 
@@ -136,7 +136,7 @@ class AnswersTask(PlainTask):
     def parse(self, completion: Completion, problem: Problem) -> Candidate[str]:
         """Read the marked answer; a reply without one is a model fault. A label is stated as the dataset writes it."""
         _, how = truth_of(problem)
-        answer = read_answer(completion.text, how.kind)
+        answer = read_answer(completion.text, how)
         if answer is None:
             fault = Fault(kind="no_answer", message="it has no last line that begins with Answer:")
             return Candidate(Outcome.MODEL_FAULT, text=completion.text[-6000:], fault=fault)

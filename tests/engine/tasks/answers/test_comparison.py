@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from engine.answers.kinds import HowCompared, compare
+from engine.answers.reply import read_answer
 from engine.errors import InputError
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.tasks.answers.comparison import HowCompared, compare
 from engine.tasks.answers.detection import how_compared
-from engine.tasks.answers.reply import read_answer
 from engine.tasks.registry import task_named, task_of_rows
 
 
@@ -271,12 +271,12 @@ def test_how_answers_are_compared_is_found_out(answers, kind):
     ],
 )
 def test_the_answer_of_a_reply_is_the_last_marked_one(reply, answer):
-    assert read_answer(reply, "label") == answer
+    assert read_answer(reply, HowCompared(kind="label")) == answer
 
 
 def test_json_is_read_from_a_fence_after_the_mark_or_from_the_text():
     for reply in ('Answer:\n```json\n{"a": 1}\n```', 'Answer: {"a": 1}', 'Here it is: {"a": 1} done', '{"a": 1}'):
-        assert read_answer(reply, "json") == '{"a": 1}'
+        assert read_answer(reply, HowCompared(kind="json")) == '{"a": 1}'
 
 
 def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():

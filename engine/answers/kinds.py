@@ -18,15 +18,17 @@ from typing import Any, Literal, get_args
 from dateutil import parser as dates
 
 from engine.answers.chemistry import are_other_formulas
+from engine.answers.chinese import half_width, read_choices
 from engine.answers.dates import plain_date, with_english_months
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
-from engine.tasks.answers.chinese import half_width, read_choices
 
-Kind = Literal["label", "number", "text", "contains", "regex", "list", "set", "json", "date", "rubric"]
+Kind = Literal[
+    "choice", "label", "number", "formula", "text", "contains", "regex", "list", "set", "json", "date", "sql", "rubric"
+]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 MAX_ANSWER = 4000
@@ -53,7 +55,12 @@ class HowCompared(Record):
 
     Args:
         kind: see :data:`KINDS`.
+        also: further right answers beside the truth: any of them is right.
+        marks: of ``choice`` and ``set``: the mark of each option, such as A, B, C.
+        options: of ``choice`` and ``set``: the text of each option, in the order of ``marks``; may be unknown: empty.
         labels: of ``label``: all labels, as they are written in the dataset.
+        ids: of ``label``: the class id of each label, in the order of ``labels``, if the dataset has ids too.
+        keys: of ``json``: the keys of all rows; one that an object leaves out is empty.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
         decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
@@ -62,7 +69,12 @@ class HowCompared(Record):
     """
 
     kind: Kind
+    also: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     day_first: bool = False
     tolerance: float | None = None
     decimal_comma: bool = False

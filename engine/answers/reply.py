@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from engine.answers.final_answer import balanced
-from engine.tasks.answers.comparison import Kind
+from engine.answers.kinds import HowCompared
 
 _MAX = 100_000
 """Characters of a reply that are read, from its end."""
@@ -24,12 +24,13 @@ _SHORT = 200
 _BOX = r"\boxed{"
 
 
-def read_answer(text: str, kind: Kind) -> str | None:
+def read_answer(text: str, how: HowCompared) -> str | None:
     """The answer of a reply; None if there is none.
 
     The last marked answer counts. Without a mark, a reply of one short line is the answer itself; one of several lines
     has none. For JSON an object without a mark counts as well.
     """
+    kind = how.kind
     text = text[-_MAX:].rpartition("</think>")[2].strip()
     before, closing, _ = text.rpartition("</answer>")
     tagged = before.rpartition("<answer>")[2].strip() if closing else ""

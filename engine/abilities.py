@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel
 
+from engine.answers.kinds import HowCompared
 from engine.contract.checks import CheckResult
 from engine.contract.datasets import DataPreparation
 from engine.contract.training_reward import TrainingReward
@@ -22,19 +23,23 @@ RowReader = Callable[[Mapping[str, Any], str], "Problem | None"]
 
 
 @runtime_checkable
-class ReadsWholeDatasets(Protocol):
-    """How a row is read depends on the other rows of its dataset."""
+class ReadsDescribedRows(Protocol):
+    """Rows of a user's file are described as a whole before the task reads them: which column is what."""
 
-    def reader(self, rows: Sequence[Mapping[str, Any]], compare_as: str | None = None) -> tuple[RowReader, str]:
-        """What reads the rows of a dataset, and what was found out about them, in words.
+    def described_problem(self, row: Mapping[str, Any], how: HowCompared, where: str) -> Problem:
+        """The problem of a described row.
 
         Args:
-            rows: the first ones of the dataset.
-            compare_as: how answers are compared, if the user says so.
+            row: with the fields ``problem`` and ``answer``; others are kept as they are.
+            how: how answers are compared, as the right answers of all rows suggest.
+            where: the place of the row, for messages.
 
         Raises:
-            InputError: the rows do not fit.
+            InputError: the row could not be scored.
         """
+
+    def comparison_in_words(self, how: HowCompared) -> str:
+        """How answers are compared, for the start of a run."""
 
 
 @runtime_checkable

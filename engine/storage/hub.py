@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from engine.errors import InputError, MissingInputError
 from engine.storage.data_files import SUFFIXES
 from engine.storage.installation import install_command
+from engine.storage.parquet_rows import ClassNames, plain_row
 
 _NAME = re.compile(
     r"(?P<repository>[\w][\w.-]*/[\w][\w.-]*)(?::(?P<split>[\w\[\]:%+-]+))?(?:\?config=(?P<config>[\w.-]+))?"
@@ -18,6 +19,8 @@ _NAME = re.compile(
 _USUAL_CONFIGS = ("default", "main")
 _USUAL_SPLIT = "train"
 _REACHABLE_S = 10.0
+_MEDIA = ("Image", "Audio", "Video", "Pdf", "Nifti")
+"""Features whose values are files: they would be decoded by further packages, and are left out."""
 
 
 class HubName(NamedTuple):
@@ -68,8 +71,8 @@ def load_from_hub(arguments: Iterable[str], options: Mapping[str, Any], what: st
     return rows
 
 
-def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any]]:
-    """The source of a dataset, for messages, and its rows.
+def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any], ClassNames]:
+    """The source of a dataset, for messages, its rows with the values that JSON has, and the names of its classes.
 
     Without a configuration the only one is read, or ``default`` or ``main``; without a split the only one, or
     ``train``.
@@ -94,7 +97,17 @@ def rows_of_hub(name: HubName) -> tuple[str, Iterable[Any]]:
     except Exception as error:  # as in load_from_hub
         raise MissingInputError(what, why=_why(name.repository, unreachable or error), fix=fix) from error
     rows = load_from_hub([name.repository, config], {"split": split}, what, fix)
-    return f"{name.repository}:{split} (Hugging Face hub)", rows
+    features: Mapping[str, Any] = getattr(rows, "features", None) or {}
+    media = [column for column, feature in features.items() if type(feature).__name__ in _MEDIA]
+    if media:
+        rows = rows.remove_columns(media)  # type: ignore[attr-defined]  # it has features, so it is a Dataset
+    class_names = {
+        column: tuple(feature.names)
+        for column, feature in features.items()
+        if type(feature).__name__ == "ClassLabel" and feature.names
+    }
+    plain = (plain_row(row) if isinstance(row, Mapping) else row for row in rows)
+    return f"{name.repository}:{split} (Hugging Face hub)", plain, class_names
 
 
 def _chosen(name: HubName, kind: str, known: list[str], usual: Iterable[str]) -> str:

@@ -14,7 +14,6 @@ from engine.errors import InputError
 from engine.reading.plugins import load_object
 from engine.records import Problem
 from engine.task import Task
-from engine.tasks.formulas import are_of_mathematics
 
 ENTRY_POINT_GROUP = "scaffold_grpo.tasks"
 """Installed packages declare tasks in this group of entry points, by name."""
@@ -23,7 +22,7 @@ DEFAULT_TASK = "math"
 """The task of problems and records that name none: files of the first format have no ``task`` key."""
 
 _OF_ANY_ANSWER = "answers"
-"""The task of rows of a user's file that name none, where their answers are not all numbers or formulas."""
+"""The task of rows of a user's file that name none, unless their answers are formulas."""
 
 _TASKS = ("math", "physics", "answers", "code", "traffic", "phaser", "reasoning_gym", "verifiers_env")
 """Tasks of the project. Each is ``TASK`` in ``engine.tasks.NAME.task``, which is imported when the task is used.
@@ -34,9 +33,13 @@ The packages declare ``DATASET_NAMES`` and ``ROW_FIELDS``, so that the task of a
 _registered: dict[str, Task] = {}
 
 
-def task_of_rows(rows: Sequence[Mapping[str, Any]]) -> Task:
-    """The task of rows that name none, and whose fields no task claims."""
-    return task_named(DEFAULT_TASK if are_of_mathematics(rows) else _OF_ANY_ANSWER)
+def task_of_own_data(*, is_mathematics: bool) -> Task:
+    """The task of rows of a user's file that name none, and whose fields no task claims.
+
+    Args:
+        is_mathematics: whether their answers are formulas, so that causal scaffolds can be made.
+    """
+    return task_named(DEFAULT_TASK if is_mathematics else _OF_ANY_ANSWER)
 
 
 def known_tasks() -> Iterator[Task]:

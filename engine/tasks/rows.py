@@ -84,20 +84,50 @@ def after_mark(answer: str) -> str:
     return found[1] if found else answer
 
 
+_FIELD = re.compile(r"(?:\A|,)\s*(\w+)\s*=")
+
+
 def read_field_map(text: str) -> dict[str, str]:
-    """``problem=question,answer=final`` as a map: field that tasks read -> field of the rows.
+    """``problem=question,answer=final`` as a map: field that tasks read -> column of the rows.
+
+    A column may be a template of several, as ``problem={passage}\\n\\n{question}``, or ``context+question``. Columns
+    of a table without names are numbers, which may stand first: ``1=problem,6=answer``.
 
     Raises:
-        InputError: a part is not of the form ``NAME=NAME``, or a name occurs twice.
+        InputError: a part is not of the form ``NAME=COLUMN``, or a name occurs twice.
     """
-    pairs = [part.partition("=") for part in text.split(",")]
-    fields = {name.strip(): source.strip() for name, _, source in pairs}
-    if len(fields) < len(pairs) or not all(name and source for name, source in fields.items()):
+    starts = list(_FIELD.finditer(text))
+    ends = [*(found.start() for found in starts[1:]), len(text)][: len(starts)]
+    pairs = [(found[1], text[found.end() : end].strip()) for found, end in zip(starts, ends, strict=True)]
+    pairs = [(source, name) if name.isdigit() and not source.isdigit() else (name, source) for name, source in pairs]
+    fields = dict(pairs)
+    is_whole = bool(starts) and starts[0].start() == 0 and not text.rstrip().endswith(",")
+    if not is_whole or len(fields) < len(pairs) or not all(fields.values()):
         raise InputError(
             f"--fields: expected NAME=FIELD, separated by commas, got {quoted(text)}",
             fix="Write for example --fields problem=question,answer=final.",
         )
-    return fields
+    names = {"question": "problem", "text": "problem", "ground_truth": "answer", "choices": "options"}
+    return {names.get(name, name): source.replace("\\n", "\n") for name, source in fields.items()}
+
+
+def columns_in(source: str) -> list[str]:
+    """The columns of a template, or of ``context+question``; none for a column alone."""
+    return re.findall(r"\{([^{}]+)\}", source) or (source.split("+") if "+" in source else [])
+
+
+def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
+    """A row with the fields that ``--fields`` names, in place of the columns that they are taken from."""
+    if not fields:
+        return row
+    moved = {name: _filled(row, source, where) for name, source in fields.items()}
+    return {name: value for name, value in row.items() if name not in fields.values()} | moved
+
+
+def _filled(row: Mapping[str, Any], source: str, where: str) -> Any:
+    if "{" not in source:
+        return renamed_field(row, source, where)
+    return re.sub(r"\{([^{}]+)\}", lambda found: str(renamed_field(row, found[1], where)), source)
 
 
 def is_empty(row: Mapping[str, Any], name: str) -> bool:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.answers.comparison import Comparison
+from engine.answers.kinds import HowCompared
 from engine.answers.spoken import has_other_digits, with_ascii_digits
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
@@ -123,6 +124,14 @@ class ScaffoldTask(Task[Scaffold]):
         except InputError as error:
             raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
         return problem
+
+    def described_problem(self, row: Mapping[str, Any], how: HowCompared, where: str) -> Problem:
+        """A described row of a user's file. All answers are compared as formulas or quantities."""
+        return self.problem_from_row(row, where)
+
+    def comparison_in_words(self, how: HowCompared) -> str:
+        """Replies are scaffolds."""
+        return "answered with causal scaffolds"
 
     def verifier(self) -> Mapping[str, Any]:
         """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""

@@ -18,14 +18,19 @@ WORKING_DIR = Path.cwd()
 """Files that commands write are below the folder in which the command was started."""
 POCKET_MODEL = shipped_file("models/pocket")
 DATASET_HELP = (
-    "a name (an unknown one lists all), a file (JSONL, CSV, parquet), or owner/name:split of the Hugging Face hub; "
-    "names are looked up in data/datasets and $SCAFFOLD_DATA"
+    "a name (an unknown one lists all), a file (JSON, a table, parquet), a folder, or owner/name:split of the Hugging "
+    "Face hub; names are looked up in data/datasets and $SCAFFOLD_DATA"
 )
 COMPARE_HELP = (
-    "how answers are compared, for rows without a task: label, number, number:2% (with a tolerance), text, contains, "
-    "regex, list, set, json, date or rubric (default: found out from the answers)"
+    "how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, contains, regex, "
+    "list, set, json, date, sql or rubric (default: found out from all answers)"
 )
-FIELDS_HELP = "fields of the dataset's rows under other names, such as problem=question,answer=final"
+FIELDS_HELP = (
+    "columns of the dataset that are the question, the right answer and the options, such as "
+    "problem=context+question,answer=final,options=A+B+C+D; problem may be a template, such as "
+    "'problem={passage}\\n\\n{question}'"
+)
+COLUMNS_HELP = "names of the columns of a table without a line of names, such as label,text"
 DEFAULT_DATASET = "aime2024"
 """The dataset of a run that names none."""
 PHASES = frozenset(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import (
+    COLUMNS_HELP,
     COMPARE_HELP,
     DATASET_HELP,
     FIELDS_HELP,
@@ -33,6 +34,7 @@ class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
             "role",
             "dataset",
             "fields",
+            "columns",
             "compare",
             "task",
             "max_problems",
@@ -57,6 +59,7 @@ class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
     role: str | None = Field(None, description="evaluate the endpoint of this role of the api config, not a folder")
     dataset: str = Field(f"{POCKET_DATASET}:test", description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
+    columns: str | None = Field(None, description=COLUMNS_HELP)
     compare: str | None = Field(None, description=COMPARE_HELP)
     task: str | None = Field(
         None, description="task of rows that name none, or your own task: a name, FILE.py:NAME or MODULE:NAME"

@@ -46,7 +46,7 @@ from grpo_training.runs.problems import read_problems, without_duplicates
 from grpo_training.runs.settings import HOW_ASKED
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 
-_OF_DATASET = ("fields", "compare")
+_OF_DATASET = ("fields", "columns", "compare")
 """What a gate takes from the run whose library it tests if it asks the problems of the run."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, Positive
+from grpo_training.cli.settings import COLUMNS_HELP, COMPARE_HELP, DATASET_HELP, FIELDS_HELP, Positive
 from grpo_training.runs.settings import ENDPOINTS, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
@@ -18,7 +18,18 @@ class GateSettings(RoleSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("role", "dataset", "fields", "compare", "task", "max_problems", "samples", "ask_all", "temperature"),
+            *(
+                "role",
+                "dataset",
+                "fields",
+                "columns",
+                "compare",
+                "task",
+                "max_problems",
+                "samples",
+                "ask_all",
+                "temperature",
+            ),
             *("top_p", "max_tokens", "seed", "prompts"),
         ),
         "files": ("run", "experiences_dir", "cache_dir"),
@@ -30,6 +41,7 @@ class GateSettings(RoleSettings):
     )
     dataset: str = Field(description=f"problems, best those that nothing was learned from: {DATASET_HELP}")
     fields: str | None = Field(None, description=FIELDS_HELP)
+    columns: str | None = Field(None, description=COLUMNS_HELP)
     compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     samples: Positive | None = Field(

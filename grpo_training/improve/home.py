@@ -12,6 +12,9 @@ from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
+from engine.records import Problem, RolloutGroup
+from engine.storage.rollout_store import read
+from engine.tasks.registry import task_named
 from grpo_training.cli.settings import shown_path
 from grpo_training.improve.improved import Improved, Result
 from grpo_training.improve.kinds import common_kind
@@ -21,6 +24,9 @@ from grpo_training.improve.take_home import write_improved
 from grpo_training.improve.verdict import sentence, spending, unfinished_sentence
 from grpo_training.runs.named import RunFolder
 from grpo_training.serve.endpoints import journal_path
+
+_SHOWN = 120
+"""Characters of a reply and of a right answer that a sentence shows."""
 
 Results = list[tuple[ExperienceLibrary, GateEvent | None]]
 """The library of each generator with its test; None without experiences to test."""
@@ -65,7 +71,8 @@ class Home:
         if event is not None:  # the link of the library's log is no part of the result
             event = event.model_copy(update={"previous": ""})
         count = len(library.state.for_prompts if event is None else library.state.tested)
-        found = sentence(event, count, spending(*self._spent()))
+        none_right = "" if event is not None or count else none_was_right(self.run.cache)
+        found = sentence(event, count, spending(*self._spent()), none_right)
         if not has_learned_all:
             found += " Learning is not finished: the same command continues it."
         return self._write(best, library, found, "nothing_learned" if event is None else event.verdict, event)
@@ -112,6 +119,23 @@ class Home:
 
     def _spent(self) -> tuple[int, float | None]:
         return spent(journal_path(self.settings))
+
+
+def none_was_right(cache: Path) -> str:
+    """In words, where no reply of the generators was right: how many, and one of them with its right answer."""
+    groups = [group for path in cache.glob("generator_*_rollouts.jsonl") for group in read(path, RolloutGroup).records]
+    scored = [(group, one) for group in groups for one in group.rollouts if one.is_correct is not None]
+    if not scored or any(one.is_correct for _, one in scored):
+        return ""
+    group, rollout = next(((group, one) for group, one in scored if one.answer), scored[0])
+    task = task_named(group.task)
+    problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+    reply = rollout.completion.text if rollout.completion is not None else rollout.answer or ""
+    end = " ".join(reply.split())[-_SHOWN:]
+    return (
+        f"none of {len(scored)} replies was right. One ends with {end!r}, and its right answer is "
+        f"{task.truth(problem)[:_SHOWN]!r}"
+    )
 
 
 def spent(journal: Path) -> tuple[int, float | None]:

@@ -124,7 +124,7 @@ class Improved:
                 given = {**task.question_row(example)[0], **given}
             return self._read(given)
         if not isinstance(task, ReadsQuestions):
-            return example.model_copy(update={"id": "question", "text": PLACEHOLDER if question is None else question})
+            return task.question(example, PLACEHOLDER if question is None else question)
         row, names = task.question_row(example)
         if len(names) == 1:
             return self._read({**row, "id": "question", names[0]: PLACEHOLDER if question is None else question})

@@ -72,7 +72,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
     remarks = remarks_on([*plan.learned_from, *plan.tested])  # refuses a task that cannot score them
     if note:
-        print(f"{note} (--task or --compare changes this)", file=stream)
+        print(note, file=stream)
     check_endpoint(settings, GENERATORS[0])
     _show(plan, settings, stream)
     if tried:
@@ -217,7 +217,7 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
         samples=settings.samples or (8 if few(tested) else 4),
         prompt_tokens=tokens_of(prompts),
     )
-    return plan, "; ".join(notes)
+    return plan, "\n".join(notes)
 
 
 def _disputed(problems: Sequence[Problem]) -> str:

@@ -7,7 +7,15 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from grpo_training.cli.settings import COMPARE_HELP, DATASET_HELP, FIELDS_HELP, POCKET_MODEL, Common, Positive
+from grpo_training.cli.settings import (
+    COLUMNS_HELP,
+    COMPARE_HELP,
+    DATASET_HELP,
+    FIELDS_HELP,
+    POCKET_MODEL,
+    Common,
+    Positive,
+)
 from grpo_training.gate.settings import ASK_ALL_HELP
 from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, DryRunSettings, RoleSettings
 
@@ -19,7 +27,7 @@ class ImproveSettings(DryRunSettings, RoleSettings):
     """What is improved, on which problems, and what it may cost."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "problems": ("dataset", "test", "fields", "compare", "task", "max_problems"),
+        "problems": ("dataset", "test", "fields", "columns", "compare", "task", "max_problems"),
         "endpoint and budget": ENDPOINTS,
         "learning and test": (
             *("generators", "critic", "rollouts", "epochs", "samples", "ask_all", "temperature", "top_p"),
@@ -37,6 +45,7 @@ class ImproveSettings(DryRunSettings, RoleSettings):
         "is held out; below, each problem is tested without what was learned from it)",
     )
     fields: str | None = Field(None, description=FIELDS_HELP)
+    columns: str | None = Field(None, description=COLUMNS_HELP)
     compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
     generators: Annotated[int, Field(ge=1, le=3)] = Field(1, description="generators, each with a library of its own")

@@ -11,13 +11,14 @@ _DIGITS = 2
 """After the point, of the percentages that a gate stores."""
 
 
-def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
+def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: str = "") -> str:
     """What was found, as a person would say it.
 
     Args:
         event: the test of the library; None if there was nothing to test.
         experiences: that were tested; without a test, those in the library.
         spent: what the run cost, such as ``1.90 USD were spent``; empty if it is not known.
+        none_right: where no reply was right, a reply beside its right answer; else empty.
     """
     cost = f"; {spent}" if spent else ""
     if event is None and experiences:
@@ -25,6 +26,8 @@ def sentence(event: GateEvent | None, experiences: int, spent: str) -> str:
             f"No improvement could be shown: {experiences} experiences were learned, and none of them is in use, as "
             f"none has helped while they were on trial{cost}."
         )
+    if event is None and none_right:
+        return f"No improvement could be shown: nothing was learned, as {none_right}{cost}."
     if event is None:
         return (
             "No improvement could be shown: nothing was learned, as the answers of a problem did not differ or the "

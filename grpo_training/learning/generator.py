@@ -16,6 +16,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
 from engine.records import Fault, Outcome, Problem, Rollout, RolloutGroup
 from engine.statistics.groups import group_stats
+from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
 from engine.storage.summaries import GroupSummary, problem_hash
@@ -121,7 +122,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if self.settings.run:
             progress.note(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
         if self._note:
-            progress.note(f"{self._note} (--task or --compare changes this)")
+            progress.note(self._note)
         if self.settings.rollouts == 1 and self.settings.learn == "add":
             progress.note("With one rollout σ is 0: no experience is extracted.")
         for remark in self._remarks:
@@ -130,6 +131,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
 
     def start(self, session: Session, progress: Progress) -> None:
         """Groups are asked for and scored here, or on the cluster of the run."""
+        if self._note:
+            replace_file(Path(self.settings.cache_dir) / "dataset.txt", f"{self._note}\n".encode())
         self._maker = session.remote or LocalGroups(self.role, self.settings, session)
         self._watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, progress.note)
         self._progress = progress

@@ -272,7 +272,7 @@ def next_commands(
         asked += ["(with the same endpoint)"] if is_named else []
         if has_learned and not settings.gate:
             of_role = [] if role == GENERATORS[0] else [f"--role {role}"]
-            sampling = _given(settings, "task", "fields", "temperature", "max_tokens")
+            sampling = _given(settings, "task", "fields", "columns", "temperature", "max_tokens")
             gate = ["python -m grpo_training.gate --dataset NEW_PROBLEMS", *of_role, *sampling, *asked]
             commands.append(("does it help", " ".join(gate)))
         commands.append(("then" if left else "next", " ".join(["python -m grpo_training.critic", *asked])))

@@ -12,6 +12,7 @@ from engine.executor.choice import EXECUTOR_HELP
 from engine.experience.events import PROMPT_BUDGET
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
+    COLUMNS_HELP,
     COMPARE_HELP,
     DATASET_HELP,
     DEFAULT_DATASET,
@@ -142,7 +143,18 @@ class GeneratorSettings(LearnerSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *("dataset", "fields", "compare", "task", "max_problems", "rollouts", "temperature", "top_p", "max_tokens"),
+            *(
+                "dataset",
+                "fields",
+                "columns",
+                "compare",
+                "task",
+                "max_problems",
+                "rollouts",
+                "temperature",
+                "top_p",
+                "max_tokens",
+            ),
             *("seed", "epochs", "prompts", "logprobs", "gate", "hold_out"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
@@ -151,6 +163,7 @@ class GeneratorSettings(LearnerSettings):
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
     fields: str | None = Field(None, description=FIELDS_HELP)
+    columns: str | None = Field(None, description=COLUMNS_HELP)
     compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Common[Positive] = Field(3, description="rollouts per problem")
@@ -197,8 +210,8 @@ class GeneratorSettings(LearnerSettings):
     def fingerprint(self) -> dict[str, Any]:
         """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
         epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        values = {"task": self.task, "fields": self.fields, "compare": self.compare, "gate": self.gate or None}
-        values["hold_out"] = self.hold_out or None
+        names = ("task", "fields", "columns", "compare", "gate", "hold_out")
+        values = {name: getattr(self, name) or None for name in names}
         given = {name: value for name, value in values.items() if value is not None}
         return super().fingerprint() | epochs | given
 

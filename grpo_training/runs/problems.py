@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.abilities import RemarksOnProblems
-from engine.datasets import LoadedDataset, load_dataset
+from engine.dataset_rows import LoadedDataset
+from engine.datasets import load_dataset
 from engine.reading.plugins import with_modules_beside
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, load_task, task_named
@@ -20,6 +21,7 @@ class ProblemSettings(Protocol):
 
     dataset: str
     fields: str | None
+    columns: str | None
     compare: str | None
     task: str | None
     max_problems: int | None
@@ -37,6 +39,7 @@ def read_problems(settings: ProblemSettings) -> LoadedDataset:
         max_problems=settings.max_problems,
         task=None if settings.task is None else load_task(settings.task),
         fields=read_field_map(settings.fields) if settings.fields else None,
+        columns=[name.strip() for name in settings.columns.split(",")] if settings.columns else None,
         compare_as=settings.compare,
     )
     check_verifiers(loaded.problems)

@@ -77,9 +77,9 @@ def test_each_task_implements_the_protocols_that_it_needs():
         for task in known_tasks()
     }
     assert {name: ones for name, ones in found.items() if ones} == {
-        "math": {"MakesAnswers", "TakesOpinions"},
-        "physics": {"MakesAnswers", "TakesOpinions"},
-        "answers": {"JudgedByRubric", "ReadsWholeDatasets"},
+        "math": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
+        "physics": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
+        "answers": {"JudgedByRubric", "ReadsDescribedRows"},
         "reasoning_gym": {"RemarksOnProblems"},
         "code": {
             "DisplaysItself",

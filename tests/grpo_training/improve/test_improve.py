@@ -87,6 +87,19 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     assert "messages=messages, temperature=0.7)" in (home / "README.md").read_text()
 
 
+def test_a_run_in_which_no_reply_was_right_shows_one_beside_its_right_answer(folder, capsys):
+    class AlwaysWrong:
+        def reply(self, body, index):
+            return "It is about a parcel.\nAnswer: I cannot say"
+
+    rows = [{"mail": f"Where is parcel {n}?", "label": ("shipping", "billing")[n % 2]} for n in range(16)]
+    write(folder / "mails.jsonl", rows)
+    start(folder, AlwaysWrong(), "--epochs", 1)
+    said = capsys.readouterr().out
+    assert "nothing was learned, as none of" in said
+    assert "One ends with 'It is about a parcel. Answer: I cannot say', and its right answer is" in said
+
+
 @pytest.mark.parametrize(("effect", "verdict"), [(0.0, "not_proven"), (-0.35, "rejected")])
 def test_a_library_that_does_not_help_is_not_called_an_improvement(folder, capsys, effect, verdict):
     """Of a server whose experiences harm, trials retire them, so that less is left to reject."""

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from engine.errors import InputError
+from engine.own_data.describe import describe
 from engine.records import Experience
 from engine.tasks import registry
 from engine.tasks.registry import load_task, task_named
@@ -136,10 +137,10 @@ def test_the_answer_of_a_reply_needs_no_truth_and_no_class_of_the_task(place, tm
 
 @pytest.mark.parametrize("reply", ["Answer: Shipping.", "Hm.\nAnswer: **shipping**", "SHIPPING"])
 def test_a_label_is_returned_as_the_dataset_writes_it(reply):
-    reader, _ = task_named("answers").reader(
-        [{"mail": f"m{n}", "label": ("shipping", "Billing")[n % 2]} for n in range(8)]
-    )
-    example = reader({"mail": "m", "label": "Billing"}, "row 1").model_copy(update={"id": "question", "text": ""})
+    rows = [{"mail": f"m{n}", "label": ("shipping", "Billing")[n % 2]} for n in range(8)]
+    row, how = describe(rows, where="mails").plain_row(rows[1], "row 2")
+    example = task_named("answers").described_problem(row, how, "row 2")
+    example = example.model_copy(update={"id": "question", "text": ""})
     shared = {"sentence": "s", "verdict": "adopted", "model": "m", "role": "generator_1", "dataset": "d"}
     one = Improved(Result(task="answers", prompts="full", example=example, **shared), [])
     assert one.answer(reply) == "shipping"

@@ -109,10 +109,10 @@ def test_rows_say_how_they_are_compared(tmp_path):
 
 def test_rows_whose_fields_are_not_clear_are_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"a": "x", "b": "y", "c": "z"}\n')
-    with pytest.raises(InputError, match="not clear which field is the question") as raised:
+    with pytest.raises(InputError, match="not clear which column is the question") as raised:
         start(tmp_path, generator1, "--dataset", tmp_path / "rows.jsonl")
-    assert "--fields problem=NAME,answer=NAME" in str(raised.value)
-    assert "The fields are a, b, c" in str(raised.value)
+    assert "--fields problem=a,answer=b" in str(raised.value)
+    assert "The columns are a, b, c" in str(raised.value)
 
 
 def test_fusions_of_one_generator_are_refused_where_they_have_to_be_learned_from(tmp_path):

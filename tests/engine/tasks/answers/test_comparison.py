@@ -4,13 +4,13 @@ import json
 import time
 
 import pytest
+from engine.tasks.answers.detection import how_compared
 
 from engine.answers.kinds import HowCompared, compare
 from engine.answers.reply import read_answer
 from engine.errors import InputError
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.tasks.answers.detection import how_compared
 from engine.tasks.registry import task_named, task_of_rows
 
 

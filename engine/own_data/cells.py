@@ -1,0 +1,106 @@
+"""The values of rows: nested ones by dotted names, as text, filled or empty."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+_KEPT_WHOLE = re.compile(
+    r"choices|options|endings|alternatives|candidates|targetscores|mc\dtargets|messages|conversations|tests?|meta"
+    r"|(?:correct|gold|best|final)?answers?(?:spans?|key)?|targets?|output|labels?|expected\w*|groundtruth|table|contexts?"
+)
+"""Columns whose objects have a meaning as a whole."""
+_MAX_DEPTH = 4
+_CELL = 80
+"""Characters of the longest cell of a table."""
+
+
+def plain_name(name: str) -> str:
+    """The last part of a column's name, without case, spaces, ``_`` and ``-``."""
+    return re.sub(r"[\s_-]+", "", name.rpartition(".")[2]).casefold()
+
+
+def cells(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """The columns of a row. An object becomes columns with dotted names, unless it has a meaning as a whole."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        column = f"{prefix}{name}"
+        if (
+            isinstance(value, Mapping)
+            and value
+            and depth < _MAX_DEPTH
+            and not _KEPT_WHOLE.fullmatch(plain_name(column))
+        ):
+            found |= cells(value, f"{column}.", depth + 1)
+        else:
+            found[column] = value
+    return found
+
+
+def value_of(row: Mapping[str, Any], column: str) -> Any:
+    """The value of a column; ``a.b`` is ``b`` of the object ``a`` unless a field has that name. None if absent."""
+    if column in row:
+        return row[column]
+    value: Any = row
+    for name in column.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            return None
+        value = value[name]
+    return value
+
+
+def is_filled(value: Any) -> bool:
+    """Whether a value says something: no null, no infinite number, no empty text, list or object."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return value is not None and value not in ("", [], {}) and not (isinstance(value, str) and not value.strip())
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value can be a question or a part of it: a text, a number, or a list of texts."""
+    return isinstance(value, str | int | float) or (
+        isinstance(value, list) and all(isinstance(one, str) for one in value)
+    )
+
+
+def as_text(value: Any) -> str:
+    """A value as text: whole numbers without a fraction, dates in ISO form, other objects and lists as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, int | Decimal):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def as_passage(value: Any) -> str:
+    """A value as a part of a question: texts of lists and objects on lines, tables with bars between their cells."""
+    if isinstance(value, Mapping):
+        texts = [one for one in value.values() if isinstance(one, str | list)]
+        return "\n".join(filter(None, map(as_passage, texts))) if texts else as_text(value)
+    if not isinstance(value, list):
+        return as_text(value)
+    if _is_table(value):
+        return "\n".join(" | ".join(map(as_text, line)) for line in value)
+    lines = (" ".join(map(as_text, one)) if isinstance(one, list) else as_passage(one) for one in value)
+    return "\n".join(filter(None, lines))
+
+
+def _is_table(value: list[Any]) -> bool:
+    """Whether a list has lists of equally many short values."""
+    if not value or not all(isinstance(line, list) for line in value):
+        return False
+    short = all(not isinstance(cell, list | Mapping) and len(as_text(cell)) <= _CELL for line in value for cell in line)
+    return short and len({len(line) for line in value}) == 1 and len(value[0]) > 1

@@ -1,0 +1,371 @@
+"""Which columns of a table are the question, its context, its options and the right answer, by their names.
+
+Names are compared without case, spaces, ``_`` and ``-``. Of a nested column, as ``question.stem``, the last part
+counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import InputError
+from engine.own_data.cells import as_text, cells, is_filled, is_text, plain_name, value_of
+from engine.own_data.options import are_options
+
+QUESTIONS = tuple(
+    "problem question problemtext questiontext questionstem squestion prompt stem goal query claim statement "
+    "hypothesis conclusion instruction input sentence utterance text message mail email review comment tweet post "
+    "headline description content body document dialogue dialog article abstract story word ctx 题目 问题 题干".split()
+)
+"""Columns of the question, in the order in which they are looked for."""
+_ASKS = frozenset("problem question problemtext questiontext questionstem squestion prompt stem goal query".split())
+"""Columns whose text asks something, so that a text before it needs no heading."""
+_CONTEXTS = frozenset(
+    "passage passages context contexts article story premise premises body paragraph paragraphs background support "
+    "table case document documents dialogue dialog conversation history utterances text input content instruction "
+    "code schema ctx sentence sentences".split()
+)
+_TITLED = frozenset("description body text content abstract article document story".split())
+"""Columns to which a title belongs."""
+_OPTIONS = frozenset("choices options endings answerchoices answeroptions alternatives candidates".split())
+_OPTION_NAMES = "option|choice|opt|op|ending|answer|ans|sol|solution|alternative|选项"
+_OPTION = re.compile(rf"(?:{_OPTION_NAMES})(?P<numbered>[a-j]|\d)|(?P<letter>[a-j])")
+_WRONG_OPTIONS = re.compile(r"(?:distractors?|incorrectanswers?|wronganswers?)\d?")
+_SCORED_OPTIONS = ("targetscores", "mc1targets")
+_ASK_WORDS, _ANSWER_WORDS = frozenset(["question", "problem"]), frozenset(["answer", "answers", "truth", "label"])
+"""Words in longer names, as ``answer_number``, which count where no column has a known name."""
+_OTHER_WORDS = frozenset("id type types start unit format explanation latex source incorrect wrong url".split())
+_PAIR = re.compile(r"(.+?)(1|2|a|b|one|two)")
+ANSWERS = tuple(
+    "answer groundtruth gold target correct correctanswer correctoption bestanswer finalanswer answerkey answeridx "
+    "answerindex goldanswer expected expectedanswer expectedoutput expectedresponse reference ideal truth completion "
+    "response output answers targets cop lsolutions finaldecision 答案".split()
+)
+"""Columns of the right answer, in the order in which they are looked for."""
+LABELS = tuple(
+    "label goldlabel class category intent emotion sentiment topic stance verdict decision labels labeltext labelname "
+    "标签".split()
+)
+"""Columns of a class, which count where there is no column of an answer."""
+_LATE_ANSWERS = tuple("solution summary summary1 translation sql regex query".split())
+_NAMES_OF_CLASSES = frozenset(
+    "labeltext labelname labelnames labeldesc labelstr category classname intent answertext".split()
+)
+RUBRIC = "rubric"
+"""The column of rows without a right answer: what a judge looks for."""
+_CHATS = frozenset("messages conversations conversation".split())
+_NO_CONTENT = frozenset("id idx index qid guid task compare split meta".split())
+_MOST = 0.5
+"""A column counts if at least this share of the rows has a value in it."""
+_BOXED = re.compile(r"\\boxed\{|####")
+_SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a dataset, by what they are.
+
+    Args:
+        question: the template of a problem's text, with columns in braces: ``{passage}\\n\\n{question}``.
+        answer: the column of the right answer; empty where a conversation ends with it.
+        options: the columns of the options: one with all of them, or one for each.
+        names: the column with the name of each class id; empty if there is none.
+        chat: the column with the messages of a conversation that is the question; empty if there is none.
+        unused: what no prompt shows.
+    """
+
+    question: str
+    answer: str
+    options: tuple[str, ...] = ()
+    names: str = ""
+    chat: str = ""
+    unused: tuple[str, ...] = ()
+
+
+def names_in(template: str) -> list[str]:
+    """The columns in the braces of a template."""
+    return re.findall(r"\{([^{}]+)\}", template)
+
+
+def find_columns(
+    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], where: str, *, by_name: bool = False
+) -> list[Columns]:
+    """The columns of rows; the most likely ones, then the same with other columns of the right answer.
+
+    Args:
+        rows: of the dataset, see :func:`~engine.own_data.cells.cells`.
+        given: what the user says: ``problem`` (a template), ``answer``, ``options``, each with columns.
+        where: the file, for messages.
+        by_name: whether only columns with known names count. Else the only further column is what is missing.
+
+    Raises:
+        InputError: it is not clear which column is which, or there is no right answer.
+    """
+    table = _Table(rows)
+    template = _as_template(given.get("problem", ""))
+    answers = [given["answer"]] if "answer" in given else table.answers(set(names_in(template))) or [""]
+    found = [_with_answer(table, template, answer, given, where, by_name) for answer in answers[:1]]
+    if found[0].options and len(answers) > 1:
+        found += [replace(found[0], answer=answer) for answer in answers[1:]]
+    _refuse_ambiguous(table, found[0], where, is_given="answer" in given)
+    return [replace(one, unused=table.unused(one)) for one in found]
+
+
+def _with_answer(
+    table: _Table, template: str, answer: str, given: Mapping[str, str], where: str, by_name: bool
+) -> Columns:
+    options = tuple(given["options"].split("+")) if "options" in given else table.options(answer)
+    said = [*([answer] if "answer" in given else ()), *(options if "options" in given else ())]
+    table.check([*names_in(template), *said], where)
+    question = template or table.question({answer, *options})
+    chat = "" if template or (question and answer) else table.chat()
+    question = "" if chat else question
+    if not by_name:
+        question, answer = _completed(table, question, chat, answer)
+    if not (question or chat) or not (answer or (chat and table.ends_with_reply(chat))):
+        raise _unclear(table, question or chat, answer, where)
+    return Columns(question, answer, options, table.names_of_classes(answer) if answer else "", chat)
+
+
+def _completed(table: _Table, question: str, chat: str, answer: str) -> tuple[str, str]:
+    """Question and answer, of which those that are missing are taken from columns with other names, if it is clear."""
+    if (question or chat) and not answer and not (chat and table.ends_with_reply(chat)):
+        return question, table.only_other({*names_in(question), chat})
+    if answer and not question and not chat:
+        return table.only_other({answer}, braces=True), answer
+    return table.two_unknown() if not question and not chat else (question, answer)
+
+
+def _as_template(columns: str) -> str:
+    """``{passage}\n\n{question}`` for ``passage+question``; a template as it is."""
+    if "{" in columns or not columns:
+        return columns
+    return "\n\n".join(f"{{{name.strip()}}}" for name in columns.split("+"))
+
+
+class _Table:
+    """The columns of rows, in the order of their first value."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.given = rows
+        self.rows = [cells(row) for row in rows]
+        filled: dict[str, int] = {}
+        for row in self.rows:
+            for name, value in row.items():
+                filled[name] = filled.get(name, 0) + is_filled(value)
+        self.names = [name for name in filled if name and filled[name]]
+        self._common = [name for name in self.names if filled[name] >= _MOST * len(rows)]
+        self._by_name: dict[str, str] = {}
+        for name in self._common:
+            self._by_name.setdefault(plain_name(name), name)
+
+    def check(self, columns: Iterable[str], where: str) -> None:
+        """Raise ``InputError`` if no row has one of the columns."""
+        for name in columns:
+            if not any(value_of(row, name) is not None or name in getattr(row, "empty", ()) for row in self.given):
+                here = ", ".join(self.names)[:300] or "none"
+                raise InputError(f"{where}: there is no field {name!r}, which --fields names (here: {here})")
+
+    def first(self, names: Iterable[str], taken: Iterable[str] = ()) -> str:
+        """The first of the names that is a column with values; empty if none is."""
+        found = (self._by_name[name] for name in names if name in self._by_name)
+        return next((name for name in found if name not in taken), "")
+
+    def values(self, name: str) -> list[Any]:
+        """The values of a column that are filled."""
+        return [row[name] for row in self.rows if is_filled(row.get(name))]
+
+    def answers(self, taken: set[str]) -> list[str]:
+        """The columns that may have the right answer by their names, the likeliest first."""
+        names = (*_SCORED_OPTIONS, *ANSWERS, *LABELS)
+        found = [self._by_name[name] for name in names if name in self._by_name and self._by_name[name] not in taken]
+        late = (self.first([name], taken) for name in _LATE_ANSWERS)
+        found += [one for one in late if one and self._holds(plain_name(one), one) and self.question({one})]
+        if not found and RUBRIC in self._by_name:
+            return [self._by_name[RUBRIC]]
+        return found or [one for one in self._with_word(_ANSWER_WORDS) if not _words_of(one) & _OTHER_WORDS]
+
+    def _with_word(self, words: frozenset[str]) -> list[str]:
+        """The columns whose names have one of the words."""
+        return [name for name in self._common if _words_of(name) & words]
+
+    def _holds(self, name: str, column: str) -> bool:
+        """Whether a column of this name has right answers: solutions only with a box, queries only in SQL."""
+        pattern = {"query": _SQL, "solution": _BOXED}.get(name)
+        return pattern is None or all(pattern.search(str(value)) for value in self.values(column))
+
+    def options(self, answer: str) -> tuple[str, ...]:
+        """The columns of the options of a choice."""
+        if plain_name(answer) in _SCORED_OPTIONS:
+            return ()
+        listed = next((name for name in self.names if plain_name(name) in _OPTIONS and name != answer), "")
+        if listed and all(map(are_options, self.values(listed))):
+            return (listed,)
+        series: dict[str, list[str]] = {}
+        for name in self.names:
+            found = _OPTION.fullmatch(plain_name(name))
+            if found and name != answer:
+                series.setdefault(plain_name(name)[:-1], []).append(name)
+        for names in series.values():
+            marks = "".join(plain_name(name)[-1] for name in names)
+            if len(names) > 1 and marks in (
+                "abcdefghij"[: len(names)],
+                "0123456789"[: len(names)],
+                "123456789"[: len(names)],
+            ):
+                return tuple(names)
+        wrong = [name for name in self.names if _WRONG_OPTIONS.fullmatch(plain_name(name))]
+        return (answer, *wrong) if wrong and answer else ()
+
+    def question(self, taken: set[str]) -> str:
+        """The template of the question with its context; empty if no column has a known name."""
+        texts = [name for name in self._common if name not in taken and all(map(is_text, self.values(name)))]
+        pair = self._pair(texts)
+        if pair:
+            return "\n".join(f"{name}: {{{name}}}" for name in pair)
+        known = {plain_name(name): name for name in reversed(texts)}
+        found = next((known[name] for name in QUESTIONS if name in known), "")
+        found = found or next((name for name in self._with_word(_ASK_WORDS) if name in texts and _is_free(name)), "")
+        if not found:
+            return ""
+        own = plain_name(found)
+        if own == "instruction" and (given := self._any(("input", "context"), taken)):
+            return f"{{{found}}}\n\n{{{given}}}"
+        before = [
+            name
+            for name in self.names
+            if name not in {found, *taken}
+            and (plain_name(name) in _CONTEXTS or (plain_name(name) == "title" and own in _TITLED))
+        ]
+        if own not in _ASKS and own not in _TITLED and before:
+            return "\n".join(f"{name}: {{{name}}}" for name in [*before, found])
+        return "\n\n".join(f"{{{name}}}" for name in [*before, found])
+
+    def _any(self, names: Iterable[str], taken: set[str]) -> str:
+        """A column of one of the names, which may be empty in most rows."""
+        return next((one for one in self.names for name in names if plain_name(one) == name and one not in taken), "")
+
+    def _pair(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Two columns that differ in their last sign, as ``sentence1`` and ``sentence2``, and are both asked about."""
+        stems: dict[str, list[str]] = {}
+        for name in texts:
+            found = _PAIR.fullmatch(plain_name(name))
+            if found and found[1] in QUESTIONS and found[1] not in self._by_name:
+                stems.setdefault(found[1], []).append(name)
+        return next((tuple(names) for names in stems.values() if len(names) == 2), ())
+
+    def chat(self) -> str:
+        """The column with the messages of a conversation; empty if there is none."""
+        return next((name for name in self._common if self._holds_messages(name)), "")
+
+    def _holds_messages(self, name: str) -> bool:
+        values = self.values(name)
+        is_named = plain_name(name) in _CHATS or plain_name(name) in QUESTIONS
+        return is_named and all(isinstance(value, list) and value and _are_messages(value) for value in values)
+
+    def ends_with_reply(self, chat: str) -> bool:
+        """Whether the conversations end with a message of the model."""
+        return all(message_of(value[-1])[0] == "assistant" for value in self.values(chat))
+
+    def only_other(self, taken: set[str], *, braces: bool = False) -> str:
+        """The only further column of a table; empty if there are several."""
+        rest = [name for name in self._common if name not in taken and plain_name(name) not in _NO_CONTENT]
+        found = rest[0] if len(rest) == 1 else ""
+        return f"{{{found}}}" if braces and found else found
+
+    def two_unknown(self) -> tuple[str, str]:
+        """Question and answer of a table of two columns: the answer has fewer different values, or is the second."""
+        rest = [name for name in self._common if plain_name(name) not in _NO_CONTENT]
+        if len(rest) != 2:
+            return "", ""
+        first, second = (len({as_text(value) for value in self.values(name)}) for name in rest)
+        question, answer = rest if 2 * first > second else reversed(rest)
+        return f"{{{question}}}", answer
+
+    def names_of_classes(self, answer: str) -> str:
+        """The column that has one name for each class id in the column of the answer; empty if there is none."""
+        if not all(re.fullmatch(r"-?\d+", as_text(value)) for value in self.values(answer)):
+            return ""
+        for name in self._common:
+            if plain_name(name) not in _NAMES_OF_CLASSES or name == answer:
+                continue
+            pairs = {
+                (as_text(row.get(answer)), as_text(row.get(name))) for row in self.rows if is_filled(row.get(name))
+            }
+            if len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs}) < len(self.rows):
+                return name
+        return ""
+
+    def unused(self, columns: Columns) -> tuple[str, ...]:
+        """The columns that no prompt shows."""
+        used = {*names_in(columns.question), columns.answer, *columns.options, columns.names, columns.chat}
+        return tuple(name for name in self.names if name not in used and plain_name(name) not in _NO_CONTENT)
+
+    def likely(self) -> tuple[str, str]:
+        """For a proposal: the column with the longest texts, and the one with the fewest different values."""
+        rest = [name for name in self._common if plain_name(name) not in _NO_CONTENT] or self.names
+        if not rest:
+            return "NAME", "NAME"
+        texts = {name: [as_text(value) for value in self.values(name)] for name in rest}
+        longest = max(rest, key=lambda name: sum(map(len, texts[name])) / max(1, len(texts[name])))
+        others = [name for name in rest if name != longest]
+        short = min(others, key=lambda name: (len(set(texts[name])) < 2, len(set(texts[name]))), default="NAME")
+        return longest, short
+
+
+def _words_of(name: str) -> frozenset[str]:
+    """The words of a column's name: ``answer_number`` and ``answerNumber`` have two."""
+    return frozenset(word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name.rpartition(".")[2]))
+
+
+def _is_free(name: str) -> bool:
+    return not _words_of(name) & _OTHER_WORDS
+
+
+def message_of(message: Any) -> tuple[str, str]:
+    """Role and text of a message of a chat, in OpenAI's form or as ``from`` and ``value``."""
+    if not isinstance(message, Mapping):
+        return "", ""
+    role, content = message.get("role", message.get("from")), message.get("content", message.get("value"))
+    names = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+    return names.get(str(role), str(role or "")), content if isinstance(content, str) else ""
+
+
+def _are_messages(value: Sequence[Any]) -> bool:
+    return all(role and text for role, text in map(message_of, value))
+
+
+def _refuse_ambiguous(table: _Table, columns: Columns, where: str, *, is_given: bool) -> None:
+    """Raise where a text is called the answer and a class 0 or 1 beside it may say whether it is a right one."""
+    answer = columns.answer
+    judged = table.first(("label", "iscorrect", "istrue", "correctness"), {answer})
+    if is_given or columns.options or not judged or plain_name(answer) not in ANSWERS:
+        return
+    values = {as_text(value).casefold() for value in table.values(judged)}
+    texts = {as_text(value) for value in table.values(answer)}
+    if values <= {"0", "1", "true", "false"} and len(values) > 1 and len(texts) > len(values):
+        raise InputError(
+            f"{where}: is {answer!r} the right answer, or does {judged!r} say whether it is right?",
+            fix=f"Name the column: --fields answer={answer}, or --fields answer={judged}.",
+        )
+
+
+def _unclear(table: _Table, question: str, answer: str, where: str) -> InputError:
+    named = ", ".join(table.names)[:300] or "none"
+    longest, short = table.likely()
+    if question and not answer:
+        return InputError(
+            f"{where}: there is no column with the right answer",
+            why=f"The columns are {named}; the question is {question!r}.",
+            fix=f"Name it: --fields answer={short}. Without a right answer, give each row a rubric for a judge (a "
+            "column `rubric`), or a task of your own that scores replies: --task file.py:TASK.",
+        )
+    return InputError(
+        f"{where}: it is not clear which column is the question and which the answer",
+        why=f"The columns are {named}.",
+        fix=f"Name them, for example: --fields problem={longest},answer={answer or short}. A template is possible: "
+        f"--fields 'problem={{{longest}}} {{...}}'.",
+    )

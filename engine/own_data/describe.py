@@ -1,0 +1,266 @@
+"""Find the description of a dataset: its columns, the form of its right answers, and their comparison."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.answers.kinds import HowCompared
+from engine.errors import InputError
+from engine.own_data.cells import as_text, is_filled, plain_name, value_of
+from engine.own_data.columns import LABELS, RUBRIC, Columns, find_columns, names_in
+from engine.own_data.description import BY_ROW, Description, marks_of
+from engine.own_data.gold import read_gold
+from engine.own_data.kinds import (
+    MOST,
+    are_formulas,
+    are_identifiers,
+    how_compared,
+    labels_of,
+    remark,
+    show_mathematics,
+)
+from engine.own_data.labels import LABEL_TOKENS, LabelShortlist, tokens_of_labels
+from engine.own_data.options import Options, is_options_column, mark_in
+
+_SHOWN = 3
+_ASKS = re.compile(r"\?|(?:^|\n)(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should) ", re.IGNORECASE)
+"""A text that asks for yes or no."""
+_MANY_LABELS = 30
+_FEW = 8
+_SAME_PLACE = 0.9
+"""Options are put into another order where the right one is in one place in at least this share of the rows."""
+_Read = Sequence[tuple[Mapping[str, Any], tuple[str, ...]]]
+"""The rows that have right answers, with these."""
+
+
+def describe(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    where: str,
+    fields: Mapping[str, str] | None = None,
+    compare_as: str | None = None,
+    class_names: Mapping[str, Sequence[str]] | None = None,
+    by_name: bool = False,
+) -> Description:
+    """The description of a dataset.
+
+    Args:
+        rows: all of them.
+        where: the file, for messages.
+        fields: columns that the user names: ``problem`` (a template), ``answer``, ``options``.
+        compare_as: how answers are compared, if the user says so.
+        class_names: names of class ids, by column, from the schema of the file.
+        by_name: whether only columns with known names count.
+
+    Raises:
+        InputError: it is not clear which column is which, or the answers do not fit the comparison.
+    """
+    candidates = find_columns(rows, fields or {}, where, by_name=by_name)
+    drafts = [_draft(columns, rows, class_names or {}) for columns in candidates]
+    if compare_as is None and plain_name(candidates[0].answer) == RUBRIC:
+        compare_as = "rubric"
+    found: Description | None = None
+    if compare_as in (None, *BY_ROW):
+        found = next(filter(None, (_as_choices(draft, _answered(draft, rows)) for draft in drafts)), None)
+    if found is None and compare_as == "choice":
+        raise InputError(
+            f"--compare choice: the right answers of {where} name no options",
+            fix="Name the column of the options: --fields options=NAME, or A+B+C+D.",
+        )
+    read = _answered(found or drafts[0], rows)
+    found = found or _compared(drafts[0], rows, read, compare_as)
+    shown = [found.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
+    own = sum(row.get("compare") is not None for row in rows)
+    remarks = tuple(filter(None, [*found.remarks, _odd_ones(found, read), _on_labels(found.how)]))
+    if found.how.kind == "label" and tokens_of_labels(found.how.labels) > LABEL_TOKENS:
+        examples = [(found.question(row), answers[0]) for row, answers in read]
+        found = replace(found, shortlist=LabelShortlist(examples, found.how.labels))
+    return replace(found, examples=tuple(dict.fromkeys(shown)), own=own, remarks=remarks)
+
+
+def _on_labels(how: HowCompared) -> str:
+    """Which of many labels a prompt lists, and how many tokens that takes."""
+    tokens = tokens_of_labels(how.labels)
+    if len(how.labels) < _MANY_LABELS:
+        return ""
+    if tokens <= LABEL_TOKENS:
+        return f"each prompt lists the {len(how.labels)} labels (about {tokens} tokens)"
+    return (
+        f"each prompt lists the likeliest of the {len(how.labels)} labels, by the most similar other texts (about "
+        f"{LABEL_TOKENS} of {tokens} tokens)"
+    )
+
+
+def _draft(
+    columns: Columns, rows: Sequence[Mapping[str, Any]], class_names: Mapping[str, Sequence[str]]
+) -> Description:
+    """A description whose comparison is not known yet."""
+    alike = [row for row in rows if row.get("compare") is None] or rows
+    gold = read_gold([value_of(row, columns.answer) if columns.answer else None for row in alike])
+    draft = Description(columns, gold.form, HowCompared(kind="text"), is_boolean=gold.is_boolean)
+    if gold.is_boolean and not _are_questions(draft, rows):
+        draft = replace(draft, is_boolean=False)
+    return _with_class_names(draft, rows, class_names)
+
+
+def _answered(draft: Description, rows: Sequence[Mapping[str, Any]]) -> _Read:
+    """The rows that have a question and an answer and do not say themselves how they are compared."""
+    alike = [row for row in rows if row.get("compare") is None and draft.question(row)]
+    return [(row, answers) for row in alike if (answers := draft.answers(row))]
+
+
+def _compared(
+    draft: Description, rows: Sequence[Mapping[str, Any]], read: _Read, compare_as: str | None
+) -> Description:
+    """The description with the comparison that fits its answers, which name no options."""
+    if draft.has_options:  # where a row has options, it is a choice
+        without = [(row, answers) for row, answers in read if draft.options(row, "") is None]
+        if without and len(without) < len(read):
+            mixed = f"{len(read) - len(without)} rows have options and are compared as choices"
+            found = _compared(replace(draft, columns=replace(draft.columns, options=())), rows, without, compare_as)
+            return replace(found, columns=draft.columns, remarks=(*found.remarks, mixed))
+    firsts = [answers[0] for _, answers in read]
+    labelled = [as_text(value_of(row, draft.columns.answer)) for row in rows if row.get("compare") == "label"]
+    if not firsts:
+        return replace(draft, how=how_compared(labelled, "label") if labelled else draft.how)
+    if compare_as is not None:
+        how = how_compared(firsts + (labelled if compare_as == "label" else []), compare_as)
+        return replace(draft, how=how)
+    if draft.form == "list":
+        items = [item for _, answers in read for item in answers]
+        is_of_labels = plain_name(draft.columns.answer) in LABELS
+        labels = labels_of(items) if is_of_labels and len(set(items)) <= _MANY_LABELS else ()
+        return replace(draft, how=HowCompared(kind="set" if is_of_labels else "list", labels=labels))
+    if draft.form == "any of several":
+        how = how_compared(firsts)
+        return replace(draft, how=how if how.kind in ("number", "date", "formula") else draft.how)
+    if draft.is_boolean:
+        return replace(draft, how=HowCompared(kind="label", labels=("no", "yes")))
+    if draft.class_names:
+        unnamed = all(name == number for number, name in draft.class_names.items())
+        says = "the labels are numbers without names, and a model cannot know what they mean" if unnamed else ""
+        return replace(draft, how=_of_classes(draft.class_names, firsts), remarks=(says,))
+    how = how_compared(firsts, are_codes=are_identifiers(firsts) and not _have_tex(draft, read))
+    found = replace(draft, how=how, remarks=(remark(firsts, how),))
+    return replace(found, is_mathematics=_is_mathematics(found, read, firsts))
+
+
+def _as_choices(draft: Description, read: _Read) -> Description | None:
+    """The description of answers that name options; None if they do not."""
+    columns = draft.columns
+    if not read:
+        return None
+    probe = replace(draft, how=HowCompared(kind="choice"))
+    found = [probe.options(row, draft.question(row)) for row, _ in read]
+    firsts = [answers[0] for _, answers in read]
+    base = _index_base(found, firsts) if draft.has_options else None
+    named = [marks_of(answers) for _, answers in read]
+    is_set = any(len(each) > 1 for each in named) and _name_options(found, named, base)
+    marks = {mark: None for options in found if options for mark in options.marks}
+    if not is_set and not _name_options(found, [[one] for one in firsts], base):
+        bracketed = [one for one in firsts if re.fullmatch(r"[(（][A-Z][)）]", one)]
+        if draft.has_options or len(bracketed) < MOST * len(read):
+            return None
+        marks = dict.fromkeys(sorted({mark_in(one) for one in bracketed}))
+    how = HowCompared(kind="set" if is_set else "choice", marks=tuple(marks))
+    in_one_place = draft.has_options and not is_set and _are_in_one_place(found, firsts, base)
+    has_wrong_ones_only = is_options_column(columns.answer) or columns.answer in columns.options
+    return replace(draft, how=how, base=base, is_shuffled=in_one_place or has_wrong_ones_only)
+
+
+def _name_options(found: Sequence[Options | None], answers: Sequence[Sequence[str]], base: int | None) -> bool:
+    """Whether most answers are options of their row."""
+    known = sum(
+        options is not None and all(options.mark_of(one, base) is not None for one in each)
+        for options, each in zip(found, answers, strict=True)
+    )
+    return known >= MOST * len(answers)
+
+
+def _are_in_one_place(found: Sequence[Options | None], answers: Sequence[str], base: int | None) -> bool:
+    """Whether the right option is nearly always the first, or the last, so that its place gives it away."""
+    marks = [(options, options.mark_of(one, base)) for options, one in zip(found, answers, strict=True) if options]
+    places = Counter(options.marks.index(mark) for options, mark in marks if mark is not None)
+    return len(answers) >= _FEW and max(places.values(), default=0) >= _SAME_PLACE * len(answers)
+
+
+def _index_base(found: Sequence[Options | None], answers: Sequence[str]) -> int | None:
+    """Whether right answers are indices of the options, from 0 or from 1; None if they are not."""
+    pairs = [
+        (options, int(answer)) for options, answer in zip(found, answers, strict=True) if options and answer.isdecimal()
+    ]
+    if len(pairs) < MOST * len(answers) or not pairs or any(str(index) in options.marks for options, index in pairs):
+        return None
+    if any(str(index) in options.texts for options, index in pairs):
+        return None
+    base = 0 if any(index == 0 for _, index in pairs) else 1
+    fitting = sum(base <= index < len(options.marks) + base for options, index in pairs)
+    return base if fitting >= MOST * len(pairs) else None
+
+
+def _with_class_names(
+    draft: Description, rows: Sequence[Mapping[str, Any]], class_names: Mapping[str, Sequence[str]]
+) -> Description:
+    """The description with the names of class ids: of the schema, of a column, or the ids themselves."""
+    columns = draft.columns
+    if columns.options or not columns.answer:
+        return draft
+    named = class_names.get(columns.answer)
+    if named:
+        return replace(draft, class_names={str(number): name for number, name in enumerate(named)})
+    if columns.names:
+        pairs = ((as_text(value_of(row, columns.answer)), as_text(value_of(row, columns.names))) for row in rows)
+        return replace(draft, class_names={number: name for number, name in pairs if number and name})
+    if plain_name(columns.answer) not in LABELS:
+        return draft
+    values = [as_text(value) for row in rows if is_filled(value := value_of(row, columns.answer))]
+    counts = Counter(values)
+    if len(counts) > 1 and all(re.fullmatch(r"-?\d{1,4}", one) for one in counts) and 2 * len(counts) <= len(values):
+        return replace(draft, class_names={one: one for one in counts})
+    return draft
+
+
+def _of_classes(names: Mapping[str, str], answers: Sequence[str]) -> HowCompared:
+    ids = {name: number for number, name in names.items()}
+    labels = labels_of([*names.values(), *answers])
+    has_names = any(name != number for number, name in names.items())
+    return HowCompared(kind="label", labels=labels, ids=tuple(ids.get(one, "") for one in labels) if has_names else ())
+
+
+def _is_mathematics(found: Description, read: _Read, answers: Sequence[str]) -> bool:
+    """Whether the answers are numbers without units or formulas, and something shows that they are of mathematics.
+
+    That is a solution with ``####`` or a box, TeX or operators in answers or questions, or the column ``problem``.
+    """
+    if found.how.kind not in ("number", "formula") or found.how.decimal_comma or not are_formulas(answers):
+        return False
+    if are_identifiers(answers) and not _have_tex(found, read):
+        return False
+    is_solution = found.form in ("after ####", "in the last box")
+    is_of_seed = "problem" in map(plain_name, names_in(found.columns.question))
+    return is_solution or is_of_seed or show_mathematics(answers) or _have_tex(found, read)
+
+
+def _have_tex(found: Description, read: _Read) -> bool:
+    """Whether questions are written in TeX."""
+    return any(re.search(r"\$[^$\n]*[\\^_=][^$\n]*\$", found.question(row)) for row, _ in read)
+
+
+def _odd_ones(found: Description, read: _Read) -> str:
+    """How many rows have answers of another kind than the dataset, which are compared as texts."""
+    odd = [
+        answers[0]
+        for row, answers in read
+        if found.how_of(answers, found.options(row, found.question(row))).kind == "text" != found.how.kind
+    ]
+    shown = ", ".join(repr(one[:30]) for one in list(dict.fromkeys(odd))[:3])
+    return f"{len(odd)} of {len(read)} answers are of another kind and compared as texts: {shown}" if odd else ""
+
+
+def _are_questions(draft: Description, rows: Sequence[Mapping[str, Any]]) -> bool:
+    texts = [draft.question(row) for row in rows[:200]]
+    return sum(bool(_ASKS.search(text)) for text in texts) > len(texts) / 2

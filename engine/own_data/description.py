@@ -1,0 +1,279 @@
+"""How the rows of one dataset are read: each becomes a plain row with ``problem``, ``answer`` and a comparison."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.answers.chinese import read_choices
+from engine.answers.kinds import HowCompared, Kind, plain
+from engine.errors import InputError
+from engine.own_data.cells import as_passage, as_text, value_of
+from engine.own_data.columns import Columns, message_of, names_in
+from engine.own_data.gold import read_gold
+from engine.own_data.kinds import check_truths, how_compared
+from engine.own_data.labels import LabelShortlist
+from engine.own_data.options import (
+    Options,
+    is_options_column,
+    mark_in,
+    options_in_text,
+    options_of,
+    shuffled_options,
+)
+
+BY_ROW: tuple[Kind, ...] = ("choice", "set")
+"""Kinds of answers that name options, which differ by row."""
+_OF_VALUES = ("json", "list", "set")
+
+
+@dataclass(frozen=True)
+class Description:
+    """How the rows of a dataset are read.
+
+    Args:
+        columns: which column is what.
+        form: how the column of the right answer holds it.
+        how: the comparison of most rows; the options of a choice differ by row.
+        base: the index of the first option, where right answers are indices.
+        class_names: the name of each class id.
+        is_boolean: whether right answers are yes and no.
+        is_mathematics: whether the answers are formulas, for causal scaffolds.
+        shortlist: finds the labels that a prompt lists, if they are too many.
+        is_shuffled: whether options are in another order than in the dataset.
+        examples: right answers of the first rows.
+        own: how many rows say themselves how they are compared.
+        remarks: what the user should know, in sentences.
+    """
+
+    columns: Columns
+    form: str
+    how: HowCompared
+    base: int | None = None
+    class_names: Mapping[str, str] = field(default_factory=dict)
+    is_boolean: bool = False
+    is_mathematics: bool = False
+    shortlist: LabelShortlist | None = None
+    is_shuffled: bool = False
+    examples: tuple[str, ...] = ()
+    own: int = 0
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the rows have the fields ``problem`` and ``answer`` already."""
+        return (self.columns.question, self.columns.answer) == ("{problem}", "answer") and not self.columns.options
+
+    @property
+    def has_options(self) -> bool:
+        """Whether columns of their own have the options, so that a prompt does not show them yet."""
+        return bool(self.columns.options) or is_options_column(self.columns.answer)
+
+    def reads(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row has the columns of the dataset, of which some may be empty."""
+        columns = self.columns
+        names = [columns.answer or columns.chat, *names_in(columns.question)]
+        return all(value_of(row, name) is not None or _is_empty(row, name) for name in names[:1]) and (
+            not names[1:] or any(value_of(row, name) is not None or _is_empty(row, name) for name in names[1:])
+        )
+
+    def columns_line(self) -> str:
+        """Which columns are read, and which are not."""
+        columns = self.columns
+        question = columns.chat or columns.question.replace("\n", " ")
+        found = re.fullmatch(r"\{([^{}]+)\}", question)
+        parts = [f"question = {found[1] if found else question}"]
+        if columns.options:
+            shown = ", ".join(columns.options)
+            parts.append(f"options = {shown}" + (" (in another order)" if self.is_shuffled else ""))
+        answer = columns.answer or f"the last message of {columns.chat}"
+        parts.append(f"answer = {answer}{self._form()}")
+        unused = ", ".join(columns.unused[:8]) + (", ..." if len(columns.unused) > 8 else "")
+        return ", ".join(parts) + (f"; not used: {unused}" if unused else "")
+
+    def lines(self, number: int, read_as: str, *, is_chosen: bool) -> list[str]:
+        """What a user should see: the columns, the comparison with some right answers, and remarks.
+
+        Args:
+            number: of the rows.
+            read_as: the task that reads them, and how it compares answers.
+            is_chosen: whether the task was found out.
+        """
+        if self.own == number:
+            return [f"{number} rows are read as {read_as.partition(',')[0]}, compared as each row says"]
+        change = "--fields, --compare or --task changes this" if is_chosen else "--fields or --compare changes this"
+        shown = ", ".join(one.replace("\n", " ")[:40] for one in self.examples)
+        examples = f"; right answers: {shown}" if shown else ""
+        examples += f"; {self.own} of them as the row says" if self.own else ""
+        return [
+            f"Columns: {self.columns_line()}",
+            f"{number} rows are read as {read_as}{examples} ({change})",
+            *self.remarks,
+        ]
+
+    def _form(self) -> str:
+        if self.base is not None:
+            return f" (the index of an option, from {self.base})"
+        if self.class_names:
+            return f" (class ids, with the names of {self.columns.names})" if self.columns.names else " (class ids)"
+        return "" if self.form in ("value", "list") else f" ({self.form})"
+
+    def plain_row(self, row: Mapping[str, Any], where: str) -> tuple[dict[str, Any], HowCompared]:
+        """A row with the fields ``problem`` and ``answer``, and how its answer is compared; unused fields are kept.
+
+        Raises:
+            EmptyRowError: it has no question, or no right answer.
+            InputError: the comparison that it names is unknown.
+        """
+        columns = self.columns
+        says = row.get("compare")
+        text, answers = self.question(row), self.answers(row)
+        if says in _OF_VALUES and columns.answer and answers:  # the value is the answer, whatever the other rows hold
+            answers = (as_text(value_of(row, columns.answer)),)
+        if not text or not answers:
+            empty = columns.answer if text else "".join(names_in(columns.question)[-1:])
+            raise EmptyRowError(
+                f"{where}: field {empty or columns.chat!r} is empty", fix="Fill it in, or remove the row."
+            )
+        options = self.options(row, text)
+        how = self.how_of(answers, options) if says is None else _as_row_says(str(says), answers, self.how, where)
+        if options is not None and self.has_options and not _shows(text, options):
+            text = f"{text}\n\n{options.lines()}"
+        if how.kind in BY_ROW and options is not None:
+            marks = [options.mark_of(answer, self.base) or answer for answer in self._marked(answers)]
+            answers = (", ".join(marks),)
+        elif how.kind in ("list", "set") and self.form == "list":
+            answers = (as_text(list(answers)),)
+        if how.kind == "label" and self.shortlist is not None:
+            how = how.model_copy(update={"labels": self.shortlist.of(text)})
+        used = {*names_in(columns.question), columns.answer, columns.names, columns.chat, *columns.options}
+        rest = {name: value for name, value in row.items() if name not in used and name != "compare"}
+        how = how.model_copy(update={"also": answers[1:]})
+        return {**rest, "problem": text, "answer": answers[0]}, how
+
+    def question(self, row: Mapping[str, Any]) -> str:
+        """The text of the problem, without options in columns of their own; empty where the row has none."""
+        columns = self.columns
+        if columns.chat:
+            messages = [message_of(one) for one in value_of(row, columns.chat) or ()]
+            while messages and messages[-1][0] == "assistant":
+                messages.pop()
+            return _as_question(messages)
+        values = {name: as_passage(value_of(row, name)) for name in names_in(columns.question)}
+        if not any(values.values()):
+            return ""
+        return re.sub(r"\{([^{}]+)\}", lambda found: values[found[1]], columns.question).strip()
+
+    def answers(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """The right answers of a row: any of them is right, or they are the items of a list; none where it has none."""
+        columns = self.columns
+        if not columns.answer:
+            messages = value_of(row, columns.chat)
+            return (message_of(messages[-1])[1].strip(),) if messages else ()
+        value = value_of(row, columns.answer)
+        if is_options_column(columns.answer):
+            return _best_scored(value)
+        found = _gold_of(value, self.form)
+        if self.is_boolean:
+            found = tuple({"true": "yes", "false": "no"}.get(one, one) for one in found)
+        return tuple(self.class_names.get(one, one) for one in found)
+
+    def options(self, row: Mapping[str, Any], text: str) -> Options | None:
+        """The options of a row: of its columns, or those that its text lists if answers are choices."""
+        columns = self.columns
+        if is_options_column(columns.answer):
+            found = _scored_options(value_of(row, columns.answer))
+        else:
+            found = options_of(row, columns.options) if columns.options else None
+        if found is None and self.how.kind in BY_ROW and not columns.options:
+            found = options_in_text(text)
+        return shuffled_options(found.texts, text) if found is not None and self.is_shuffled else found
+
+    def how_of(self, answers: Sequence[str], options: Options | None) -> HowCompared:
+        """How the answer of a row is compared: as the dataset, or as a text where it is of another kind."""
+        how = self.how
+        if how.kind in BY_ROW and how.marks:
+            if options is None:
+                is_mark = all(mark_in(one) in how.marks for one in self._marked(answers))
+                return how if is_mark else HowCompared(kind="text")
+            if any(options.mark_of(one, self.base) is None for one in self._marked(answers)):
+                return HowCompared(kind="text")
+            return how.model_copy(update={"marks": options.marks, "options": options.texts})
+        if options is not None and self.has_options and options.mark_of(answers[0], None) is not None:
+            return HowCompared(kind="choice", marks=options.marks, options=options.texts)
+        if how.kind == "label" and answers[0] not in how.labels and plain(answers[0]) not in map(plain, how.labels):
+            return HowCompared(kind="text")
+        if how.kind in ("number", "date", "json", "formula"):
+            try:
+                check_truths(answers, how)
+            except InputError:
+                return HowCompared(kind="text")
+        return how
+
+    def _marked(self, answers: Sequence[str]) -> Sequence[str]:
+        return marks_of(answers) if self.how.kind == "set" else answers[:1]
+
+
+class EmptyRowError(InputError):
+    """A row has no question or no right answer; such rows are left out, and counted."""
+
+
+def _as_row_says(own: str, answers: Sequence[str], usual: HowCompared, where: str) -> HowCompared:
+    if own == "label":  # a prompt with one label alone would give the answer away
+        return usual if usual.kind == "label" and len(usual.labels) > 1 else HowCompared(kind="text")
+    try:
+        return how_compared(answers[:1], own)
+    except InputError as error:
+        raise InputError(f"{where}: {error.what}", why=error.why, fix=error.fix) from None
+
+
+def _gold_of(value: Any, form: str) -> tuple[str, ...]:
+    """The right answers in one value of a column whose form is known."""
+    read = read_gold([value])
+    is_as_written = isinstance(value, str) and form not in ("after ####", "in the last box")
+    return ((value.strip(),) if value.strip() else ()) if is_as_written else read.answers[0]
+
+
+def marks_of(answers: Sequence[str]) -> list[str]:
+    """The marks that an answer names: of ``AC``, ``A, C``, ``["A", "C"]``; other texts are one value."""
+    if len(answers) > 1:
+        return [mark_in(one) for one in answers]
+    answer = answers[0] if answers else ""
+    choices = read_choices(answer) if answer.isupper() else None
+    return sorted(choices) if choices and len(choices) > 1 else [answer]
+
+
+def _shows(text: str, options: Options) -> bool:
+    """Whether a question lists the options itself."""
+    return all(option in text for option in options.texts) and options_in_text(text) is not None
+
+
+def _scored_options(value: Any) -> Options | None:
+    if isinstance(value, Mapping) and isinstance(value.get("choices"), list):
+        return options_of({"options": value["choices"]}, ["options"])
+    return options_of({"options": [str(key) for key in value]}, ["options"]) if isinstance(value, Mapping) else None
+
+
+def _best_scored(value: Any) -> tuple[str, ...]:
+    """The options with the highest score."""
+    if not isinstance(value, Mapping):
+        return ()
+    if isinstance(value.get("choices"), list) and isinstance(value.get("labels"), list):
+        value = dict(zip(map(as_text, value["choices"]), value["labels"], strict=False))
+    scores = {str(key): one for key, one in value.items() if isinstance(one, int | float)}
+    best = max(scores.values(), default=0)
+    return tuple(key for key, one in scores.items() if one == best and best > 0)
+
+
+def _as_question(messages: Sequence[tuple[str, str]]) -> str:
+    """The messages before an answer as one text; the speakers are named where the model has spoken before."""
+    if any(role == "assistant" for role, _ in messages):
+        return "\n\n".join(text if role == "system" else f"{role.capitalize()}: {text}" for role, text in messages)
+    return "\n\n".join(text for _, text in messages)
+
+
+def _is_empty(row: Mapping[str, Any], name: str) -> bool:
+    """Whether a row of a table has a column of this name without a value."""
+    return name in row or name in getattr(row, "empty", ())

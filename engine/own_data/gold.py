@@ -1,0 +1,134 @@
+r"""The right answers of rows, from the forms in which datasets store them.
+
+A column may hold solutions that end with ``#### 72`` or ``\boxed{72}``, several right answers, an object with the text
+of the answer, booleans, dates, or numbers whose type made 926 a 926.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.answers.final_answer import balanced
+from engine.own_data.cells import as_text, is_filled
+
+Form = Literal["value", "after ####", "in the last box", "any of several", "list"]
+"""How a column holds the right answer of a row. ``list``: the answer is a list."""
+
+_MOST = 0.95
+"""A form is that of a column if at least this share of its values has it; the others are read as they are."""
+_SOME = 0.3
+_BOX = "\\boxed{"
+_TEXTS = ("text", "texts", "value", "spans", "aliases", "normalized_aliases", "answer", "answers")
+"""Keys of an object that holds the texts of right answers: SQuAD, TriviaQA, DROP."""
+_POSITIONS = frozenset("answer_start start end answer_end types type matched_wiki_entity_name normalized_value".split())
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The right answers of a dataset.
+
+    Args:
+        form: how the column holds them.
+        answers: those of each row: any of them is right, or they are the items of a list; empty if it has none.
+        is_boolean: whether the values are true and false.
+    """
+
+    form: Form
+    answers: list[tuple[str, ...]]
+    is_boolean: bool = False
+
+
+def read_gold(values: Sequence[Any]) -> Gold:
+    """The right answers in a column.
+
+    Args:
+        values: of each row; None where it is empty.
+    """
+    filled = [value for value in values if is_filled(value)]
+    texts = [value for value in filled if isinstance(value, str)]
+    if filled and _share(filled, lambda value: isinstance(value, str) and "####" in value) >= _MOST:
+        return Gold("after ####", [_one(value, _after_mark) for value in values])
+    if filled and _share(filled, lambda value: isinstance(value, str) and _box(value) is not None) >= _MOST:
+        return Gold("in the last box", [_one(value, _box) for value in values])
+    if len(texts) < len(filled) and any(_several(value) is not None for value in filled):
+        several = [_several(value) for value in values]
+        found = [one if one is not None else _one(value) for one, value in zip(several, values, strict=True)]
+        if all(len(one) < 2 for one in found):
+            return Gold("value", found)
+        return Gold(_form_of_lists(filled, found), found)
+    return Gold(
+        "value", [_one(value) for value in values], bool(filled) and all(isinstance(one, bool) for one in filled)
+    )
+
+
+def _one(value: Any, read: Callable[[str], str | None] = as_text) -> tuple[str, ...]:
+    if not is_filled(value):
+        return ()
+    text = as_text(value)
+    found = (read(text) or text).strip()
+    delimited = re.fullmatch(r"\$([^$]+)\$", found)
+    found = delimited[1].strip() if delimited else found
+    return (found,) if found else ()
+
+
+def _after_mark(text: str) -> str | None:
+    return text.rpartition("####")[2].strip() or None if "####" in text else None
+
+
+def _box(text: str) -> str | None:
+    start = text.rfind(_BOX)
+    return (balanced(text, start + len(_BOX)) or "").strip() or None if start >= 0 else None
+
+
+def _several(value: Any) -> tuple[str, ...] | None:
+    """The texts of a list or of an object that holds several; None for other values."""
+    if isinstance(value, Mapping):
+        keys = [key for key in _TEXTS if key in value]
+        if not keys or not value.keys() <= {*_TEXTS, *_POSITIONS}:
+            return None
+        found = [text for key in keys for text in _several(value[key]) or _one(value[key])]
+        return tuple(dict.fromkeys(found))
+    if not isinstance(value, list):
+        return None
+    if value and all(isinstance(one, Mapping) and _several(one) is not None for one in value):
+        return tuple(text for one in value for text in _several(one) or ())
+    return tuple(filter(None, map(as_text, value)))
+
+
+def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) -> Form:
+    """Whether lists hold several right answers, or are the answer themselves.
+
+    Names of one thing are alike, or repeat; the items of a list are different, and often occur in other rows too.
+    """
+    lists = [one for one in answers if one]
+    longer = [one for one in lists if len(one) > 1]
+    if not longer or any(isinstance(value, Mapping) for value in values):
+        return "any of several"
+    if any(isinstance(one, Mapping) for value in values if isinstance(value, list) for one in value):
+        return "any of several"
+    alike = sum(_are_alike(one) for one in longer)
+    is_mixed = len(lists) - len(longer) >= _SOME * len(lists)
+    repeated = {item for one in longer for item in set(one)}
+    counts = sum(len(set(one)) for one in longer)
+    if alike >= _SOME * len(longer) or (is_mixed and len(repeated) > _SOME * counts and not _are_letters(lists)):
+        return "any of several"
+    return "list"
+
+
+def _are_alike(texts: Sequence[str]) -> bool:
+    """Whether two of the texts share a word, or one is a part of the other."""
+    words = [set(re.findall(r"\w+", text.casefold())) for text in texts]
+    return len(set(texts)) < len(texts) or any(
+        one & other for index, one in enumerate(words) for other in words[index + 1 :]
+    )
+
+
+def _are_letters(lists: Sequence[tuple[str, ...]]) -> bool:
+    return all(re.fullmatch(r"\(?[A-Z]\)?", item) for one in lists for item in one)
+
+
+def _share(values: Sequence[Any], is_so: Callable[[Any], bool]) -> float:
+    return sum(map(is_so, values)) / len(values)

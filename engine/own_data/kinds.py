@@ -1,0 +1,305 @@
+"""What kind of answers a dataset has, from all of its right answers, and thereby how answers are compared."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from engine.answers.chemistry import are_of_chemistry
+from engine.answers.chinese import half_width, read_choices
+from engine.answers.dates import plain_date
+from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
+from engine.answers.kinds import KINDS, HowCompared, Kind, alternatives, plain, read_date, read_json
+from engine.answers.spoken import plainly_written
+from engine.answers.verify import is_value, verify_answer
+from engine.errors import InputError
+from engine.mathematics.parsing.notation import clean
+from engine.mathematics.parsing.parser import parse_expression
+from engine.mathematics.parsing.tree import FormulaSyntaxError
+from engine.mathematics.quantities.units import read_quantity
+
+MOST = 0.95
+"""A dataset is of a kind if at least this share of its answers is. The others are compared as texts."""
+_MOST_LABELS, _LONGEST_LABEL = 500, 80
+_REPEATS = 2
+"""Labels occur at least so many times in the mean."""
+_LARGEST_TOLERANCE = 0.5
+_LONG_TEXT = 20
+"""Words of a mean answer from which on no reply will be equal to it."""
+_UNIT_NUMBER = re.compile(
+    r"[+−-]?(?:(?:US|R)?\$\s?|[€£¥￥₹]\s?)?[\d.,]+(?:[eE][+-]?\d+)?\s*(?:[%‰€$£°]|°?[^\W\d_][\w/^·°µ-]*)?"
+)
+_WITH_UNIT = re.compile(r"[+-]?[\d.,]+\s+[^\W\d_]\S*")
+_RANGE = re.compile(r"\d+\s*[-–]\s*\d+")
+"""A range, a score or a part of a code; no answer is a difference that is left to compute."""
+_LONG_WORD = re.compile(r"[^\W\d_]{3,}|[\u2e80-\U0003ffff]")
+_CODE = re.compile(
+    r"0\d+|\d+(?:\.\d+){2,}|\d+(?:-\d+){2,}|\d+(?:[Xx])?-[\dXx]+-[\dXx-]+|\d+E\d+|\d{4}/\d{2,4}", re.ASCII
+)
+"""A part of an identifier: a leading zero, several points or hyphens, an E between digits, a fiscal year."""
+_DECIMALS = re.compile(r"\d+\.(\d+)", re.ASCII)
+_SQL = re.compile(r"\s*(?:select|with|insert|update|delete)\s.*\b(?:from|into|set|select)\b", re.IGNORECASE | re.DOTALL)
+_OPERATOR = re.compile(r"\\[A-Za-z]|[\^=+*/√π∞]|\d\s*-\s*[\da-z(]|[(\[]\s*-?\d|\d[a-z]\b")
+"""What only a formula has, and no bare number or name."""
+
+
+def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: bool | None = None) -> HowCompared:
+    """How the answers of a dataset are compared.
+
+    Args:
+        answers: the right ones of all rows.
+        kind: as the user says, such as ``text`` or ``number:2%``; None: found out.
+        are_codes: whether answers that look like numbers are identifiers; None: found out.
+
+    Raises:
+        InputError: an unknown kind or tolerance, or answers that it does not fit.
+    """
+    found, colon, after = (kind or kind_of(answers, are_codes)).partition(":")
+    if found not in KINDS:
+        raise InputError(f"Unknown comparison {kind!r}", fix=f"Use one of {', '.join(KINDS)}.")
+    tolerance = _tolerance(found, after) if colon else None
+    if kind is None:
+        answers = [answer for answer in answers if _fits(answer, found)] or answers
+    chemistry = found in ("text", "label") and are_of_chemistry(answers)
+    if found == "label":
+        return HowCompared(kind="label", labels=labels_of(answers, chemistry), chemistry=chemistry)
+    if found == "date":
+        how = HowCompared(kind="date", day_first=_is_day_first(answers))
+    elif found == "number":
+        answers = [half_width(answer) for answer in answers]
+        commas = uses_decimal_commas(answers)
+        points = commas and uses_grouping_points(answers)
+        how = HowCompared(kind="number", tolerance=tolerance, decimal_comma=commas, grouping_points=points)
+    elif found == "json":
+        objects = [value for value in map(read_json, answers) if isinstance(value, dict)]
+        how = HowCompared(kind="json", keys=tuple(dict.fromkeys(key for value in objects for key in value)))
+    else:
+        how = HowCompared(kind=found, chemistry=chemistry)  # type: ignore[arg-type]
+    check_truths(answers, how)
+    return how
+
+
+def labels_of(answers: Iterable[str], exact: bool = False) -> tuple[str, ...]:
+    """The labels among answers, each as it is first written, sorted."""
+    answers = list(answers)
+    exact = exact or not are_told_apart(answers)
+    written: dict[str, str] = {}
+    for answer in answers:
+        written.setdefault(answer if exact else plain(answer), answer)
+    return tuple(sorted(written.values()))
+
+
+def are_told_apart(labels: Iterable[str]) -> bool:
+    """Whether labels differ, and are not empty, after their signs and their case are taken off."""
+    spelled: dict[str, set[str]] = {}
+    for label in set(labels):
+        spelled.setdefault(plain(label), set()).add(re.sub(r"^\W+|\W+$", "", label).casefold())
+    return "" not in spelled and all(len(each) == 1 for each in spelled.values())
+
+
+def kind_of(answers: Sequence[str], are_codes: bool | None = None) -> Kind:
+    """The kind of most answers of a dataset."""
+    are_codes = are_identifiers(answers) if are_codes is None else are_codes
+    different = list(dict.fromkeys(answers))
+    if _most(answers, different, lambda answer: answer[:1] == "{" and isinstance(read_json(answer), dict)):
+        return "json"
+    if _most(answers, different, lambda answer: answer[:1] == "[" and isinstance(read_json(answer), list)):
+        return "list"
+    if not are_codes and _most(answers, different, _is_number):
+        return "number"
+    if _most(answers, different, lambda answer: read_date(answer) is not None):
+        return "date"
+    if all(map(_are_choices, different)) and any(len(read_choices(answer) or ()) > 1 for answer in different):
+        return "set"
+    if are_labels(answers):
+        return "label"
+    if _most(answers, different, lambda answer: _SQL.match(answer) is not None):
+        return "sql"
+    if not are_codes and are_formulas(answers):
+        return "formula"
+    return "text"
+
+
+def are_labels(answers: Sequence[str]) -> bool:
+    """Whether most answers are a few values that repeat."""
+    counts = Counter(map(plain, answers) if are_told_apart(answers) else answers)
+    repeated = {text for text, number in counts.items() if number > 1}
+    of_labels = sum(counts[text] for text in repeated)
+    few = 1 < len(repeated) <= _MOST_LABELS and _REPEATS * len(repeated) <= of_labels
+    short = all(len(answer) <= _LONGEST_LABEL and len(alternatives(answer)) == 1 for answer in set(answers))
+    return few and short and of_labels >= MOST * len(answers) and (len(counts) > 1)
+
+
+def are_identifiers(answers: Sequence[str]) -> bool:
+    """Whether answers are codes that only look like numbers: versions, clauses, ISBN, addresses, fiscal years.
+
+    Of decimals with differing numbers of digits, a zero at the end belongs to the identifier: 3.9, 3.10.
+    """
+    bare = [answer.strip() for answer in answers if re.search(r"\d", answer)]
+    if any(map(_CODE.fullmatch, bare)):
+        return True
+    decimals = [found[1] for found in map(_DECIMALS.fullmatch, bare) if found]
+    return len({len(one) for one in decimals}) > 1 and any(one.endswith("0") and len(one) > 1 for one in decimals)
+
+
+def are_formulas(answers: Sequence[str]) -> bool:
+    """Whether most answers are numbers or formulas, and some are more than a name."""
+    different = list(dict.fromkeys(answers))
+    return any(re.search(r"\d|\\[A-Za-z]", answer) for answer in different) and _most(answers, different, is_formula)
+
+
+def show_mathematics(texts: Iterable[str]) -> bool:
+    """Whether some texts have signs of mathematics: TeX, operators, roots."""
+    return any(_OPERATOR.search(text) for text in texts)
+
+
+def is_formula(answer: str) -> bool:
+    """Whether an answer is a number without a unit, or a formula."""
+    bare = answer.strip().strip("$")
+    if not bare or not is_value(bare) or _WITH_UNIT.fullmatch(bare) or _RANGE.fullmatch(bare):
+        return False
+    if "\\" in bare:
+        return True
+    if _LONG_WORD.search(bare):
+        return False
+    try:
+        parse_expression(bare)
+    except FormulaSyntaxError:
+        return bool(re.fullmatch(r"[\w\s.,:;()\[\]{}+*/^=<>|-]+", bare)) and any(char.isdigit() for char in bare)
+    return True
+
+
+def check_truths(answers: Sequence[str], how: HowCompared) -> None:
+    """Raise ``InputError`` if answers cannot be compared in this way."""
+    for answer in dict.fromkeys(answers):
+        if how.kind == "json" and not isinstance(read_json(answer), dict):
+            raise InputError(f"--compare json: the answer {answer[:60]!r} is no JSON object")
+        if how.kind == "number" and not (is_value(answer) and any(map(str.isnumeric, answer))):
+            raise InputError(f"--compare number: the answer {answer[:60]!r} is no number")
+        if how.kind == "date" and read_date(answer, how.day_first) is None:
+            raise InputError(f"--compare date: the answer {answer[:60]!r} is no date with day, month and year")
+        if how.kind == "formula" and not is_value(answer):
+            raise InputError(f"--compare formula: the answer {answer[:60]!r} is no formula")
+        if how.kind == "regex":
+            try:
+                re.compile(answer)
+            except re.error as error:
+                raise InputError(f"--compare regex: {answer[:60]!r} is no regular expression: {error}") from None
+
+
+def described(how: HowCompared) -> str:
+    """The comparison in a few words, for the start of a run."""
+    if how.kind == "rubric":
+        return "judged by the rubric of each row"
+    if how.kind == "label":
+        shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
+        return f"compared as one of {len(how.labels)} labels ({shown})"
+    thousands = "1234" if how.grouping_points else "1234 or 1,234"
+    names = {
+        "choice": "one choice of the options",
+        "number": "numbers"
+        + (f" with decimal commas (1.234 is {thousands})" if how.decimal_comma else "")
+        + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
+        "formula": "formulas",
+        "text": "short texts, equal but for case and punctuation",
+        "contains": "texts that the answer has to contain",
+        "regex": "regular expressions",
+        "list": "lists in their order",
+        "set": "lists in any order",
+        "json": "JSON objects, field by field",
+        "date": "dates" + (", day first" if how.day_first else ""),
+        "sql": "SQL, equal but for case, spaces and the final semicolon",
+    }
+    return f"compared as {names[how.kind]}"
+
+
+def remark(answers: Sequence[str], how: HowCompared) -> str:
+    """What a user should know about answers that are compared in this way; empty if there is nothing."""
+    words = sum(len(answer.split()) for answer in answers) / max(1, len(answers))
+    if how.kind == "text" and words > _LONG_TEXT:
+        return (
+            f"the right answers are long texts ({words:.0f} words in the mean), which no reply will equal: use a "
+            "column `rubric` with what a judge looks for, or --compare contains"
+        )
+    if how.kind == "text" and len(answers) > 1 and len(set(answers)) == 1:
+        return f"all answers are {answers[0][:30]!r}, so there is nothing to learn"
+    others = [answer for answer in answers if not _reads_as_number(half_width(answer))]
+    if how.kind in ("text", "label") and others and 4 * len(others) <= len(answers) and not are_identifiers(answers):
+        number = len(answers) - len(others)
+        return f"{number} of {len(answers)} are numbers, but not {others[0][:30]!r} (--compare number)"
+    return ""
+
+
+def _fits(answer: str, kind: str) -> bool:
+    """Whether an answer is of the kind of its dataset; others are compared as texts."""
+    match kind:
+        case "json":
+            return isinstance(read_json(answer), dict)
+        case "list":
+            return isinstance(read_json(answer), list)
+        case "number":
+            return _is_number(answer)
+        case "date":
+            return read_date(answer) is not None
+        case "formula":
+            return is_value(answer)
+        case _:
+            return True
+
+
+def _most(answers: Sequence[str], different: Sequence[str], fits: Callable[[str], bool]) -> bool:
+    """Whether most answers fit. Of many, the first ones that do not fit end the search."""
+    counts = Counter(answers)
+    missed, allowed = 0, (1 - MOST) * len(answers)
+    for answer in different:
+        if not fits(answer):
+            missed += counts[answer]
+            if missed > allowed or len(answers) < 1 / (1 - MOST):
+                return False
+    return True
+
+
+def _tolerance(kind: str, text: str) -> float:
+    """The relative error that ``number:2%`` allows: 0.02."""
+    given = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", text.strip())
+    value = float(given[1]) / 100 if given else 0.0
+    if kind != "number" or not 0 < value <= _LARGEST_TOLERANCE:
+        raise InputError(
+            f"--compare {kind}:{text[:40]} is no tolerance",
+            fix="Write number:2% for answers that may be wrong by 2 percent of the truth; up to 50% is possible.",
+        )
+    return value
+
+
+def _reads_as_number(answer: str) -> bool:
+    """Whether an answer is a number, also with a word after it or with a unit of several parts: ``3,2·10^4 kg m/s``."""
+    if plain_date(answer):
+        return False
+    if _UNIT_NUMBER.fullmatch(answer):
+        return True
+    texts = (plainly_written(clean(text), reads_times=False) for text in {answer, with_decimal_points(answer)})
+    quantities = map(read_quantity, texts)
+    return any(quantity is not None and quantity.number is not None and not quantity.prose for quantity in quantities)
+
+
+def _are_choices(answer: str) -> bool:
+    """Whether an answer names choices in their order. In another order, as BDAC, the order may be what is asked for."""
+    choices = read_choices(answer) if half_width(answer).isupper() else None
+    return choices is not None and [letter for letter in half_width(answer) if letter in choices] == sorted(choices)
+
+
+def _is_number(answer: str) -> bool:
+    answer = half_width(answer)
+    if not _reads_as_number(answer):
+        return False
+    try:
+        return verify_answer(answer, answer, comparison="measured").correct is True
+    except InputError:
+        return False
+
+
+def _is_day_first(answers: Sequence[str]) -> bool:
+    """Whether some answer can only be read with the day first, as 31/12/2026."""
+    numbers = [re.match(r"(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}", answer) for answer in answers]
+    return any(found is not None and int(found[1]) > 12 for found in numbers)

@@ -1,0 +1,185 @@
+"""The options of a choice: in columns of their own, or in the text of the question."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.answers.chinese import half_width
+from engine.own_data.cells import as_text, is_filled, plain_name, value_of
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_MARKED = re.compile(r"\s*[(\[（]?([A-Za-z]|\d{1,2})[)\].:、．）：]\s*(.*)", re.DOTALL)
+_IN_BRACKETS = re.compile(r"(?<!\w)[(（]([A-Z]|\d{1,2})[)）]")
+_AT_LINES = re.compile(r"(?:^|(?<=\n)|(?<=\s{2})|(?<=\t))[ \t]*([A-Z]|\d{1,2})[).:．、][ \t]*(?=\S)", re.MULTILINE)
+_INLINE = re.compile(r"(?<![\w(])([A-Z])[).．、:][ \t]*(?=\S)")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one problem.
+
+    Args:
+        marks: A, B, C, or the marks that the dataset has.
+        texts: the text of each.
+    """
+
+    marks: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    def mark_of(self, answer: str, base: int | None) -> str | None:
+        """The mark of a right answer, given as mark, ``(B)``, index or text; None if it is none of the options.
+
+        Args:
+            answer: the value of the dataset.
+            base: the index of the first option, where the answers are indices.
+        """
+        if base is not None:
+            index = int(answer) - base if re.fullmatch(r"\d+", answer) else -1
+            return self.marks[index] if 0 <= index < len(self.marks) else None
+        bare = mark_in(answer)
+        if bare in self.marks:
+            return bare
+        same = [mark for mark, text in zip(self.marks, self.texts, strict=True) if _folded(text) == _folded(answer)]
+        if len(same) == 1:
+            return same[0]
+        marked = _MARKED.fullmatch(answer)
+        if (
+            marked
+            and marked[1] in self.marks
+            and _folded(self.texts[self.marks.index(marked[1])]) == _folded(marked[2])
+        ):
+            return marked[1]
+        return None
+
+    def lines(self) -> str:
+        """The options as a prompt shows them."""
+        return "\n".join(f"({mark}) {text}" for mark, text in zip(self.marks, self.texts, strict=True))
+
+
+def mark_in(answer: str) -> str:
+    """``B`` of ``(B)``, ``B.``, ``[B]`` and ``Ｂ``; a text of another form as it is."""
+    answer = half_width(answer).strip()
+    found = re.fullmatch(r"[(\[]?\s*([A-Za-z]|\d{1,2})\s*[)\].:]?", answer)
+    return found[1] if found else answer
+
+
+def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> Options | None:
+    """The options of a row in its columns; None if it has fewer than two."""
+    if len(columns) == 1:
+        return _listed(value_of(row, columns[0]))
+    texts = [as_text(value_of(row, name)) for name in columns]
+    while texts and not texts[-1]:
+        texts.pop()
+    return _lettered(texts) if len(texts) > 1 and all(texts) else None
+
+
+def are_options(value: Any) -> bool:
+    """Whether a value has the options of a choice."""
+    return _listed(value) is not None
+
+
+def shuffled_options(texts: Sequence[str], key: str) -> Options | None:
+    """Options in an order that depends on the texts alone: where the right one is always first, its place tells it."""
+    return _lettered(sorted(texts, key=lambda text: hashlib.sha256(f"{key}\n{text}".encode()).digest()))
+
+
+def _listed(value: Any) -> Options | None:
+    if isinstance(value, Mapping):
+        texts, labels = value.get("text", value.get("texts")), value.get("label", value.get("labels"))
+        if isinstance(texts, list) and (labels is None or isinstance(labels, list)):
+            return _with_marks([as_text(text) for text in texts], [as_text(label) for label in labels or ()])
+        filled = {mark_in(str(key)): as_text(text) for key, text in value.items() if is_filled(text)}
+        return _with_marks(list(filled.values()), list(filled)) if all(len(mark) <= 2 for mark in filled) else None
+    if isinstance(value, str):
+        return _in_string(value)
+    if not isinstance(value, list) or len(value) < 2:
+        return None
+    if all(isinstance(one, Mapping) for one in value):
+        texts = [
+            as_text(next((one[key] for key in ("text", "content", "value", "option") if key in one), ""))
+            for one in value
+        ]
+        marks = [as_text(next((one[key] for key in ("label", "key", "id", "mark") if key in one), "")) for one in value]
+        return _with_marks(texts, marks) if all(texts) else None
+    texts = [as_text(one) for one in value]
+    found = [_MARKED.fullmatch(text) for text in texts]
+    marks = [one[1] if one else "" for one in found]
+    if marks == list(LETTERS[: len(marks)]) or [mark.upper() for mark in marks] == list(LETTERS[: len(marks)]):
+        return _with_marks([one[2].strip() for one in found if one], marks)
+    return _lettered(texts) if all(texts) else None
+
+
+def _in_string(value: str) -> Options | None:
+    """Options in one text, as ``a ) 38 , b ) 27``."""
+    found = list(re.finditer(r"(?:^|[\s,;\[])'?\(?([A-Za-z])\s*[).:]\s*", value))
+    ends = [*(one.start() for one in found[1:]), len(value)][: len(found)]
+    texts = [value[one.end() : end].strip(" ,;'\"[]\n") for one, end in zip(found, ends, strict=True)]
+    marks = [one[1] for one in found]
+    is_series = "".join(marks).upper() == LETTERS[: len(marks)]
+    return _with_marks(texts, marks) if is_series and all(texts) else None
+
+
+def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return as_text(next((value[key] for key in keys if key in value), ""))
+
+
+def _with_marks(texts: list[str], marks: list[str]) -> Options | None:
+    if len(texts) < 2:
+        return None
+    is_usable = len(marks) == len(set(marks)) == len(texts) and all(
+        re.fullmatch(r"[A-Za-z]|\d{1,2}", one) for one in marks
+    )
+    return Options(tuple(marks), tuple(texts)) if is_usable else _lettered(texts)
+
+
+def _lettered(texts: Sequence[str]) -> Options | None:
+    return Options(tuple(LETTERS[: len(texts)]), tuple(texts)) if len(texts) <= len(LETTERS) else None
+
+
+def options_in_text(text: str) -> Options | None:
+    """The options that a question lists: ``(A) stone (B) river``, or lines ``A. stone``; None if it lists none."""
+    text = text[-20_000:]
+    for pattern in (_IN_BRACKETS, _AT_LINES, _INLINE):
+        found = _run(list(pattern.finditer(text)))
+        if found:
+            ends = [one.start() for one in found[1:]] + [_end(text, found)]
+            texts = tuple(text[one.end() : end].strip(" \t\r\n,;") for one, end in zip(found, ends, strict=True))
+            if all(texts):
+                return Options(tuple(one[1] for one in found), texts)
+    return None
+
+
+def _run(found: Sequence[re.Match[str]]) -> list[re.Match[str]]:
+    """The last run of marks that begins with A or 1 and goes on in order, of two or more."""
+    best: list[re.Match[str]] = []
+    run: list[re.Match[str]] = []
+    for one in found:
+        after = _next(run[-1][1]) if run else ""
+        run = [*run, one] if run and one[1] == after else [one] if one[1] in ("A", "1") else run
+        best = run if len(run) > 1 and run[0][1] in ("A", "1") else best
+    return best
+
+
+def _next(mark: str) -> str:
+    return str(int(mark) + 1) if mark.isdigit() else chr(ord(mark) + 1)
+
+
+def _end(text: str, found: Sequence[re.Match[str]]) -> int:
+    """Where the text of the last option ends: at the end of its line where options are on lines, else of the text."""
+    last = found[-1].end()
+    on_lines = "\n" in text[found[-2].end() : found[-1].start()]
+    end = text.find("\n", last) if on_lines else -1
+    return len(text) if end < 0 else end
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".")
+
+
+def is_options_column(name: str) -> bool:
+    """Whether a column has the scores of options, as ``target_scores`` of BIG-bench."""
+    return plain_name(name) in ("targetscores", "mc1targets")

@@ -1,0 +1,116 @@
+"""Whether the first line of a table has names of columns, or is a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from statistics import mean, median
+
+from engine.errors import InputError
+
+_QUESTIONS = frozenset("question problem query prompt input instruction 问题 题目".split())
+_ANSWERS = frozenset(
+    "answer answers ground_truth target output response completion label labels class category intent sentiment "
+    "emotion solution gold gold_label answerkey answer_key correct correct_answer best_answer final_answer ideal "
+    "target_scores 答案 标签 类别 分类 解答".split()
+)
+_OTHER = frozenset(
+    "text sentence sentence1 sentence2 premise hypothesis claim statement source context passage story document "
+    "review message mail email tweet utterance dialogue body title summary questions content 文本 句子 内容 标题 "
+    "id idx index uid name type date time timestamp author url description subject topic tag tags level difficulty "
+    "score rating choices options choice explanation rationale reasoning hint split lang language english german "
+    "french spanish chinese russian japanese word key value user task task_id year country v1 v2 "
+    "选项 解析 序号 编号".split()
+)
+_NO_LETTERS = re.compile(r"(?=.*\d)[\W\d_]+")
+_ENDS = (".", "?", "!", "。", "？", "！", ":")
+_LOOKED_AT = 1000
+
+
+def known(name: object) -> bool:
+    """Whether columns of data sets have this name."""
+    plain = re.sub(r"[\s-]+", "_", str(name).strip().lower())
+    return plain in _QUESTIONS or plain in _ANSWERS or plain in _OTHER
+
+
+def asks(names: Iterable[object]) -> bool:
+    """Whether one of the names is that of a question."""
+    return any(str(name).lower() in _QUESTIONS for name in names)
+
+
+def answers(names: Iterable[object]) -> bool:
+    """Whether one of the names is that of a right answer."""
+    return any(str(name).lower() in _ANSWERS for name in names)
+
+
+def has_known_name(first: Sequence[object], below: Iterable[Sequence[object]]) -> bool:
+    """Whether a line has a name that columns of data sets have, and that is not a value of its column below."""
+    columns = list(zip(*(row for row in below if len(row) == len(first)), strict=True)) or [()] * len(first)
+    return any(known(name) and name not in column for name, column in zip(first, columns, strict=True))
+
+
+def why_row(first: Sequence[str], below: Sequence[Sequence[str]]) -> str:
+    """Why the first line of a table is a row and not names of columns. Empty: it may have names.
+
+    It is a row if one of its values occurs below in the same column, is a number above numbers, or a sentence above
+    sentences. A line with a known name is none, and neither are the numbers of the columns.
+    """
+    below = [row for row in below[:_LOOKED_AT] if len(row) == len(first) and list(row) != list(first)]
+    if not below or has_known_name(first, below) or _are_positions(first):
+        return ""
+    for cell, column in zip(first, zip(*below, strict=True), strict=True):
+        value, values = cell.strip(), [other.strip() for other in column]
+        if value and value in values:
+            return f"{_short(value)} is also a value of this column below"
+        filled = [other for other in values if other]
+        if not value or not filled:
+            continue
+        if _NO_LETTERS.fullmatch(value) and sum(bool(_NO_LETTERS.fullmatch(one)) for one in filled) > len(filled) / 2:
+            return f"{_short(value)} is a number, as the values below it"
+        if _is_sentence(value) and sum(map(_is_sentence, filled)) > len(filled) / 2:
+            return f"{_short(value)} is a sentence, as the values below it"
+    return ""
+
+
+def without_names(source: object, first: Sequence[str], below: Sequence[Sequence[str]], why: str) -> InputError:
+    """The error of a table without names, with a proposal: as many names as it has columns."""
+    rows = [row for row in (first, *below[:_LOOKED_AT]) if len(row) == len(first)]
+    columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
+    asked = max(range(len(columns)), key=lambda place: mean(map(len, columns[place])))
+    others = [place for place in range(len(columns)) if place != asked]
+    right = min(others, key=lambda place: (len(set(columns[place])), median(map(len, columns[place]))), default=asked)
+    repeats = len(set(columns[right])) <= len(rows) / 2
+    names = dict.fromkeys(others, "") | {asked: "text" if repeats and len(columns) < 4 else "question"}
+    names[right] = "label" if repeats and len(columns) < 4 else "answer" if others else names[asked]
+    free = iter("ABCDEFGH" if 4 <= len(columns) <= 10 else ())
+    proposal = ",".join(names[place] or next(free, f"column{place + 1}") for place in range(len(columns)))
+    return InputError(
+        f"The first line of {source} looks like a row, not like names of columns: {why}",
+        why=f"It is: {shown(first)}",
+        fix=f"Name its {len(columns)} columns in their order, such as --columns {proposal}. Or use their numbers: "
+        f"--fields problem={asked + 1},answer={right + 1}.",
+    )
+
+
+def shown(fields: Iterable[object]) -> str:
+    """The fields of a line for a message."""
+    return ", ".join(f"{number} = {_short(field)}" for number, field in enumerate(fields, start=1))[:500]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _are_positions(first: Sequence[str]) -> bool:
+    """Whether the names are 0, 1, 2, as programs write them for columns without names."""
+    numbers = [cell.strip() for cell in first if cell.strip()]
+    return len(numbers) > 1 and any(
+        numbers == [str(number) for number in range(begin, begin + len(numbers))] for begin in (0, 1)
+    )
+
+
+def _is_sentence(text: str) -> bool:
+    wide = sum(letter > "\u2e7f" for letter in text)
+    words = len(text.split()) + wide // 2
+    return words >= 8 or (words >= 3 and text.endswith(_ENDS))

@@ -1,0 +1,276 @@
+"""The rows that a JSON document holds: below a key, by id, as columns, as lists, or nested in one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from engine.errors import InputError
+from engine.storage.column_names import answers, asks, has_known_name, known, shown
+
+SPLITS = {
+    name: usual
+    for usual, names in {
+        "train": ("train", "training", "train_set", "train_data"),
+        "test": ("test", "testing", "test_set", "test_data", "eval", "evaluation"),
+        "validation": ("validation", "valid", "val", "dev", "development"),
+    }.items()
+    for name in names
+}
+"""Names of splits, and the usual one of each."""
+
+_ABOUT = frozenset(("schema", "features", "metadata", "meta", "info", "config"))
+"""Keys below which a document describes its rows."""
+
+_DEPTH = 6
+_FEW = 10
+"""A split named ``train`` that is smaller than another by this factor holds examples for a prompt."""
+
+
+class Form(NamedTuple):
+    """Rows that were found in a document.
+
+    ``names`` has those of the columns if the rows were lists, and ``has_names`` says that the first list had them.
+    """
+
+    rows: list[Any]
+    notes: tuple[str, ...] = ()
+    names: Sequence[str] = ()
+    has_names: bool = False
+
+
+def rows_of_document(
+    value: Any, source: str, split: str | None, columns: Sequence[str] | None, *, fix: str
+) -> tuple[Iterator[Any], list[str]]:
+    """The rows of one JSON value, and notes for the screen.
+
+    Args:
+        value: a list of rows, one row, or an object that holds the rows at some depth.
+        source: the file, for messages.
+        split: the key or the path of the list that is read; None for the only one, or ``train``.
+        columns: names for rows that are lists.
+        fix: what to do about an object without rows.
+
+    Raises:
+        InputError: there are no rows, or several lists of rows and none of them is meant.
+    """
+    if isinstance(value, Mapping) and _is_row(value) and columns is None:
+        return iter([value]), []
+    if isinstance(value, list):
+        whole = as_rows(value, columns, source)
+        form, notes = (Form(value) if whole is None else whole), []
+    else:
+        found = dict(_found(value, (), columns, source)) or dict(_found(value, (), columns, source, describes=True))
+        if not found:
+            if not isinstance(value, Mapping) or not value or not all(map(_is_deep, value.values())):
+                return iter([value]), []
+            raise InputError(f"{source} holds no list of rows", fix=fix)
+        place = _chosen({".".join(path): one.rows for path, one in found.items()}, source, split)
+        form = next(one for path, one in found.items() if ".".join(path) == place)
+        notes = _about_place(place, [".".join(path) for path in found], form)
+    if columns is not None and not form.names:
+        raise names_are_there(source)
+    below = nesting(form.rows)
+    if below:
+        notes.append(f"questions are under {'.'.join(below)!r} of each row")
+    return unfolded(form.rows, below), [*notes, *form.notes]
+
+
+def names_are_there(source: object) -> InputError:
+    """The error of ``--columns`` for rows that have names."""
+    return InputError(f"--columns is for rows without names, and those of {source} have names", fix="Leave it out.")
+
+
+def _is_deep(value: Any) -> bool:
+    return isinstance(value, list | Mapping)
+
+
+def as_rows(value: Any, columns: Sequence[str] | None, source: str) -> Form | None:
+    """The rows that a value is: a list of objects or of lists, an object of columns, or one of objects by id.
+
+    Raises:
+        InputError: the rows are lists, and ``columns`` has not as many names.
+    """
+    if isinstance(value, list) and value:
+        if all(isinstance(one, Mapping) for one in value):
+            return Form([one["row"] for one in value] if _are_wrapped(value) else value)
+        if all(map(_is_line, value)):
+            return _of_lists(value, columns, source)
+    if isinstance(value, Mapping) and value:
+        names, data = value.get("columns"), value.get("data")
+        if isinstance(names, list) and isinstance(data, list) and all(map(_is_line, data)):  # of pandas, "split"
+            return Form([dict(zip(map(str, names), row, strict=False)) for row in data])
+        return _of_columns(value) or _by_id(value)
+    return None
+
+
+def _are_wrapped(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether these are rows as the viewer of the hub has them: ``{"row_idx": 0, "row": {...}}``."""
+    return all("row_idx" in one and isinstance(one.get("row"), Mapping) for one in rows)
+
+
+def _is_line(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and any(not isinstance(one, list) for one in value)
+        and not any(isinstance(one, Mapping) for one in value)
+    )
+
+
+def _of_lists(value: list[list[Any]], columns: Sequence[str] | None, source: str) -> Form:
+    first = value[0]
+    has_names = columns is None and has_known_name(first, value[1:])
+    if columns is not None and len(columns) != len(first):
+        raise InputError(
+            f"--columns names {len(columns)} columns, and the first row of {source} has {len(first)}",
+            why=f"It is: {shown(first)}",
+            fix="Name all columns in their order.",
+        )
+    has_names = has_names or [str(name).lower() for name in first] == [name.lower() for name in columns or ()]
+    names = [str(one) for one in first] if has_names and columns is None else columns
+    names = list(names or map(str, range(1, max(map(len, value)) + 1)))
+    notes = () if columns or has_names else (f"rows are lists; their columns are {', '.join(names)}",)
+    return Form([named(names, row) for row in value[1 if has_names else 0 :]], notes, names, has_names)
+
+
+def named(names: Sequence[str], row: Any) -> Any:
+    """A list as a row with these names; anything else, and a list with more values, as it is."""
+    return dict(zip(names, row, strict=False)) if isinstance(row, list) and len(row) <= len(names) else row
+
+
+def _of_columns(value: Mapping[str, Any]) -> Form | None:
+    """Rows of ``{"question": [...], "answer": [...]}`` or ``{"question": {"0": ...}, "answer": {"0": ...}}``."""
+    columns = list(value.values())
+    if all(isinstance(column, list) for column in columns):
+        length = len(columns[0])
+        if not length or any(len(column) != length for column in columns) or set(value) <= SPLITS.keys():
+            return None
+        objects = [name for name, column in value.items() if all(isinstance(one, Mapping) for one in column)]
+        plain = any(not _is_deep(one) for column in columns for one in column)
+        if not plain or (len(value) == 1 and not known(next(iter(value)))):
+            return None
+        if any(_has_question_and_answer(value[name][0]) for name in objects):
+            return None
+        return Form([dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)], ("rows are columns",))
+    if not all(isinstance(column, Mapping) and column for column in columns):
+        return None
+    keys = list(columns[0])
+    by_number = all(key.isdigit() for key in keys) and not all(name.isdigit() for name in value)
+    by_name = any(map(known, value)) and not any(map(known, keys))
+    if not (by_number or by_name) or any(list(column) != keys for column in columns) or set(value) <= SPLITS.keys():
+        return None
+    return Form([{name: column[key] for name, column in value.items()} for key in keys], ("rows are columns",))
+
+
+def _by_id(value: Mapping[str, Any]) -> Form | None:
+    """Rows of ``{"17": {...}, "18": {...}}``. A row without ``id`` gets its key as one."""
+    rows = list(value.values())
+    if not all(isinstance(row, Mapping) and row for row in rows) or not value.keys().isdisjoint(SPLITS):
+        return None
+    shared = set(rows[0]).intersection(*rows[1:])
+    if not any(not _is_deep(rows[0][name]) for name in shared):
+        return None
+    with_ids = [row if "id" in row else {"id": name, **row} for name, row in value.items()]
+    return Form(with_ids, (f"{len(rows)} rows by id",))
+
+
+def _found(
+    value: Any,
+    path: tuple[str, ...],
+    columns: Sequence[str] | None,
+    source: str,
+    *,
+    describes: bool = False,
+) -> Iterator[tuple[tuple[str, ...], Form]]:
+    """Every list of rows below an object, with its keys."""
+    form = as_rows(value, columns, source)
+    if form is not None:
+        yield path, form
+    elif isinstance(value, Mapping) and len(path) < _DEPTH:
+        for name, inner in value.items():
+            if describes or name.lower() not in _ABOUT:
+                yield from _found(inner, (*path, name), columns, source, describes=describes)
+
+
+def _chosen(found: Mapping[str, list[Any]], source: str, split: str | None) -> str:
+    """The list of rows that is meant: the named one, the only one, the only one with answers, or ``train``."""
+    last = {place: place.rpartition(".")[2] for place in found}
+    usual = {place: SPLITS.get(name.lower(), name) for place, name in last.items()}
+    if split is not None and (len(found) > 1 or next(iter(usual.values())) in SPLITS.values()):
+        wanted = (split, SPLITS.get(split.lower(), split))
+        for names in ({place: place for place in found}, last, usual):
+            named = [place for place, name in names.items() if name in wanted]
+            if len(named) == 1:
+                return named[0]
+        raise InputError(f"{source} has no {split!r}", why=f"It has: {_sizes(found)}.", fix="Name one of these.")
+    able = [place for place, rows in found.items() if _has_question_and_answer(rows[0])] or list(found)
+    if len(able) == 1:
+        return able[0]
+    trains = [place for place in able if usual[place] == "train"]
+    if len(trains) == 1:
+        largest = max((place for place in able if usual[place] in SPLITS.values()), key=lambda one: len(found[one]))
+        return trains[0] if _FEW * len(found[trains[0]]) > len(found[largest]) else largest
+    raise InputError(
+        f"{source} has several lists of rows, and it is not clear which is meant",
+        why=f"It has: {_sizes({place: found[place] for place in able})}.",
+        fix=f"Name one of them, such as --split {able[0]}.",
+    )
+
+
+def _sizes(found: Mapping[str, list[Any]]) -> str:
+    return ", ".join(f"{place} ({len(rows)} rows)" for place, rows in islice(found.items(), 20))
+
+
+def _about_place(place: str, places: list[str], form: Form) -> list[str]:
+    if not place:
+        return []
+    if len(places) == 1:
+        return [f"rows are under {place!r}"]
+    kind = "splits" if any(one.rpartition(".")[2].lower() in SPLITS for one in places) else "lists of rows"
+    return [f"{len(places)} {kind} ({', '.join(places[:20])}); read are the {len(form.rows)} rows of {place}"]
+
+
+def _is_row(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a row by itself, although it may hold lists of objects."""
+    plain = [name for name, one in value.items() if not _is_deep(one)]
+    return "messages" in value or (asks(value) and answers(value) and (asks(plain) or answers(plain)))
+
+
+def _has_question_and_answer(row: Any) -> bool:
+    return isinstance(row, Mapping) and sum(map(known, row)) > 1
+
+
+def nesting(rows: Iterable[Any]) -> tuple[str, ...]:
+    """The keys of the lists in which rows hold their questions, as ``paragraphs`` and ``qas`` of SQuAD."""
+    for row in islice(rows, 20):
+        path = _path_to_questions(row, _DEPTH)
+        if path:
+            return path
+    return ()
+
+
+def _path_to_questions(row: Any, depth: int) -> tuple[str, ...]:
+    if not isinstance(row, Mapping) or asks(row) or not depth:
+        return ()
+    for name, value in row.items():
+        if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            if asks(value[0]):
+                return (name,)
+            below = _path_to_questions(value[0], depth - 1)
+            if below:
+                return (name, *below)
+    return ()
+
+
+def unfolded(rows: Iterable[Any], path: Sequence[str]) -> Iterator[Any]:
+    """The rows below a path of keys. Each has the other fields of those above it, but for their ``id``."""
+    for row in rows:
+        inner = row.get(path[0]) if path and isinstance(row, Mapping) else None
+        if not isinstance(inner, list):
+            yield row
+            continue
+        outer = {name: value for name, value in row.items() if name not in (path[0], "id")}
+        below = ({**outer, **one} if isinstance(one, Mapping) else one for one in inner)
+        yield from unfolded(below, path[1:])

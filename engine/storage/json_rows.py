@@ -1,0 +1,191 @@
+"""Rows of JSON files: one value per line, or one document that holds the rows at some depth."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from typing import Any, NoReturn
+
+from engine.errors import InputError
+from engine.storage.json_forms import as_rows, named, names_are_there, nesting, rows_of_document, unfolded
+from engine.storage.source_files import MAX_DOCUMENT_BYTES, SourceFile, bad_line
+
+_BOM = b"\xef\xbb\xbf"
+_BEGINS = re.compile(rb"\{\s*[\"'}]|\[\s*([\[{\"\]\d-]|true|false|null)")
+_SURROGATE = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
+_ONE_LINE = "Each line must be one complete JSON object."
+_FORMS = f"{_ONE_LINE} Or the whole file is one array of objects: [{{...}}, {{...}}]."
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def begins_as_json(begin: bytes) -> bool:
+    """Whether bytes can be the begin of an object or an array."""
+    return _BEGINS.match(begin.lstrip(_BOM + b" \t\r\n")) is not None
+
+
+def json_rows(
+    source: SourceFile, max_line_bytes: int, split: str | None, columns: Sequence[str] | None
+) -> tuple[Iterator[Any], list[str]]:
+    """The rows of a file, None for a blank line, and notes for the screen. Lines are read one at a time.
+
+    Args:
+        source: the file.
+        max_line_bytes: limit of a line.
+        split: which list of rows of a document is read.
+        columns: names of the columns of rows that are lists.
+
+    Raises:
+        InputError: it is not JSON, or it is not clear which rows are meant.
+    """
+    first, number, second = b"", 0, b""
+    for at, line in enumerate(_lines(source, max_line_bytes), start=1):
+        if line.strip() and first:
+            second = line
+            break
+        if line.strip():
+            first, number = line, at
+    if not first or (second and _is_complete(first)):
+        return _of_lines(source, max_line_bytes, columns, [first, second])
+    content = _content(source)
+    if len(content) > MAX_DOCUMENT_BYTES:
+        if second and len(first) <= max_line_bytes and _is_complete(second):
+            _parse(first, source, number)
+        why = f"it is one JSON document of more than {MAX_DOCUMENT_BYTES:,} bytes"
+        raise bad_line(source.path, number, why, fix="Write JSONL: one object per line.")
+    try:
+        values = _documents(content, source, number)
+    except InputError:
+        if second and len(first) <= max_line_bytes and _is_complete(second):
+            _parse(first, source, number)  # one line of many is broken, and it is the first
+        raise
+    if len(values) > 1:
+        return unfolded(values, nesting(values)), [f"{len(values)} JSON objects of several lines"]
+    return rows_of_document(values[0], str(source.path), split, columns, fix=_FORMS)
+
+
+def _of_lines(
+    source: SourceFile, limit: int, columns: Sequence[str] | None, begin: Sequence[bytes]
+) -> tuple[Iterator[Any], list[str]]:
+    def values() -> Iterator[Any]:
+        for number, line in enumerate(_lines(source, limit), start=1):
+            if len(line) > limit:
+                raise bad_line(source.path, number, f"the line is longer than {limit:,} bytes")
+            yield _parse(line, source, number)
+
+    first = [_value(line) for line in begin if line]
+    form = as_rows(first, columns, str(source.path))
+    if form is not None and form.names:
+        rows = (named(form.names, row) for row in values())
+        return _without_first(rows) if form.has_names else rows, list(form.notes)
+    if columns is not None:
+        raise names_are_there(source.path)
+    path = nesting(first)
+    notes = [f"questions are under {'.'.join(path)!r} of each row"] if path else []
+    return unfolded(values(), path) if path else values(), notes
+
+
+def _value(line: bytes) -> Any:
+    """The value of a line; None for a faulty one, whose error is raised when it is reached."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _without_first(rows: Iterator[Any]) -> Iterator[Any]:
+    yield from islice(filter(None, rows), 1, None)
+
+
+def _lines(source: SourceFile, limit: int) -> Iterator[bytes]:
+    """The lines as UTF-8, the first without a byte order mark. A line ends after ``limit`` + 1 bytes."""
+    if source.marked in ("utf-16", "utf-32"):
+        with io.TextIOWrapper(source.open(), encoding=source.marked, newline="\n") as text:
+            while wide := text.readline(limit + 1):
+                yield wide.encode()
+        return
+    with source.open() as handle:
+        for number in count(1):
+            line = handle.readline(limit + 1)
+            if not line:
+                return
+            yield line.removeprefix(_BOM) if number == 1 else line
+
+
+def _content(source: SourceFile) -> bytes:
+    with source.open() as handle:
+        content = handle.read(MAX_DOCUMENT_BYTES + 1)
+    return content.decode(source.marked).encode() if source.marked in ("utf-16", "utf-32") else content
+
+
+def _is_complete(line: bytes) -> bool:
+    """Whether a line is a JSON value, or would be one but for what it holds."""
+    try:
+        json.loads(line)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return False
+    except (ValueError, RecursionError):
+        pass
+    return True
+
+
+def _documents(content: bytes, source: SourceFile, line: int) -> list[Any]:
+    """The values of a file, which stand one after another."""
+    text = _decoded(content.removeprefix(_BOM), source, 1)
+    decoder, values, place = json.JSONDecoder(parse_constant=_no_constant), [], 0
+    while (place := _SPACE.match(text, place).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
+        try:
+            value, place = decoder.raw_decode(text, place)
+        except json.JSONDecodeError as error:
+            why = f"not JSON: {error.msg} at column {error.colno}"
+            raise bad_line(source.path, error.lineno, why, fix=_FORMS) from error
+        except ValueError as error:
+            raise bad_line(source.path, line, f"not JSON: {str(error)[:200]}") from error
+        except RecursionError as error:
+            raise bad_line(source.path, line, "nested too deeply") from error
+        values.append(value)
+    _refuse_surrogates(content, values, source, line)
+    return values
+
+
+def _parse(line: bytes, source: SourceFile, number: int) -> Any:
+    text = _decoded(line, source, number).strip()
+    if not text:
+        return None
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise bad_line(source.path, number, f"not JSON: {error.msg} at column {error.colno}", fix=_FORMS) from error
+    except ValueError as error:
+        raise bad_line(source.path, number, f"not JSON: {str(error)[:200]}") from error
+    except RecursionError as error:
+        raise bad_line(source.path, number, "nested too deeply") from error
+    _refuse_surrogates(line, value, source, number)
+    return value
+
+
+def _decoded(content: bytes, source: SourceFile, number: int) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        column = error.start - before.rfind(b"\n")
+        why = f"not UTF-8 (byte {content[error.start]:#04x} at column {column})"
+        raise bad_line(source.path, number + before.count(b"\n"), why, fix="Save the file as UTF-8.") from error
+
+
+def _refuse_surrogates(content: bytes, value: Any, source: SourceFile, number: int) -> None:
+    if not _SURROGATE.search(content):
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise bad_line(source.path, number, "unpaired surrogate (\\ud800 to \\udfff)") from error
+    except RecursionError as error:
+        raise bad_line(source.path, number, "nested too deeply") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

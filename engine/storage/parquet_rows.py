@@ -1,0 +1,113 @@
+"""Rows of parquet files and of ``datasets``, with the values that JSON has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+from engine.errors import ConfigurationError, InputError, first_line
+from engine.storage.installation import install_command
+from engine.storage.source_files import SourceFile
+
+_INDEX = re.compile(r"__index_level_\d+__")
+_BATCH = 1000
+
+Row = dict[str, Any]
+ClassNames = dict[str, tuple[str, ...]]
+"""Of each column with numbers of classes: their names, in the order of the numbers."""
+
+
+def parquet_rows(source: SourceFile) -> tuple[Iterator[Row], list[str], ClassNames]:
+    """The rows of a file, notes for the screen, and the names of its classes.
+
+    Raises:
+        InputError: it is damaged.
+        ConfigurationError: pyarrow is not installed.
+    """
+    try:
+        from pyarrow import ArrowException, parquet  # optional, and slow to import
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{source.path} is a parquet file, and pyarrow is not installed", fix=install_command("datasets")
+        ) from error
+
+    def read() -> Iterator[list[Row]]:
+        try:
+            with source.open() as handle:
+                for batch in parquet.ParquetFile(handle).iter_batches(batch_size=_BATCH):
+                    yield batch.to_pylist()
+        except (ArrowException, ValueError, OverflowError, OSError) as error:
+            why = first_line(error)[:200]
+            raise InputError(f"{source.path} is a damaged parquet file", why=why) from error
+
+    try:
+        with source.open() as handle:
+            metadata = parquet.ParquetFile(handle).schema_arrow.metadata or {}
+    except (ArrowException, ValueError, OSError) as error:
+        raise InputError(f"{source.path} is not a parquet file", why=first_line(error)[:200]) from error
+    batches = read()
+    first = next(batches, [])
+    left_out = [name for name in (first[0] if first else ()) if any(_is_binary(row[name]) for row in first)]
+    notes = [f"{', '.join(left_out)}: left out, as they are bytes"] if left_out else []
+    return (plain_row(row) for batch in chain([first], batches) for row in batch), notes, _class_names(metadata)
+
+
+def plain_row(row: Mapping[str, Any]) -> Row:
+    """A row with texts, numbers, lists and objects only. Bytes are left out, and so is the index of pandas."""
+    return {name: _plain(value) for name, value in row.items() if not _is_binary(value) and not _INDEX.fullmatch(name)}
+
+
+def _plain(value: Any) -> Any:
+    """Dates and times as ISO text, durations as hours, minutes and seconds, decimals as their digits."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items() if not _is_binary(one)}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value if not _is_binary(one)]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if value == value else None  # not a number: an empty cell of a table
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, timedelta):
+        return _clock(value)
+    if isinstance(value, datetime) and value.tzinfo is None and value.time() == time():
+        return value.date().isoformat()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    item = getattr(value, "item", None)  # a number of NumPy
+    return _plain(item()) if item is not None else str(value)
+
+
+def _clock(value: timedelta) -> str:
+    sign, seconds = ("-", -value) if value < timedelta() else ("", value)
+    minutes, rest = divmod(seconds, timedelta(minutes=1))
+    fraction = f".{rest.microseconds:06d}".rstrip("0") if rest.microseconds else ""
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{rest.seconds:02d}{fraction}"
+
+
+def _is_binary(value: Any) -> bool:
+    """Whether a value is bytes that are no text. Some programs write texts as bytes."""
+    if not isinstance(value, bytes):
+        return False
+    try:
+        return b"\0" in value or not value.decode()
+    except UnicodeDecodeError:
+        return True
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> ClassNames:
+    """The names that ``datasets`` writes into the schema of a file."""
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        found = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    return {name: tuple(map(str, names)) for name, names in found.items() if isinstance(names, list)}

@@ -1,0 +1,238 @@
+"""Rows of tables: fields between commas, semicolons, tabs or vertical bars."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice, zip_longest
+
+from engine.errors import InputError
+from engine.storage.column_names import has_known_name, shown, why_row, without_names
+from engine.storage.source_files import MAX_LINE_BYTES, SourceFile, bad_line
+
+_MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
+"""What separates fields, the most reliable first."""
+
+_LINES = 2000
+_CHARACTERS = 1 << 20
+"""Lines and characters of a file that decide how it is read."""
+
+_IN_QUOTES = 'Put a field with a comma, a quote or a line break in double quotes, and write a quote in it twice: "".'
+
+Record = tuple[int, list[str]]
+"""The line where a row begins, and its fields."""
+
+
+class CsvRow(dict[str, str]):
+    """A row of a table.
+
+    Args:
+        fields: name and value; those with a value are the items.
+        line: where the row begins in the file.
+
+    Attributes:
+        empty: names of the fields without a value.
+    """
+
+    def __init__(self, fields: Mapping[str, str], line: int) -> None:
+        super().__init__({name: value for name, value in fields.items() if value.strip()})
+        self.line = line
+        self.empty = fields.keys() - self.keys()
+
+
+class Table:
+    """A file as a table.
+
+    Args:
+        source: the file.
+
+    Attributes:
+        likely: the share of its first lines that have as many fields as the first one; 0 if that has one field, or
+            if there is one line only.
+        is_empty: whether it has blank lines only.
+
+    Raises:
+        InputError: it is no text, or a line is too long.
+    """
+
+    def __init__(self, source: SourceFile) -> None:
+        csv.field_size_limit(MAX_LINE_BYTES)  # 131,072 by default
+        self._source = source
+        self._encoding = source.encoding
+        with closing(source.text(self._encoding)) as text:
+            lines, left = [], _CHARACTERS
+            for line in islice(text, _LINES):
+                lines.append(line)
+                left -= len(line)
+                if left < 0:
+                    break
+        named = re.fullmatch(r'"?sep=(.)"?[\r\n]*', lines[0], re.IGNORECASE) if lines else None
+        self._skipped = 1 if named else 0  # Excel writes the delimiter into a line of its own
+        self._lines = lines[self._skipped :]
+        shares = {mark: self._share(mark) for mark in _MARKS}
+        self.mark = named[1] if named else max(shares, key=lambda mark: round(shares[mark], 2))
+        if not shares.get(self.mark, 1):
+            self.mark = ","
+        several = sum(bool(line.strip()) for line in self._lines) > 1
+        self.likely = shares.get(self.mark, 1.0) if several else 0.0
+        self.is_empty = not any(line.strip() for line in self._lines)
+        quoted, spaced = f'{self.mark}"', f'{self.mark} "'
+        self._spaced = any(spaced in line for line in self._lines) and not any(quoted in line for line in self._lines)
+
+    def _share(self, mark: str) -> float:
+        """How much of the lines, or of the rows with their quotes, has as many fields as the first one."""
+        by_line = [line.count(mark) for line in self._lines if line.strip()]
+        try:
+            by_row = [len(row) - 1 for row in csv.reader(self._lines, delimiter=mark) if row]
+        except csv.Error:
+            by_row = []
+        counts = [of for of in (by_line, by_row) if of and of[0]]
+        return max((sum(count == of[0] for count in of) / len(of) for of in counts), default=0.0)
+
+    def rows(self, columns: Sequence[str] | None, numbered: bool) -> tuple[Iterator[CsvRow], list[str]]:
+        """The rows, and notes for the screen. An empty field is left out, and so is a row of empty fields.
+
+        Args:
+            columns: names of the columns of a table without names.
+            numbered: the names of the columns are 1, 2, ...
+
+        Raises:
+            InputError: the first line has no names, one twice, or not as many as ``columns``.
+        """
+        path, notes = self._source.path, []
+        if self._encoding in ("gb18030", "cp1252"):
+            notes.append(f"read as {self._encoding.upper()}")
+        if self.mark != "," and (self.mark, self._source.suffix) != ("\t", ".tsv"):
+            notes.append(f"fields are between {_MARKS.get(self.mark, repr(self.mark))}")
+        try:
+            sample = [row for _, row in self._records(iter(self._lines), by_line=self._is_plain())]
+        except InputError:  # raised again when the row is reached
+            sample = [row for row in csv.reader(self._lines, delimiter=self.mark) if row]
+        whole = sample[0] if sample else []
+        first = _without_empty_end(whole)
+        below = [row[: len(first)] for row in sample[1:]]
+        has_names = True
+        if columns is not None:
+            if sample and not len(first) <= len(columns) <= len(whole):
+                raise InputError(
+                    f"--columns names {len(columns)} columns, and the first line of {path} has {len(first)}",
+                    why=f"It is: {shown(first)}",
+                    fix="Name all columns in their order.",
+                )
+            has_names = [name.strip().lower() for name in first] == [name.lower() for name in columns]
+            names = list(columns)
+        elif numbered:
+            has_names = has_known_name(first, below)
+            names = [str(number) for number in range(1, len(first) + 1)]
+            if has_names:
+                notes.append("the first line has names and is left out")
+        else:
+            why = why_row(first, below)
+            if why:
+                raise without_names(path, first, below, why)
+            names = [name.strip() for name in whole]
+        twice = next((name for name in names if name and names.count(name) > 1), None)
+        if twice is not None:
+            number = self._skipped + 1
+            raise bad_line(path, number, f"the name {twice!r} occurs twice", fix="Rename one of the two.")
+        leave_out = bool(names) and not names[0] and _counts([row[0] for row in below if row])
+        if leave_out:
+            notes.append("the numbers of the rows in the first column are left out")
+        return self._named(names, has_names, leave_out), notes
+
+    def _named(self, names: list[str], has_names: bool, leave_out: bool) -> Iterator[CsvRow]:
+        with closing(self._source.text(self._encoding)) as text:
+            records = self._records(islice(text, self._skipped, None), len(names), self._is_plain())
+            for line, row in islice(records, 1 if has_names else 0, None):
+                if len(_without_empty_end(row)) > len(names):
+                    why = "more fields than the first line has names"
+                    raise bad_line(self._source.path, line + self._skipped, why, fix=_IN_QUOTES)
+                fields = {}
+                for place, (name, value) in enumerate(zip_longest(names, row[: len(names)], fillvalue="")):
+                    if name or (value.strip() and not (leave_out and place == 0)):
+                        fields[name or str(place + 1)] = value
+                found = CsvRow(fields, line + self._skipped)
+                if found:
+                    yield found
+
+    def _is_plain(self) -> bool:
+        """Whether each line is a row, so that a quote at the begin of a field is one of its text.
+
+        That is tried for marks that text has not; in other tables a quote that is not closed is a fault.
+        """
+        if self.mark not in "\t|":
+            return False
+        with closing(self._source.text(self._encoding)) as text:
+            counts = (line.count(self.mark) for line in islice(text, self._skipped, None) if line.strip("\r\n"))
+            first = next(counts, 0)
+            return all(count == first for count in counts)
+
+    def _records(self, lines: Iterator[str], width: int | None = None, by_line: bool = False) -> Iterator[Record]:
+        if by_line:
+            for number, line in enumerate(lines, start=1):
+                if line.strip("\r\n"):
+                    yield number, [_unquoted(field) for field in line.rstrip("\r\n").split(self.mark)]
+            return
+        taken: list[str] = []
+
+        def read() -> Iterator[str]:
+            for line in lines:
+                taken.append(line)
+                yield line
+
+        reader = csv.reader(read(), strict=True, delimiter=self.mark, skipinitialspace=self._spaced)
+        while True:
+            begin = reader.line_num + 1
+            taken.clear()
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                found = self._with_lone_quotes(taken)
+                if found is None or len(found) != (width or len(found)):
+                    why = f"not CSV: {error}"
+                    raise bad_line(self._source.path, begin + self._skipped, why, fix=_IN_QUOTES) from error
+                row = found
+            width = width or len(row)
+            if row:
+                yield begin, row
+
+    def _with_lone_quotes(self, lines: Sequence[str]) -> list[str] | None:
+        """The fields of one line in which a quote closes a field only before a delimiter or the end."""
+        if len(lines) != 1:
+            return None
+        mark, line = re.escape(self.mark), lines[0].rstrip("\r\n")
+        fields, place = [], 0
+        pattern = re.compile(rf'\s*"(?P<quoted>.*?)"(?={mark}|$)|(?P<bare>[^"{mark}][^{mark}]*|(?={mark}|$))')
+        while True:
+            found = pattern.match(line, place)
+            if found is None:
+                return None
+            quoted = found["quoted"]
+            fields.append(found["bare"] if quoted is None else quoted.replace('""', '"'))
+            place = found.end() + 1
+            if place > len(line):
+                return fields
+
+
+def _without_empty_end(row: Sequence[str]) -> list[str]:
+    kept = list(row)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return kept
+
+
+def _unquoted(field: str) -> str:
+    whole = re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*', field)
+    return whole[1].replace('""', '"') if whole else field
+
+
+def _counts(values: Iterable[str]) -> bool:
+    """Whether the values are 0, 1, 2 or 1, 2, 3, as programs write the numbers of rows."""
+    numbers = list(values)
+    return len(numbers) > 1 and any(
+        numbers == [str(number) for number in range(begin, begin + len(numbers))] for begin in (0, 1)
+    )

@@ -63,8 +63,6 @@ RIGHT = [
     ("date", "4 March 2026", "2026-03-04"),
     ("date", "03/04/2026", "2026-03-04"),
     ("date", "March 4th, 2026", "2026-03-04"),
-    ("date", "4. März 2026", "2026-03-04"),
-    ("date", "2026年3月4日", "4 de marzo de 2026"),
     ("number", "twelve", "12"),
     ("number", "两百", "200"),
     ("date", "２０２６年０３月０４日", "2026年3月4日"),
@@ -105,8 +103,6 @@ WRONG = [
     ("number", "12 kg", "12 g"),
     ("number", "12", "12 kg"),
     ("contains", "It is not A-17", "A-17"),
-    ("contains", "Das ist nicht A-17", "A-17"),
-    ("contains", "Ce n'est pas A-17", "A-17"),
     ("contains", "它不是 A-17", "A-17"),
     ("contains", "A-16, A-17, A-18, " * 20, "A-17"),
     ("contains", "A-170", "A-17"),
@@ -119,7 +115,6 @@ WRONG = [
     ("json", '{"a": NaN}', '{"a": 1}'),
     ("json", "[1]", '{"a": 1}'),
     ("date", "March 2026", "2026-03-01"),
-    ("date", "4. Mai 2026", "2026-03-04"),
     ("number", "twelve or thirteen", "12"),
     ("date", "2026-03-05", "2026-03-04"),
     ("date", "tomorrow", "2026-03-04"),
@@ -156,7 +151,7 @@ def test_the_share_of_right_fields_of_a_json_object():
         '{"name": "Ann", "age": 4, "more": 1}', '{"name": "ann", "age": 3, "city": "X"}', HowCompared(kind="json")
     )
     assert found.fields == pytest.approx(1 / 3)
-    assert found.why == "wrong or missing: age, city"
+    assert found.why == "wrong or missing: age, city; not asked for: more"
     assert compare("no json", '{"a": 1}', HowCompared(kind="json")).fields == 0
 
 
@@ -253,10 +248,6 @@ def test_how_answers_are_compared_is_found_out(answers, kind):
         (r"thus \boxed{\text{billing}}", r"\text{billing}"),
         ("billing", "billing"),
         ("答案：billing", "billing"),
-        ("Also.\nDie Antwort lautet: billing", "billing"),
-        ("Donc.\nLa réponse finale est : billing", "billing"),
-        ("Luego.\nRespuesta final: billing", "billing"),
-        ("Ecco.\n**Risposta:** billing", "billing"),
         ("因此\n**最终答案：** billing", "billing"),
         ("因此\n所以答案是billing", "billing"),
         ("Answer: billing\n答案是否正确？", "billing"),
@@ -304,7 +295,6 @@ GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
     ("answer", "truth", "is_correct"),
     [
         ("10025,40 €", "10.025,40 €", True),
-        ("10.025,4 Euro", "10.025,40 €", True),
         ("10,025.40 €", "10.025,40 €", True),
         ("10025.40 €", "10.025,40 €", True),
         ("100,25 €", "10.025,40 €", False),
@@ -381,13 +371,10 @@ def test_what_a_point_means_is_said():
 @pytest.mark.parametrize(
     ("truths", "answer"),
     [
-        (["3 Stunden", "20 Minuten"], "180 Minuten"),
         (["5 kg m/s", "3 N s"], "5 kg·m/s"),
         (["3,2·10^4", "1,5·10^3"], "32000"),
-        (["3,2 * 10^4 m", "2 m"], "32 Kilometer"),
+        (["3,2 * 10^4 m", "2 m"], "32 kilometers"),
         (["3,2·10^4 kg m/s", "2 N s"], "3,2e4 N s"),
-        (["10 Kilometer pro Stunde", "5 km/h"], "10 km/h"),
-        (["1 Stunde 30 Minuten", "2 Stunden"], "90 Minuten"),
         (["2小时30分钟", "5小时"], "150分钟"),
         (["3/4 cup", "1 cup"], "0.75 cups"),
     ],
@@ -431,8 +418,8 @@ def test_yes_and_no_are_no_chemistry():
     assert compare("No", "NO", how).is_correct
 
 
-@pytest.mark.parametrize("answer", ["zwölf", "douze", "doce", "dodici", "doze", "twelve", "12 Stück"])
-def test_a_number_may_be_in_words_of_other_languages(answer):
+@pytest.mark.parametrize("answer", ["twelve", "a dozen", "12 pieces"])
+def test_a_number_may_be_in_words(answer):
     assert compare(answer, "12", HowCompared(kind="number")).is_correct
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _FULL_WIDTH = {0x3000: " ", **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}}
-_CHOICES = re.compile(r"[A-H](?:[\s,;、和]*[A-H])*")
+_CHOICES = re.compile(r"[A-H](?:[\s,;、&和及与]*[A-H])*")
+_AND = re.compile(r"(?<![A-Za-z])and(?![A-Za-z])", re.IGNORECASE)
 
 
 def half_width(text: str) -> str:
@@ -14,7 +15,8 @@ def half_width(text: str) -> str:
 
 
 def read_choices(text: str) -> frozenset[str] | None:
-    """The letters of the choices that a text names, each once: A、C, ``AC`` or ``A, C``; None if it names none."""
-    letters = half_width(text).upper().strip(" *_`\"'“”()[]【】。.")
+    """The letters of the choices that a text names, each once: A、C, ``AC``, ``(A) and (C)``; None if it names none."""
+    letters = re.sub(r"[()\[\]{}【】*_`\"'“”.。$]|\\(?:text|mathrm|boxed)", " ", _AND.sub(",", half_width(text)))
+    letters = letters.upper().strip()
     found = re.findall("[A-H]", letters) if _CHOICES.fullmatch(letters) else []
     return frozenset(found) if found and len(set(found)) == len(found) else None

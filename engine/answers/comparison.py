@@ -12,7 +12,7 @@ from typing import Literal
 
 from engine.answers.decimal_comma import shows_decimal_commas, with_decimal_point
 from engine.answers.matrices import as_text
-from engine.answers.plain_values import same_plain_quantity, same_plain_value
+from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tail
 from engine.answers.relations import is_asked_for, is_constant, is_name
 from engine.answers.shape_reading import read_shape
 from engine.answers.shapes import Shape, all_but, as_interval
@@ -238,8 +238,9 @@ class Comparer:
         if value.kind != "value" or relation.text != "=":
             return False
         *steps, result = relation.parts
-        if all(is_constant(side.text) for side in relation.parts):
-            if not all(self._same_values(step.text, result.text) for step in steps):
+        said = without_tail(result.text)[0]
+        if all(map(is_constant, [said, *(step.text for step in steps)])):
+            if not all(self._same_values(step.text, said) for step in steps):
                 return False
         elif not is_asked_for(steps[0].text) or (relation is truth and _COORDINATES.search(steps[0].text)):
             return False

@@ -1,8 +1,8 @@
 """How an answer is compared with the truth.
 
-All texts are compared without case, quotes, markup, brackets around the whole, a final dot, and spaces that separate no
-words. An answer that hedges is wrong: it has to equal one value, so that "billing or shipping" equals neither, and a
-list of all labels equals none.
+All texts are compared without case, quotes, markup, brackets around the whole, a final dot, an article at the start,
+and spaces that separate no words. An answer that hedges is wrong: it has to equal one value, so that "billing or
+shipping" equals neither, and a list of all labels equals none.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ import datetime
 import json
 import math
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from dateutil import parser as dates
 
 from engine.answers.chemistry import are_other_formulas
 from engine.answers.chinese import half_width, read_choices
-from engine.answers.dates import plain_date, with_english_months
+from engine.answers.dates import plain_date
 from engine.answers.decimal_comma import with_decimal_points
+from engine.answers.naming import DENIES, HEDGES, Named
+from engine.answers.naming import plain as plain
+from engine.answers.prose import unwrapped
 from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
@@ -38,16 +42,13 @@ _PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
 _EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
-_DASHES = str.maketrans("‐‑‒–—−", "------")
-_SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*")
-_COMMA = re.compile(r"\s*[,、]\s*")
-_BESIDE_CHINESE = re.compile(r"(?<=[\u3400-\u9fff]) | (?=[\u3400-\u9fff])")
-"""A space that separates no words: Chinese has none between them."""
-_IN_BRACKETS = re.compile(r"\(([^()\[\],;]+)\)|【([^】【,;]+)】")
-_DENIES = re.compile(
-    r"\b(?:not?|never|neither|nor|without|nicht|keine?[rmns]?|nie|weder|ohne|pas|jamais|ni|sans|nunca|tampoco|sin|non|mai|né"
-    r"|senza|não|nem|sem)\b|n['’]t\b|[不没非无]"
-)
+_SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*(?:(?:and|和)\s+)?|\s+(?:and|&)\s+|(?<=[A-Z])[和及与](?=[A-Z])")
+_ITEM_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
+_FRAME = re.compile(r"(?P<subject>(?:\w+[ ']){0,5}?\w+)\s+(?:is|are|was|were)\s*:?\s+(?P<value>.+)", re.I | re.DOTALL)
+"""A sentence that only says that something is the value."""
+_WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
+_LETTERS = tuple("ABCDEFGHIJ")
+_SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[\w.]+|[<>!]=|<>|\S")
 
 
 class HowCompared(Record):
@@ -81,6 +82,16 @@ class HowCompared(Record):
     grouping_points: bool = False
     chemistry: bool = False
 
+    def named(self) -> Named:
+        """The labels, or the options with their marks."""
+        return _named(self.labels or self.options, self.marks or (() if self.kind == "label" else _LETTERS), self.ids)
+
+    def is_value(self, line: str) -> bool:
+        """Whether a line is a value of its own: of ``label``, ``choice`` and ``date``."""
+        if self.kind == "date":
+            return read_date(line, self.day_first) is not None
+        return self.kind in ("label", "choice") and self.named().begins(line) is not None
+
 
 class Comparison(Record):
     """The result of a comparison.
@@ -106,38 +117,41 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
     """
     if not answer.strip() or len(answer) > MAX_ANSWER:
         return Comparison(is_correct=False, fields=0.0 if how.kind == "json" else None)
+    rights = (truth, *how.also)
+    texts = [right for one in rights for right in alternatives(one)]
+    same: Iterable[bool | None]
     match how.kind:
         case "json":
-            return _same_object(answer, truth)
-        case "number":
-            return _same_number(answer, truth, how)
+            return _same_object(answer, truth, how)
         case "regex":
             return _matches(answer, truth)
+        case "number":
+            same = (_same_number(answer, right, how) for right in rights)
+        case "formula":
+            same = (verify_answer(answer, right).correct for right in rights)
         case "list" | "set":
-            return Comparison(is_correct=_same_items(answer, truth, ordered=how.kind == "list"))
+            same = (_same_items(answer, right, how) for right in rights)
         case "date":
-            said, right = read_date(answer, how.day_first), read_date(truth, how.day_first)
-            return Comparison(is_correct=said is not None and said == right)
+            frame = _FRAME.fullmatch(answer.strip(_EDGES + "."))
+            said = read_date(answer, how.day_first) or read_date(frame["value"] if frame else "", how.day_first)
+            same = (said is not None and said == read_date(right, how.day_first) for right in rights)
         case "contains":
-            return Comparison(is_correct=any(_contains(answer, one) for one in alternatives(truth)))
+            same = (_contains(answer, right) for right in texts)
+        case "choice" | "label":
+            same = (_same_name(answer, right, how) for right in rights)
+        case "sql":
+            same = (_sql(answer) == _sql(right) for right in rights)
         case _:
-            rights = [truth] if how.kind == "label" else alternatives(truth)
-            same = [one for one in rights if plain(answer) == plain(one)]
-            is_other = how.chemistry and all(are_other_formulas(answer, one) for one in same)
-            return Comparison(is_correct=bool(same) and not is_other)
+            same = (_same_text(answer, right, how) for right in texts)
+    return Comparison(is_correct=_any(same))
 
 
-def plain(text: str) -> str:
-    """A text without case, quotes and markup around it, brackets around the whole, a final dot, and spaces that repeat.
-
-    Commas have no space beside them, and neither have Chinese characters. The Chinese 、 is a comma.
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    words = _COMMA.sub(",", _BESIDE_CHINESE.sub("", " ".join(folded.split()))).strip(_EDGES)
-    if not words.replace(".", "").isdigit():
-        words = words.rstrip(".。!").rstrip(_EDGES)
-    inner = _IN_BRACKETS.fullmatch(words)
-    return (inner[1] or inner[2]).strip(_EDGES) if inner else words
+def named(answer: str, how: HowCompared) -> str | None:
+    """The label, or the mark of the option, that an answer names; None for none or several, and for other kinds."""
+    place = how.named().said(answer) if how.kind in ("label", "choice") and len(answer) <= MAX_ANSWER else None
+    if place is None:
+        return None
+    return how.labels[place] if how.labels else (how.marks or _LETTERS)[place]
 
 
 def alternatives(truth: str) -> list[str]:
@@ -150,7 +164,7 @@ def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
     text = half_width(text.strip(_EDGES)).rstrip("。")
     written = plain_date(text)
-    text = with_english_months(text) if written is None else written
+    text = written or text
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
         return None
     found = []
@@ -165,11 +179,11 @@ def read_date(text: str, day_first: bool = False) -> datetime.date | None:
 
 def read_items(text: str) -> list[str] | None:
     """The items of a list: a JSON array, or texts between commas, semicolons or lines; None if it is none."""
-    text = text.strip()
+    text = text.strip(" \n`")
     if text.startswith("["):
         value = read_json(text)
         return [_item(one) for one in value] if isinstance(value, list) else None
-    items = [re.sub(r"^(?:[-*•]|\d+[.)])\s+", "", part).strip() for part in _SEPARATOR.split(text)]
+    items = [_ITEM_MARK.sub("", part).strip() for part in _SEPARATOR.split(_ITEM_MARK.sub("", text))]
     return [plain(item) for item in items if item]
 
 
@@ -191,26 +205,36 @@ def _refused(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _same_number(answer: str, truth: str, how: HowCompared) -> Comparison:
+def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
     answer, truth = half_width(answer.strip(_EDGES)), half_width(truth)
-    number = read_number_words(answer.strip(".。"), skips_english=False)
+    whole = None if how.tolerance else _WHOLE_FLOAT.fullmatch(truth.strip())
+    truth = whole[1] if whole else truth
+    number = read_number_words(answer.strip(".。"))
     answer = answer if number is None else str(number)
+    bare = answer.rstrip("\\% ")
+    if bare != answer and re.fullmatch(r"[1-9][\d,]*(?:\.\d+)?", truth.strip()):  # a unit on one side only
+        answer = bare
     readings = [answer]
     if how.decimal_comma:
         meanings = (True,) if how.grouping_points else (True, False)
         readings = list(dict.fromkeys(with_decimal_points(answer, grouping_points=one) for one in meanings))
         truth = with_decimal_points(truth)
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
-    verdicts = [
+    return _any(
         verify_answer(one.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
         for one in readings
-    ]
-    return Comparison(is_correct=True if True in verdicts else None if None in verdicts else False)
+    )
+
+
+def _any(verdicts: Iterable[bool | None]) -> bool | None:
+    """Whether one verdict is True; None if no checker could be started for one of the others."""
+    verdicts = list(verdicts)
+    return True if True in verdicts else None if None in verdicts else False
 
 
 def _is_measured(truth: str) -> bool:
     """Whether a number has a unit or decimals, so that it is compared within its digits."""
-    return is_value(truth, "measured") and re.fullmatch(r"[+-]?\d+", truth.strip()) is None
+    return is_value(truth, "measured") and re.fullmatch(r"[+-]?\d+|\\?\$\s?[\d.,]+", truth.strip()) is None
 
 
 def _contains(answer: str, truth: str) -> bool:
@@ -219,7 +243,7 @@ def _contains(answer: str, truth: str) -> bool:
         return False
     at = re.search(rf"(?<!\w){re.escape(right)}(?!\w)", said)
     before = said[: at.start()] if at else ""
-    return at is not None and _DENIES.search(before) is None
+    return at is not None and DENIES.search(before) is None
 
 
 def _matches(answer: str, pattern: str) -> Comparison:
@@ -238,38 +262,111 @@ def fullmatch(payload: Mapping[str, str]) -> bool:
     return re.fullmatch(payload["pattern"], payload["text"], re.IGNORECASE | re.DOTALL) is not None
 
 
-def _same_items(answer: str, truth: str, *, ordered: bool) -> bool:
-    if not ordered and (chosen := read_choices(answer)) and (choices := read_choices(truth)):
-        return chosen == choices
-    said, right = read_items(answer), read_items(truth)
-    if said is None or right is None:
+@lru_cache(maxsize=64)
+def _named(names: tuple[str, ...], marks: tuple[str, ...], ids: tuple[str, ...]) -> Named:
+    return Named(names, marks, ids)
+
+
+def _same_name(answer: str, truth: str, how: HowCompared) -> bool:
+    if how.chemistry:
+        return plain(answer) == plain(truth) and not are_other_formulas(answer, truth)
+    if how.kind == "label" and not how.labels:
+        return plain(answer) == plain(truth)
+    said = how.named().said(answer)
+    return said is not None and said == how.named().exactly(truth)
+
+
+def _same_text(answer: str, truth: str, how: HowCompared) -> bool:
+    """Whether a text is the truth, also in a sentence that only frames it, or as the same words in a list."""
+    if how.chemistry and are_other_formulas(answer, truth):
         return False
-    return said == right if ordered else sorted(said) == sorted(right)
+    right = plain(truth)
+    frame = _FRAME.fullmatch(answer.strip(_EDGES + "."))
+    is_framed = frame and not DENIES.search(frame["subject"]) and not HEDGES.search(frame["subject"])
+    remark = re.search(r"\s\([^()]*\)\Z", answer)
+    is_remark = remark and not DENIES.search(remark[0]) and not HEDGES.search(remark[0])
+    ways = [answer, unwrapped(answer) or "", frame["value"] if frame and is_framed else ""]
+    if any(plain(one) == right for one in (*ways, answer[: remark.start()] if remark and is_remark else "")):
+        return True
+    words = _words(truth)
+    return len(words) > 1 and _words(answer) == words
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, or of a list of words in several lines or with commas."""
+    value = read_json(text) if text.lstrip().startswith("[") else None
+    if isinstance(value, list):
+        return [plain(str(one)) for one in value]
+    return [plain(word.strip(",;、，；")) for word in _ITEM_MARK.sub("", text).strip(_EDGES + ".").split()]
+
+
+def _same_items(answer: str, truth: str, how: HowCompared) -> bool:
+    is_ordered = how.kind == "list"
+    if not is_ordered and (how.marks or how.options or read_choices(truth)):
+        chosen, right = _chosen(answer, how), _chosen(truth, how)
+        if chosen is not None and right is not None:
+            return chosen == right
+    said, right_items = read_items(answer), read_items(truth)
+    if said is None or right_items is None:
+        return False
+    return said == right_items if is_ordered else Counter(said) == Counter(right_items)
+
+
+def _chosen(text: str, how: HowCompared) -> frozenset[str] | None:
+    """The marks of the options that a text names; None if a part of it names none."""
+    marks = how.marks or _LETTERS
+    letters = read_choices(text)
+    if letters is not None and letters <= {*marks}:
+        return letters
+    if DENIES.search(text) or HEDGES.search(text):
+        return None
+    value = read_json(text) if text.strip().startswith("[") else None
+    parts = list(map(str, value)) if isinstance(value, list) else []
+    ways = [parts] if parts else [_ITEM_MARK.sub("", text).split("\n"), _SEPARATOR.split(text)]
+    for way in ways:
+        places = [how.named().said(part) for part in way if part.strip(" .`*")]
+        if places and None not in places and len({*places}) == len(places):
+            return frozenset(marks[place] for place in places if place is not None)
+    return None
+
+
+def _sql(text: str) -> list[str]:
+    """A query as its tokens, without case outside of literals, the final semicolon and a fence around it."""
+    query = re.sub(r"\A\s*```\w*\n?|```\s*\Z", "", text).strip().rstrip("; \n`").replace("`", "")
+    return [token if token[0] == "'" else token.strip('"').casefold() for token in _SQL_TOKEN.findall(query)]
 
 
 def _item(value: Any) -> str:
     return plain(value) if isinstance(value, str) else json.dumps(_folded(value), sort_keys=True)
 
 
-def _same_object(answer: str, truth: str) -> Comparison:
+def _same_object(answer: str, truth: str, how: HowCompared) -> Comparison:
     said, right = read_json(answer), read_json(truth)
     if not isinstance(right, dict) or not isinstance(said, dict):
         return Comparison(is_correct=said is not None and _folded(said) == _folded(right), fields=0.0)
-    wrong = [key for key, value in right.items() if not _same_value(said.get(key, _MISSING), value)]
-    share = 1 - len(wrong) / len(right) if right else float(not said)
-    why = f"wrong or missing: {', '.join(wrong)[:200]}" if wrong else ""
-    return Comparison(is_correct=not wrong and bool(right or not said), fields=share, why=why)
+    asked = [*{**right, **dict.fromkeys(how.keys)}]
+    wrong = [key for key in asked if not _same_value(said.get(key), right.get(key))]
+    more = [key for key, value in said.items() if key not in asked and not _is_empty(value)]
+    faults = (("wrong or missing", wrong), ("not asked for", more))
+    why = [f"{what}: {', '.join(keys)[:200]}" for what, keys in faults if keys]
+    share = 1 - len(wrong) / len(asked) if asked else float(not more)
+    return Comparison(is_correct=not wrong and not more, fields=share, why="; ".join(why))
 
 
-_MISSING = object()
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
 
 
 def _same_value(said: Any, right: Any) -> bool:
-    if isinstance(right, bool) or right is None or isinstance(said, bool):
+    if _is_empty(right) or _is_empty(said):
+        return _is_empty(right) and _is_empty(said)
+    if isinstance(right, bool) or isinstance(said, bool):
         return said is right
     if isinstance(right, int | float) and isinstance(said, int | float):
         return math.isclose(said, right, rel_tol=1e-6, abs_tol=1e-9)
-    return said is not _MISSING and _folded(said) == _folded(right)
+    if all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in (said, right)):
+        return Counter(map(plain, said)) == Counter(map(plain, right))  # entities have no order
+    return bool(_folded(said) == _folded(right))
 
 
 def _folded(value: Any) -> Any:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from engine.answers.chemistry import are_other_formulas
+from engine.answers.naming import Named
 from engine.mathematics.quantities.chinese_numerals import counted_noun
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
@@ -33,7 +34,7 @@ _ANY_THING = "个"
 _AREA = re.compile(r"\s*[a-z]\s*\^\s*(?:[23]|\{\s*[23]\s*\})")
 _MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ|[^\x00-\x7f]")
 _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
-_CHANGES_MEANING = re.compile(
+CHANGES_MEANING = re.compile(
     r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
     r"choose|through|factorial|squared|cubed|percent|out|with|i|e|"
     r"(?:hundred|thousand|million|billion|trillion)(?:s|ths?)?|lakhs?|crores?|dozens?|gross|"
@@ -50,7 +51,7 @@ _IRREGULAR_PLURALS = frozenset(
     "indices radii loci maxima minima formulae".split()
 )
 _NO_PLURALS = frozenset("is was has this thus its yes as us less plus minus".split())
-_WORDS = re.compile(r"[A-Za-zÀ-ɏЀ-ӿ][A-Za-zÀ-ɏЀ-ӿ\s'.,-]*")
+_WORDS = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ\s'.,-]*")
 _OF_WHAT = re.compile(r"(?<=s)\s+of\s.*")
 _UNIT_OF = re.compile(r"(?P<unit>.*?[A-Za-z}])\s+(?:of\s+[a-z][a-z\s]*|old|long|deep|tall|wide|high|thick|away|apart)")
 _UNITS = re.compile(r"\s*(?:(?:sq|cu|square|cubic)\.?\s+)?(?:units?|u(?=\s*\^))\.?(?:\s*\^\s*\{?\s*[23]\s*\}?)?")
@@ -59,7 +60,7 @@ _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|t
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
 _ARTICLE = re.compile(r"(?:the|an?)\s+(?=[A-Za-z\s'-]*[A-Za-z]{3})", re.IGNORECASE)
 _SHORT_WORD = re.compile(
-    r"[A-Za-z][aeiouy][a-z]|[A-Za-z][a-z][aeiouy]|[AEIOUaeiou][a-z]{2}|[A-Z][AEIOU][A-Z]|(?i:no|ok|ja)"
+    r"[A-Za-z][aeiouy][a-z]|[A-Za-z][a-z][aeiouy]|[AEIOUaeiou][a-z]{2}|[A-Z][AEIOU][A-Z]|(?i:no|ok)"
 )
 _POINTS = re.compile("[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}")
 """Points of a figure, choices or coins, in their order. Other capitals may be factors, as in ``BIL``."""
@@ -73,14 +74,11 @@ _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
 _RANGE = re.compile(r"\d+\s*-\s*\d+", re.ASCII)
 _DAY_OF_YEAR = re.compile(r"[12]\d{3}-\d\d-\d\d", re.ASCII)
 """A date, and no difference of numbers."""
-_OPTION = r"(?:(?:[Oo]ption|[Cc]hoice|Antwort|Réponse|Respuesta|Opción)\s+|选项?\s*)"
-_CHOICE = re.compile(rf"{_OPTION}?\(?([A-Z])(?:[).:](?:\s.*)?|\s+-\s.*|项)?", re.DOTALL)
-_LOWER_CHOICE = re.compile(rf"{_OPTION}?\(([a-h])\)|{_OPTION}([a-h])|([a-h])\)")
+_CHOICES = Named((), tuple("ABCDEFGHIJ"))
 _LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
 _LETTER_WITH_TEXT = re.compile(r"(?:\(([A-H])\)|([A-H])[.)])\s+\S.*", re.DOTALL)
 _FURTHER_CHOICE = re.compile(r"(?<![\w'(])\(?[A-H](?:\)|[.:]\s)")
 """Where the choices are listed: "A) 3 B) 4"."""
-_OTHER_CHOICE = re.compile(r"(?<![\w'])([A-H])(?![\w'])(?!(?<=A)\s+[a-z])")  # not the article
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
 _MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:['_]\d{3})+)", re.ASCII)
 _TEN = 10
@@ -185,7 +183,7 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
             return head, Tail(_PRIMES[rest.strip()][expected in _ANGLES])
         if _UNITS.fullmatch(words):
             return head, Tail(nouns=frozenset(["unit"]))
-        unit_of = _UNIT_OF.fullmatch(words) if not _CHANGES_MEANING.search(words) else None
+        unit_of = _UNIT_OF.fullmatch(words) if not CHANGES_MEANING.search(words) else None
         unit = read_unit(unit_of["unit"]) if unit_of and read_unit(unit_of["unit"]) else read_unit(rest)
         is_marked = _MARKED_UNIT.search(rest) or (prefix[0].rounded and _AREA.fullmatch(rest))
         is_sure = is_marked and DOUBTFUL.isdisjoint(words.split())
@@ -205,14 +203,14 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         unit = read_unit(found[2])
         words = _UNWRAP.sub(r"\1", found[2])
         tail = Tail(unit) if unit is not None else _counted(f" {words}", is_one=False)
-        if tail is not None and not _CHANGES_MEANING.search(words):
+        if tail is not None and not CHANGES_MEANING.search(words):
             return found[1], tail
     return text, Tail()
 
 
 def _counted(words: str, is_one: bool) -> Tail | None:
     """The nouns in the words after a number; None where the words may change the number."""
-    if not _PROSE_TAIL.match(words) or _CHANGES_MEANING.search(words):
+    if not _PROSE_TAIL.match(words) or CHANGES_MEANING.search(words):
         return None
     listed = re.findall(r"[a-z]+", _OF_WHAT.sub("", words).lower())
     if all(word in _REMARKS for word in listed):
@@ -287,12 +285,6 @@ def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision
     return Decision(same_number(answer, truth, rel_tol), method)
 
 
-def _names_another(letter: str, answer: str) -> bool:
-    """Whether a choice with a text after it names another choice too: "B. Actually D"."""
-    rest = answer.partition(letter)[2]
-    return any(other[1] != letter for other in _OTHER_CHOICE.finditer(rest))
-
-
 def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
     if any(map(_UPRIGHT.match, (answer, truth))) and are_other_formulas(answer, truth):
         return Decision(False, "text")
@@ -302,17 +294,15 @@ def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
         return Decision(False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None
     if _WORDS.fullmatch(plain_truth) and written_alike(plain_answer, plain_truth):
         return Decision(True, "text")
-    plain_answer, plain_truth = (
-        f"({(lower[1] or lower[2] or lower[3]).upper()})" if (lower := _LOWER_CHOICE.fullmatch(text)) else text
-        for text in (plain_answer, plain_truth)
-    )
-    letter, choice = _LETTER_OF_CHOICE.fullmatch(plain_truth), _CHOICE.fullmatch(plain_answer)
-    with_text = _LETTER_WITH_TEXT.fullmatch(plain_truth) if _LETTER_OF_CHOICE.fullmatch(plain_answer) else None
-    if with_text and choice:
-        right = with_text[1] or with_text[2]
-        return Decision(choice[1] == right and not _FURTHER_CHOICE.search(plain_truth[2:]), "text")
-    if letter and choice:
-        return Decision(choice[1] == letter[1] and not _names_another(choice[1], plain_answer), "text")
+    letter = _LETTER_OF_CHOICE.fullmatch(plain_truth)
+    with_text = _LETTER_WITH_TEXT.fullmatch(plain_truth) if not letter else None
+    if (letter or with_text) and not (len(plain_answer) == 1 and plain_answer.islower()):
+        right = letter[1] if letter else plain_truth.lstrip("(")[0]
+        is_read = letter or _LETTER_OF_CHOICE.fullmatch(plain_answer)
+        said = _CHOICES.said(plain_answer) if is_read else None
+        if said is not None:
+            is_listed = with_text and _FURTHER_CHOICE.search(plain_truth[2:])
+            return Decision("ABCDEFGHIJ"[said] == right and not is_listed, "text")
     if _WORDS.fullmatch(plain_truth) and _LONG_WORD.search(plain_truth) and not _MATH_WORDS.search(plain_truth):
         return Decision(written_alike(plain_answer, plain_truth), "text")
     return None

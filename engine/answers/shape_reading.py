@@ -17,7 +17,7 @@ _MAX_BRACKETS = 60
 _THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)", re.ASCII)
 _OR = (
     r"(?:\\text\s*\{[\s,]*(?:or|and)\s*\}|\\lor(?![A-Za-z])|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])"
-    r"|(?<=[\d)}\]])or(?=[A-Z(\[])|(?<=\s)(?:und|oder|et|ou)(?=\s)|(?<=[A-Za-z\d)}\]\s])[和或与及](?=[A-Za-z\d(\[{\\\s-]))"
+    r"|(?<=[\d)}\]])or(?=[A-Z(\[])|(?<=[A-Za-z\d)}\]\s])[和或与及](?=[A-Za-z\d(\[{\\\s-]))"
 )
 _SEPARATOR = re.compile(rf"\s*(?:[,;]\s*{_OR}|[,;]|{_OR})\s*", re.IGNORECASE)
 _PLAIN = re.compile(r"[-+]?\d+(?:\.\d+)?|[A-Za-z]", re.ASCII)
@@ -47,7 +47,7 @@ _LABELLED = re.compile(r"\(?[A-Z]\)?:\s")
 _COLON = re.compile(r"\s*:\s*")
 _MAX_TERMS = 8
 _BETWEEN = re.compile(
-    r"(?P<left>[^\s,;]{1,20}?)\s*(?:\s(?:to|till|until|versus|vs\.?|bis|à)\s|(?<=\d)\s+al?\s+(?=\d)|\\text\s*\{\s*to\s*\}|到|至)\s*(?P<right>\S[^,;]{0,40})"
+    r"(?P<left>[^\s,;]{1,20}?)\s*(?:\s(?:to|till|until|versus|vs\.?)\s|\\text\s*\{\s*to\s*\}|到|至)\s*(?P<right>\S[^,;]{0,40})"
 )
 """Two values in an order. Between numbers, such a word would be read as a product of letters."""
 _CLOSE = {"(": ")", "[": "]", "{": "}"}

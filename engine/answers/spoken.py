@@ -10,6 +10,7 @@ import unicodedata
 from fractions import Fraction
 
 from engine.answers.dates import plain_date, time_of_day
+from engine.answers.plain_values import CHANGES_MEANING
 from engine.mathematics.quantities.chinese_numerals import chinese_prefix, counted_noun, read_chinese_number
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.mathematics.quantities.numerals import numeral_prefix, read_numeral
@@ -20,7 +21,7 @@ _MAX_CHARS = 80
 _TEXT = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s-]*")
 _UNIT_AFTER_WORDS = re.compile(r"(?P<number>[A-Za-z][A-Za-z\s-]*?)\s+(?P<unit>[A-Za-z]+)")
-_AND = re.compile(r"\s*(?:,\s*and|,|and|und|et|y|e|零)?\s*(?=[\d.])")
+_AND = re.compile(r"\s*(?:,\s*and|,|and|零)?\s*(?=[\d.])")
 _JOINED_BY_COMMA = frozenset("week day hour minute second us_dollar us_cent british_pound british_penny".split())
 _SMALL_MONEY = (read_unit("cents"), read_unit("pence"))
 _MAX_PARTS = 4
@@ -31,16 +32,9 @@ _REMAINDER = re.compile(
     r"(?:(?P<name>[A-Za-z])\s*(?:\\equiv|=|≡)\s*)?(?P<value>-?\d+)\s*"
     r"(?:\\pmod\s*\{?\s*(?P<m1>\d+)\s*\}?|(?:\\bmod|\\?mod)(?![A-Za-z])\s*\{?\s*(?P<m3>\d+)\s*\}?|\(\s*\\?(?:mod|text\s*\{\s*mod\s*\})\s*(?P<m2>\d+)\s*\))"
 )
-_MILLION = "million Million Millionen Mio. Mio millions millón millones milione milioni milhão milhões"
-_BILLION = "billion Milliarde Milliarden Mrd. Mrd milliard milliards miliardo miliardi"
-_SCALES = {
-    **{"dozen": 12, "thousand": 10**3, "tausend": 10**3, "trillion": 10**12},
-    **dict.fromkeys(_MILLION.split(), 10**6),
-    **dict.fromkeys(_BILLION.split(), 10**9),
-}
-"""No ``Billion`` of German and no ``billones``, which are 10^12."""
+_SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _SCALED = re.compile(
-    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(map(re.escape, sorted(_SCALES, key=len, reverse=True)))})"
+    rf"(?P<number>-?\d[\d,]*(?:\.\d+)?)\s*(?P<scale>{'|'.join(_SCALES)})"
     r"(?P<rest>(?:\s+[A-Za-z][A-Za-z\s]*)?)"
 )
 _INTEGERS = re.compile(
@@ -48,6 +42,15 @@ _INTEGERS = re.compile(
     r"(?:(?P<name>[kmnjl])\s*(?:\\in\s*\\math(?:bb|bf)\s*\{?\s*Z\s*\}?|(?:is\s+)?(?:an|any)\s+integer)"
     r"|integers?\s+(?P<name_after>[kmnjl]))\s*\)?"
 )
+_ORDINAL = re.compile(
+    r"(?P<value>\d{1,6})\s*(?:\^\s*)?\{?\s*(?:\\(?:text|mathrm|rm)\s*)?\{?\s*(?:st|nd|rd|th)\b\s*\}*", re.ASCII
+)
+_REMARKED = re.compile(
+    r"(?P<value>[-\d.,/ ]*\d\s*(?:\\?%)?)\s*"
+    r"(?:\((?P<noun>[A-Za-z][A-Za-z ]*)\)|of\s+(?P<whole>[A-Za-z][A-Za-z '-]*))"
+)
+"""A number with what is counted in brackets, or a share with its whole: "72 (clips)", "3/4 of the cake"."""
+_REMARK = re.compile(r",?\s*,\s*(?:in total|altogether|in all|overall|all together|total)", re.IGNORECASE)
 _UNDEFINED = re.compile(
     r"(?:(?:is|it is)\s+)?(?:dne|undefined|not\s+defined|(?:does|do)\s+not\s+exist|doesn't\s+exist)", re.IGNORECASE
 )
@@ -67,6 +70,8 @@ def plainly_written(text: str, *, reads_times: bool = True) -> str:
     bare = _TEXT.sub(r"\1", text).strip()
     if _UNDEFINED.fullmatch(bare):
         return "undefined"
+    if bare[:1].isdigit() or bare[:1] == "-":
+        text = bare = _without_remark(text, bare)
     is_marked = bare != text
     return (
         (_in_digits(bare) if is_marked else None)
@@ -77,6 +82,20 @@ def plainly_written(text: str, *, reads_times: bool = True) -> str:
         or _without_integers(text)
         or text
     )
+
+
+def _without_remark(text: str, bare: str) -> str:
+    """A number without what is counted in brackets or with "of", without a remark, and as no ordinal."""
+    ordinal = _ORDINAL.fullmatch(text)
+    if ordinal:
+        return ordinal["value"]
+    found = _REMARKED.fullmatch(_REMARK.sub("", bare))
+    if found and found["noun"] and str(read_number_words(found["noun"])) == found["value"].strip():
+        return found["value"]
+    if found and not CHANGES_MEANING.search(found["noun"] or found["whole"]):
+        is_share = found["noun"] or "%" in found["value"] or "/" in found["value"]
+        return f"{found['value'].strip()} {found['noun']}" if found["noun"] else found["value"] if is_share else text
+    return _REMARK.sub("", text)
 
 
 def _scaled(text: str) -> str | None:

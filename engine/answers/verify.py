@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.answers.comparison import Comparer, Comparison, NeedsWorkerError
-from engine.answers.final_answer import MAX_ANSWER_CHARS, answer_text
+from engine.answers.final_answer import answer_text
+from engine.answers.prose import MAX_ANSWER_CHARS
 from engine.answers.shape_reading import read_shape
 from engine.answers.shapes import Shape
 from engine.answers.spoken import has_other_digits, plainly_written, with_ascii_digits
@@ -36,7 +37,7 @@ from engine.mathematics.quantities.units import read_quantity, without_side_rema
 from engine.records import Outcome
 from engine.sandbox.worker import KillablePool, shared_pool
 
-VERIFIER_VERSION = 11
+VERIFIER_VERSION = 12
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.

@@ -116,19 +116,16 @@ def kind_of(answers: Sequence[str], are_codes: bool | None = None) -> Kind:
         return "label"
     if _most(answers, different, lambda answer: _SQL.match(answer) is not None):
         return "sql"
-    if not are_codes and are_formulas(answers):
+    if not are_codes and not are_of_chemistry(answers) and are_formulas(answers):
         return "formula"
     return "text"
 
 
 def are_labels(answers: Sequence[str]) -> bool:
-    """Whether most answers are a few values that repeat."""
+    """Whether answers are values that repeat: each twice in the mean. Some may occur once."""
     counts = Counter(map(plain, answers) if are_told_apart(answers) else answers)
-    repeated = {text for text, number in counts.items() if number > 1}
-    of_labels = sum(counts[text] for text in repeated)
-    few = 1 < len(repeated) <= _MOST_LABELS and _REPEATS * len(repeated) <= of_labels
-    short = all(len(answer) <= _LONGEST_LABEL and len(alternatives(answer)) == 1 for answer in set(answers))
-    return few and short and of_labels >= MOST * len(answers) and (len(counts) > 1)
+    repeat = 1 < len(counts) <= _MOST_LABELS and _REPEATS * len(counts) <= len(answers)
+    return repeat and all(len(answer) <= _LONGEST_LABEL and len(alternatives(answer)) == 1 for answer in set(answers))
 
 
 def are_identifiers(answers: Sequence[str]) -> bool:

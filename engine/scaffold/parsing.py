@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.answers.final_answer import stated_answer, unwrapped_answer
+from engine.answers.reply import after_reasoning, read_answer, unwrapped_answer
 from engine.reading.json_reading import FoundObject, ObjectSearch
 from engine.reading.loose_json import RepairLog, TooDeepError, plain, read_literal
 from engine.records import CausalEdge, Fault, PlanStep, Scaffold
@@ -70,7 +70,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
             found = Fault(kind="too_large", message=f"no scaffold in the last {MAX_TEXT} characters")
         elif is_thinking and found.kind == "no_json":
             found = Fault(kind="cut_off", message="the reply ends inside its thinking")
-        return ParsedScaffold(None, repairs.codes, found, stated_answer(text))
+        return ParsedScaffold(None, repairs.codes, found, read_answer(text))
     for code in found.repairs.codes:
         repairs.note(code)
     around = text[: found.start] + "\n" + text[found.end :]
@@ -79,7 +79,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
     elif around.strip():
         repairs.note("prose_around")
     parsed = _from_plain(found.value, repairs)
-    answer = parsed.stated_answer or stated_answer(around)
+    answer = parsed.stated_answer or read_answer(around)
     return ParsedScaffold(parsed.scaffold, parsed.repairs, parsed.fault, answer)
 
 
@@ -107,10 +107,10 @@ def scaffold_from_object(value: Any) -> ParsedScaffold:
 
 def _without_thinking(text: str, repairs: RepairLog) -> tuple[str, bool]:
     """The text after the thinking, and whether the thinking was not closed."""
-    _, closing, rest = text.rpartition("</think>")
-    if closing:
+    rest, opened = after_reasoning(text)
+    if len(rest) < len(text):
         repairs.note("thinking")
-    return rest, not closing and "<think>" in text
+    return rest, opened is not None
 
 
 def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from engine.mathematics.quantities.european_numerals import read_european_number
-
 _UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen"
@@ -36,20 +34,10 @@ _MAX_CHARS = 120
 _TEXT = re.compile(r"[A-Za-z\s-]+")
 
 
-def read_number_words(text: str, *, skips_english: bool = True) -> Fraction | int | None:
-    """The number that a whole text says; None for other texts. "A dozen" is 12, "three quarters" is 3/4, "zwölf" is 12.
-
-    Args:
-        text: words.
-        skips_english: whether "once" and "due", which are numbers in other languages, are words of English.
-    """
-    if len(text) > _MAX_CHARS:
+def read_number_words(text: str) -> Fraction | int | None:
+    """The number that a whole text says; None for other texts. "A dozen" is 12, "three quarters" is 3/4."""
+    if len(text) > _MAX_CHARS or not _TEXT.fullmatch(text):
         return None
-    number = _english(text) if _TEXT.fullmatch(text) else None
-    return read_european_number(text, skips_english=skips_english) if number is None else number
-
-
-def _english(text: str) -> Fraction | int | None:
     words = re.findall(r"[a-z]+", text.lower())
     sign = 1
     if words and words[0] in ("minus", "negative"):

@@ -35,8 +35,7 @@ _CONVERTIBLE = ({"angle", "turn"}, {"turn", "period"})
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
 _HEDGE = re.compile(
-    r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.|circa|etwa|ungefähr|rund|environ"
-    r"|aproximadamente|大?约)\s*",
+    r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.|circa|大?约)\s*",
     re.IGNORECASE,
 )
 _SPREAD = re.compile(r"\\pm\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)(?:\s*%)?")
@@ -47,16 +46,13 @@ _SPLIT = re.compile(r"(?<=[\d}).])\s*(?=[A-Za-z\\^])|\s+")
 _PROSE = re.compile(r"^[,;\s]*[A-Za-z][A-Za-z\s,.'-]*$")
 _CHANGES_VALUE = re.compile(
     r"(?i)\b(?:not|no|never|neither|nor|or|wrong|incorrect|false|invalid|less|more|fewer|greater|than|if|unless|plus|minus|"
-    r"times|squared|cubed|except|instead|rather|too|"
-    r"nicht|keine?|mehr|weniger|oder|falsch|mal|ohne|pas|moins|ou|faux|sans|menos|ni|sin|falso|meno|oppure|senza|mais|sem|zu)\b"
+    r"times|squared|cubed|except|instead|rather|too)\b"
     r"|n't\b|^[,;\s]*[a-z]$"
 )
 """Words after a unit that make another value of it, and a letter that may be a factor."""
 _DIRECTION = re.compile(
     r"\b(north|south|east|west|up|down|left|right|clockwise|counterclockwise|attractive|repulsive|inward|outward"
-    r"|forward|backward|toward|away|into|out of|positive|negative"
-    r"|links|rechts|oben|unten|nord|ost|gauche|droite|haut|bas"
-    r"|izquierda|derecha|arriba|abajo|sinistra|destra|esquerda|direita)"
+    r"|forward|backward|toward|away|into|out of|positive|negative)"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.answers.kinds import HowCompared, alternatives, compare, plain, read_date, read_json
+from engine.answers.kinds import HowCompared, alternatives, compare, named, plain, read_date, read_json
 from engine.answers.reply import read_answer
 from engine.experience.review import holds_answer
 from engine.own_data.describe import describe
@@ -82,8 +82,9 @@ class AnswersTask(PlainTask):
         if answer is None:
             fault = Fault(kind="no_answer", message="it has no last line that begins with Answer:")
             return Candidate(Outcome.MODEL_FAULT, text=completion.text[-6000:], fault=fault)
-        label = next((one for one in how.labels if plain(one) == plain(answer)), answer)
-        return Candidate(Outcome.OK, stated_answer=label, content=answer, text=completion.text[-6000:])
+        return Candidate(
+            Outcome.OK, stated_answer=named(answer, how) or answer, content=answer, text=completion.text[-6000:]
+        )
 
     def re_ask_reason(self, candidate: Candidate[str]) -> str | None:
         """A reply without an answer may be sent again."""

@@ -5,7 +5,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers.final_answer import answer_text, stated_answer
+from engine.answers.final_answer import answer_text
+from engine.answers.reply import read_answer
 from engine.answers.shape_reading import read_shape
 from engine.answers.shapes import Shape
 from engine.mathematics.parsing.notation import clean
@@ -81,8 +82,8 @@ def test_answer_text(text, answer):
         ("", None),
     ],
 )
-def test_stated_answer(text, answer):
-    assert stated_answer(text) == answer
+def test_read_answer(text, answer):
+    assert read_answer(text) == answer
 
 
 def test_no_answer_is_chosen_among_several():
@@ -103,7 +104,7 @@ def test_cleaning_keeps_the_row_ends_of_a_matrix():
 def test_long_texts_are_read_in_linear_time(piece):
     started = time.process_time()
     answer_text(piece * (200_000 // len(piece)))
-    stated_answer(piece * (200_000 // len(piece)))
+    read_answer(piece * (200_000 // len(piece)))
     assert time.process_time() - started < 5
 
 

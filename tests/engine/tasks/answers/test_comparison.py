@@ -4,14 +4,15 @@ import json
 import time
 
 import pytest
-from engine.tasks.answers.detection import how_compared
 
 from engine.answers.kinds import HowCompared, compare
 from engine.answers.reply import read_answer
 from engine.errors import InputError
+from engine.own_data.describe import describe
+from engine.own_data.kinds import described, how_compared, remark
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
-from engine.tasks.registry import task_named, task_of_rows
+from engine.tasks.registry import task_named
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,6 @@ RIGHT = [
     ("date", "4 March 2026", "2026-03-04"),
     ("date", "03/04/2026", "2026-03-04"),
     ("date", "March 4th, 2026", "2026-03-04"),
-    ("date", "4. März 2026", "2026-03-04"),
-    ("date", "2026年3月4日", "4 de marzo de 2026"),
     ("number", "twelve", "12"),
     ("number", "两百", "200"),
     ("date", "２０２６年０３月０４日", "2026年3月4日"),
@@ -105,8 +104,6 @@ WRONG = [
     ("number", "12 kg", "12 g"),
     ("number", "12", "12 kg"),
     ("contains", "It is not A-17", "A-17"),
-    ("contains", "Das ist nicht A-17", "A-17"),
-    ("contains", "Ce n'est pas A-17", "A-17"),
     ("contains", "它不是 A-17", "A-17"),
     ("contains", "A-16, A-17, A-18, " * 20, "A-17"),
     ("contains", "A-170", "A-17"),
@@ -119,7 +116,6 @@ WRONG = [
     ("json", '{"a": NaN}', '{"a": 1}'),
     ("json", "[1]", '{"a": 1}'),
     ("date", "March 2026", "2026-03-01"),
-    ("date", "4. Mai 2026", "2026-03-04"),
     ("number", "twelve or thirteen", "12"),
     ("date", "2026-03-05", "2026-03-04"),
     ("date", "tomorrow", "2026-03-04"),
@@ -156,7 +152,7 @@ def test_the_share_of_right_fields_of_a_json_object():
         '{"name": "Ann", "age": 4, "more": 1}', '{"name": "ann", "age": 3, "city": "X"}', HowCompared(kind="json")
     )
     assert found.fields == pytest.approx(1 / 3)
-    assert found.why == "wrong or missing: age, city"
+    assert found.why == "wrong or missing: age, city; not asked for: more"
     assert compare("no json", '{"a": 1}', HowCompared(kind="json")).fields == 0
 
 
@@ -253,10 +249,6 @@ def test_how_answers_are_compared_is_found_out(answers, kind):
         (r"thus \boxed{\text{billing}}", r"\text{billing}"),
         ("billing", "billing"),
         ("答案：billing", "billing"),
-        ("Also.\nDie Antwort lautet: billing", "billing"),
-        ("Donc.\nLa réponse finale est : billing", "billing"),
-        ("Luego.\nRespuesta final: billing", "billing"),
-        ("Ecco.\n**Risposta:** billing", "billing"),
         ("因此\n**最终答案：** billing", "billing"),
         ("因此\n所以答案是billing", "billing"),
         ("Answer: billing\n答案是否正确？", "billing"),
@@ -281,9 +273,10 @@ def test_json_is_read_from_a_fence_after_the_mark_or_from_the_text():
 
 def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():
     task = task_named("answers")
-    reader, said = task.reader([{"mail": f"Mail {n}", "rubric": "It is polite."} for n in range(3)])
-    assert said == "judged by the rubric of each row"
-    problem = reader({"mail": "Mail 7", "rubric": "It is polite."}, "here")
+    rows = [{"mail": f"Mail {n}", "rubric": "It is polite."} for n in range(3)]
+    found = describe(rows, where="mails")
+    assert described(found.how) == "judged by the rubric of each row"
+    problem = task.described_problem(*found.plain_row(rows[1], "here"), "here")
     assert task.rubric(problem) == "It is polite."
     evaluator, reply = RewardEvaluator(), task.parse(Completion(text="Answer: Thank you,\nbye"), problem)
     assert reply.content == "Thank you,\nbye"
@@ -293,7 +286,8 @@ def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():
     assert (unjudged.outcome, unjudged.rewards.r_total) == (Outcome.INFRA_FAULT, None)
     empty = evaluator.score(task, problem, task.parse(Completion(text=""), problem))
     assert (empty.is_correct, empty.rewards.r_total) == (False, 0.0)
-    with_answer = reader({"mail": "Mail 7", "answer": "x", "rubric": "It is polite.", "compare": "text"}, "here")
+    row = {"mail": "Mail 7", "answer": "x", "rubric": "It is polite.", "compare": "text"}
+    with_answer = task.problem_from_row(row, "here")
     assert task.rubric(with_answer) is None
 
 
@@ -304,7 +298,6 @@ GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
     ("answer", "truth", "is_correct"),
     [
         ("10025,40 €", "10.025,40 €", True),
-        ("10.025,4 Euro", "10.025,40 €", True),
         ("10,025.40 €", "10.025,40 €", True),
         ("10025.40 €", "10.025,40 €", True),
         ("100,25 €", "10.025,40 €", False),
@@ -338,17 +331,15 @@ def test_temperatures_and_a_minus_sign_are_numbers():
 
 def test_numbers_with_decimal_commas_are_not_read_as_lists_of_mathematics():
     rows = [{"problem": "?", "answer": text} for text in ("3,14", "12", "1.250,5")]
-    assert task_of_rows(rows).name == "answers"
-    assert task_of_rows([{"problem": "?", "answer": text} for text in ("3,14", "x^2")]).name == "math"
-    assert task_of_rows([{"problem": "?", "answer": text} for text in ("3.14", "1,024")]).name == "math"
+    assert not describe(rows, where="").is_mathematics
+    for texts in (("3,14", "x^2"), ("3.14", "1,024")):
+        assert describe([{"problem": "?", "answer": text} for text in texts], where="").is_mathematics
 
 
 def test_a_text_among_numbers_is_named():
-    rows = [{"question": "?", "answer": f"{number},5 kg"} for number in range(9)] + [
-        {"question": "?", "answer": "none"}
-    ]
-    assert task_named("answers").reader(rows)[1].endswith("; 9 of 10 are numbers, but not 'none' (--compare number)")
-    assert "numbers" not in task_named("answers").reader(rows[-1:])[1]
+    answers = [*(f"{number},5 kg" for number in range(9)), "none"]
+    assert remark(answers, how_compared(answers)) == "9 of 10 are numbers, but not 'none' (--compare number)"
+    assert remark(answers[-1:], how_compared(answers[-1:])) == ""
 
 
 @pytest.mark.parametrize(
@@ -372,22 +363,18 @@ def test_a_point_before_three_digits_means_what_the_dataset_shows(truths, answer
 
 
 def test_what_a_point_means_is_said():
-    rows = [{"question": "?", "answer": answer} for answer in ("3,14 m", "2,5 m")]
-    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
-    rows.append({"question": "?", "answer": "1.234,5 m"})
-    assert task_named("answers").reader(rows)[1] == "compared as numbers with decimal commas (1.234 is 1234)"
+    both, one = ["3,14 m", "2,5 m"], ["3,14 m", "2,5 m", "1.234,5 m"]
+    assert described(how_compared(both)) == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
+    assert described(how_compared(one)) == "compared as numbers with decimal commas (1.234 is 1234)"
 
 
 @pytest.mark.parametrize(
     ("truths", "answer"),
     [
-        (["3 Stunden", "20 Minuten"], "180 Minuten"),
         (["5 kg m/s", "3 N s"], "5 kg·m/s"),
         (["3,2·10^4", "1,5·10^3"], "32000"),
-        (["3,2 * 10^4 m", "2 m"], "32 Kilometer"),
+        (["3,2 * 10^4 m", "2 m"], "32 kilometers"),
         (["3,2·10^4 kg m/s", "2 N s"], "3,2e4 N s"),
-        (["10 Kilometer pro Stunde", "5 km/h"], "10 km/h"),
-        (["1 Stunde 30 Minuten", "2 Stunden"], "90 Minuten"),
         (["2小时30分钟", "5小时"], "150分钟"),
         (["3/4 cup", "1 cup"], "0.75 cups"),
     ],
@@ -401,7 +388,7 @@ def test_numbers_with_units_of_several_words_are_numbers(truths, answer):
 
 @pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"], ["3-5", "10-12"]])
 def test_chinese_words_and_ranges_are_no_formulas(answers):
-    assert task_of_rows([{"problem": "?", "answer": answer} for answer in answers]).name == "answers"
+    assert not describe([{"problem": "?", "answer": answer} for answer in answers], where="").is_mathematics
 
 
 @pytest.mark.parametrize(
@@ -431,8 +418,8 @@ def test_yes_and_no_are_no_chemistry():
     assert compare("No", "NO", how).is_correct
 
 
-@pytest.mark.parametrize("answer", ["zwölf", "douze", "doce", "dodici", "doze", "twelve", "12 Stück"])
-def test_a_number_may_be_in_words_of_other_languages(answer):
+@pytest.mark.parametrize("answer", ["twelve", "a dozen", "12 pieces"])
+def test_a_number_may_be_in_words(answer):
     assert compare(answer, "12", HowCompared(kind="number")).is_correct
 
 

@@ -1,0 +1,252 @@
+"""Which of several labels or options an answer names.
+
+An answer names one by its whole text, by a beginning ("billing - it is about money"), or as the only one that a
+sentence mentions. One that hedges, denies or names several names none.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+from engine.mathematics.quantities.number_words import read_number_words
+
+INVISIBLE = dict.fromkeys(
+    [0xAD, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065)]
+)
+"""Characters without width, which are left out."""
+_EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
+_DASHES = str.maketrans("‐‑‒–—−", "------")
+_POWERS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
+_MARKUP = re.compile(r"\\(?:boxed|fbox|text\w*|math(?:rm|bf|it|tt|sf)|mbox|operatorname)\s*\{([^{}]*)\}")
+_DELIMITERS = re.compile(r"\A(?:\$\$?|\\\(|\\\[)|(?:\$\$?|\\\)|\\\])\Z")
+_COMMA = re.compile(r"\s*[,、]\s*")
+_BESIDE_CHINESE = re.compile(r"(?<=[\u3400-\u9fff]) | (?=[\u3400-\u9fff])")
+"""A space that separates no words: Chinese has none between them."""
+_IN_BRACKETS = re.compile(r"\(([^()\[\],;]+)\)|【([^】【,;]+)】")
+_ARTICLE = re.compile(r"\A(?:the|an?) (?=\w{2})")
+
+DENIES = re.compile(
+    r"\b(?:not?|never|neither|nor|without|none|cannot|incorrect|wrong|except|everything|anything|besides"
+    r"|(?:rul|exclud|eliminat)\w+)\b|n['’]t\b|[不没非无]",
+    re.IGNORECASE,
+)
+HEDGES = re.compile(
+    r"\b(?:or|either|may|might|could|maybe|perhaps|possibly|unsure|unclear|uncertain|unknown|depends|if)\b|或|可能|也许",
+    re.IGNORECASE,
+)
+_TAKES_BACK = re.compile(
+    r"[\s.,;:!?()*_-]*(?:no|not|or|nor|maybe|perhaps|actually|rather|wait|instead|wrong|false|incorrect|and|&|/|或)(?!\w)"
+    r"|\s*[?/&|+]",
+    re.IGNORECASE,
+)
+"""What follows a name that is no answer: "billing or", "billing?" """
+_TURNS = re.compile(r"\b(?:actually|no|not|wait|rather|instead|or|but|correction|sorry)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"[,.;:!?()\n]|\s-|\b(?:because|since|as|for)\b|因为")
+_REASON = re.compile(r"\s*(?:[.,;:!()\n-]|\Z|(?:because|since|as|is|would|best|fits)\b)|因为|，|。|：")
+_ASKED = re.compile(
+    r"(?:(?:the\s+)?(?:correct\s+|right\s+)?(?:answer|option|choice|letter|选项?)\s*(?:is\s*)?)?", re.IGNORECASE
+)
+_CONCLUDES = re.compile(r"\A(?:so|thus|hence|therefore|所以|因此|综上所述)[,，:：]?\s*", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?:\S+\s+){3,}\S+")
+_ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
+_ORDINAL = re.compile(
+    rf"(?:the\s+)?(?P<word>{'|'.join(_ORDINALS)}|last)\s+(?:option|choice|one|answer)\b", re.IGNORECASE
+)
+_YES, _NO = frozenset(("yes", "true")), frozenset(("no", "false"))
+
+
+def plain(text: str) -> str:
+    """A text without case, quotes and markup around it, brackets around the whole, a final dot, and spaces that repeat.
+
+    Commas have no space beside them, and neither have Chinese characters. The Chinese 、 is a comma. An article at the
+    start and delimiters of mathematics are left out.
+    """
+    text = text if text.isascii() else _POWERS.sub(lambda found: "^" + found[0], text.translate(INVISIBLE))
+    if "\\" in text or "$" in text:
+        text = _DELIMITERS.sub("", _MARKUP.sub(r"\1", _MARKUP.sub(r"\1", text.strip(_EDGES))).rstrip("."))
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
+    words = _COMMA.sub(",", _BESIDE_CHINESE.sub("", " ".join(folded.split()))).strip(_EDGES)
+    words = words.rstrip(".。!").rstrip(_EDGES)
+    inner = _IN_BRACKETS.fullmatch(words)
+    return _ARTICLE.sub("", (inner[1] or inner[2]).strip(_EDGES) if inner else words)
+
+
+def _key(text: str) -> str:
+    """A name without its signs between words and at its end: ``card_arrival?`` is ``card arrival``."""
+    return " ".join(re.sub(r"(?<=\w)[_-]+(?=\w)", " ", plain(text)).strip(" ?.!;:,").split())
+
+
+class Named:
+    """Labels, or options with their marks.
+
+    Args:
+        names: the labels, or the texts of the options; may be empty where only marks are known.
+        marks: of options: A, B, C. Of labels: none.
+        ids: of labels: the class id of each.
+    """
+
+    def __init__(self, names: Sequence[str], marks: Sequence[str] = (), ids: Sequence[str] = ()) -> None:
+        self._raw = [name.strip() for name in names]
+        self._keys = [_key(name) for name in names]
+        self._marks, self._ids = [*marks], [*ids]
+        self._is_plain = "" not in self._keys and len(set(self._keys)) == len(self._keys)
+        if self._is_plain and set(self._keys) <= _YES | _NO and len(self._keys) == 2:
+            self._ways = [sorted(_YES if key in _YES else _NO) for key in self._keys]
+        else:
+            self._ways = [[key] for key in self._keys]
+        self._place = {way: place for place, ways in enumerate(self._ways) for way in ways} if self._is_plain else {}
+        self._place |= {way.replace(" ", ""): place for way, place in self._place.items() if len(way) > 3}
+        self._names = _any_of(tuple(sorted(self._place, key=len, reverse=True)))
+        mark = "|".join(sorted(map(re.escape, marks), key=len, reverse=True)) or "(?!)"
+        in_text = r"(?<![\w'.,$-])(MARK)(?![\w'%/]|[.,]\d|\s+[a-z]{2,}\b(?<!\bis)(?<!\bor)(?<!\band))"
+        in_text = "(?!)(MARK)" if marks and not marks[0].isalpha() else in_text  # a number need not be a mark
+        patterns = (
+            rf"[(\[【]\s*(MARK)\s*[)\]】]|{in_text}|(?i:option|choice)\s+((?i:MARK))\b",
+            r"(?i)[*_\s]*(?:[(\[{【]\s*(MARK)\s*[)\]}】]|(MARK)(?=\s*[.):*：]|\s+-|\s*,|\s|\Z))",
+            r"(?i)[\s,;，、/]*[(\[]?(MARK)[)\]]?\s*(?:[,;.]|\Z)",
+        )
+        self._in_text, self._first, self._next = (re.compile(one.replace("MARK", mark)) for one in patterns)
+
+    def exactly(self, answer: str) -> int | None:
+        """The place of the name, mark or id that a whole answer is; else None."""
+        bare = answer.strip()
+        for text in (bare, bare.strip("`'\" ")):
+            if text in self._raw and self._raw.count(text) == 1:
+                return self._raw.index(text)
+        key = _key(bare)
+        if self._marks and (mark := self._whole_mark(bare)) is not None:
+            return mark
+        key = key if key in self._place else str(read_number_words(key) or key)
+        number = re.sub(r"\A(?:class|label|category|id) ", "", key)
+        ids = [place for place, one in enumerate(self._ids) if number == _key(one)]
+        return self._place.get(key, ids[0] if len(ids) == 1 else None)
+
+    def said(self, answer: str) -> int | None:
+        """The place of the only name that an answer gives; None where it gives none or several, hedges or denies."""
+        found = self.exactly(answer)
+        if found is not None or not (self._is_plain or self._marks):
+            return found
+        if (chosen := self._beginning_mark(answer)) is not None:
+            return None if chosen < 0 else chosen
+        named = self._mentioned_one(answer)
+        marks = self.marks_in(answer)
+        if named is None:
+            is_sure = len(marks) == 1 and "?" not in answer and not DENIES.search(answer) and not HEDGES.search(answer)
+            return marks.pop() if is_sure and not self._found(answer) else None
+        return named if marks <= {named} else None
+
+    def begins(self, line: str) -> int | None:
+        """The place of the only name that a line gives, if it begins with it, or as a conclusion: "So (B) is right"."""
+        bare = _CONCLUDES.sub("", line.strip(_EDGES), count=1)
+        is_first = self._begins_with(bare) is not None or self._beginning_mark(bare) is not None
+        return self.said(bare) if is_first else self.exactly(bare)
+
+    def mentioned(self, text: str) -> set[int]:
+        """The places of all names and marks in a text."""
+        exact = self.exactly(text)
+        return ({exact} if exact is not None else set()) | self._found(text) | self.marks_in(text)
+
+    def marks_in(self, text: str) -> set[int]:
+        """The places of the marks that a text names: (B), "option b", or a capital that is no article."""
+        return {self._mark_place(next(filter(None, found.groups()))) for found in self._in_text.finditer(text)}
+
+    def _mark_place(self, mark: str) -> int:
+        return [one.casefold() for one in self._marks].index(mark.casefold())
+
+    def _whole_mark(self, text: str) -> int | None:
+        bare = re.sub(r"选?项\Z", "", plain(text).strip("()[]{}<>【】 .:*_"))
+        bare = plain(_ASKED.sub("", bare, count=1)).strip("()[]{}【】 .:*_")
+        places = [place for place, mark in enumerate(self._marks) if mark.casefold() == bare]
+        if places:
+            return places[0]
+        ordinal = _ORDINAL.fullmatch(text.strip(_EDGES + "."))
+        if ordinal is None:
+            return None
+        place = len(self._marks) - 1 if ordinal["word"].lower() == "last" else _ORDINALS.index(ordinal["word"].lower())
+        return place if place < len(self._marks) else None
+
+    def _beginning_mark(self, answer: str) -> int | None:
+        """The option whose mark an answer begins with; -1 if the rest contradicts it; None without a mark."""
+        answer = _MARKUP.sub(r"\1", unicodedata.normalize("NFKC", answer)).strip(_EDGES + "$")
+        asked = _ASKED.match(answer)
+        found = self._first.match(answer, asked.end() if asked else 0) if self._marks else None
+        if found is None:
+            return None
+        mark, rest = found[1] or found[2], answer[found.end() :]
+        place = self._mark_place(mark)
+        is_bare = found[2] is not None and not (asked and asked[0]) and not re.match(r"\s*[.):*：]|\s+-", rest)
+        further = self._next.match(rest)
+        if further and self._mark_place(further[1]) != place:
+            return -1
+        is_sentence = rest.startswith(". ") and _SENTENCE.match(rest[2:]) and not _TURNS.search(rest)
+        rest = rest.lstrip(" .):*：_-]，")
+        text = self._begins_with(rest)
+        if is_bare and text != place and (mark.islower() or not _REASON.match(rest)):
+            return -1 if not mark.islower() and _TAKES_BACK.match(rest) else None
+        if text not in (None, place) or (text is None and _TAKES_BACK.match(rest)):
+            return -1
+        rest = self._after_name(rest, place) if text == place else rest
+        if _TAKES_BACK.match(rest) or (not is_sentence and self.marks_in(rest) - {place}):
+            return -1
+        if text is None and is_bare and DENIES.search(_CLAUSE.split(rest)[0]):
+            return -1
+        return place
+
+    def _begins_with(self, text: str) -> int | None:
+        """The place of the longest name that a text begins with."""
+        found = self._names.match(_folded(text)) if self._names else None
+        return self._place[found[0]] if found else None
+
+    def _after_name(self, text: str, place: int) -> str:
+        """What follows the name of a place with which a text begins."""
+        words = re.findall(r"\w+", self._keys[place])
+        found = re.match(r"(?:\W*(?:the|an?)\b)?\W*" + r"[\W_]+".join(map(re.escape, words)), text, re.IGNORECASE)
+        return text[found.end() :] if found else text
+
+    def _found(self, text: str) -> set[int]:
+        return {self._place[found[0]] for found in self._names.finditer(_folded(text))} if self._names else set()
+
+    def _mentioned_one(self, answer: str) -> int | None:
+        text = _folded(answer)
+        number = re.match(r"(\d+)\s*(?=[:(-])", text)
+        if number and number[1] in self._ids:
+            place = self._ids.index(number[1])
+            return place if self._found(text) <= {place} else None
+        hits = list(self._names.finditer(text)) if self._names else []
+        if len({self._place[hit[0]] for hit in hits}) != 1:
+            return None
+        first, last = hits[0], hits[-1]
+        before, after, name = text[: first.start()].strip(_EDGES + "([#-"), text[last.end() :], first[0]
+        if DENIES.search(before) or HEDGES.search(before) or _TAKES_BACK.match(after):
+            return None
+        if before and len(name) == 1 and name.isascii() and after.strip(_EDGES + ".)]!"):
+            return None
+        denied = DENIES.search(_CLAUSE.split(after)[0]) or re.search(r"\b(?:wrong|incorrect|excluded)\b", after)
+        hedged = HEDGES.search(_CLAUSE.split(after)[0]) or re.search(r"\b(?:or|unsure|not sure|don't know)\b|或", after)
+        if (denied or hedged) and not (DENIES.fullmatch(name) and not hedged):
+            return None
+        return self._place[name]
+
+
+def _folded(text: str) -> str:
+    """A text as names are searched in it: without case, markup and the signs between words."""
+    text = unicodedata.normalize("NFKC", text.translate(INVISIBLE)).casefold().translate(_DASHES)
+    text = re.sub(r"[*`\"“”$]|\\text\w*\s*\{|\\[()\[\]]", "", text)
+    text = _COMMA.sub(",", " ".join(re.sub(r"(?<=\w)[_-]+(?=\w)", " ", text).split()))
+    return _ARTICLE.sub("", text)
+
+
+@lru_cache(maxsize=256)
+def _any_of(names: tuple[str, ...]) -> re.Pattern[str] | None:
+    """A pattern of names between words. Chinese has no space between words."""
+    names = tuple(_COMMA.sub(",", name) for name in names if name)
+    ways = [
+        (r"(?<!\w)" if name[0].isascii() else "")
+        + re.escape(name)
+        + (r"(?!\w|[.,]\d|[+#])" if name[-1].isascii() else "")
+        for name in names
+    ]
+    return re.compile("|".join(ways)) if ways else None

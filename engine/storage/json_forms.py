@@ -99,7 +99,9 @@ def as_rows(value: Any, columns: Sequence[str] | None, source: str) -> Form | No
             return _of_lists(value, columns, source)
     if isinstance(value, Mapping) and value:
         names, data = value.get("columns"), value.get("data")
-        if isinstance(names, list) and isinstance(data, list) and all(map(_is_line, data)):  # of pandas, "split"
+        if (
+            isinstance(names, list) and isinstance(data, list) and data and all(map(_is_line, data))
+        ):  # of pandas, "split"
             return Form([dict(zip(map(str, names), row, strict=False)) for row in data])
         return _of_columns(value) or _by_id(value)
     return None

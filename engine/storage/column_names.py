@@ -58,11 +58,12 @@ def why_row(first: Sequence[str], below: Sequence[Sequence[str]]) -> str:
     below = [row for row in below[:_LOOKED_AT] if len(row) == len(first) and list(row) != list(first)]
     if not below or has_known_name(first, below) or _are_positions(first):
         return ""
-    for cell, column in zip(first, zip(*below, strict=True), strict=True):
-        value, values = cell.strip(), [other.strip() for other in column]
-        if value and value in values:
-            return f"{_short(value)} is also a value of this column below"
-        filled = [other for other in values if other]
+    columns = [(cell.strip(), [other.strip() for other in column]) for cell, *column in zip(first, *below, strict=True)]
+    repeated = next((value for value, column in columns if value and value in column), None)
+    if repeated is not None:
+        return f"{_short(repeated)} is also a value of this column below"
+    for value, column in columns:
+        filled = [other for other in column if other]
         if not value or not filled:
             continue
         if _NO_LETTERS.fullmatch(value) and sum(bool(_NO_LETTERS.fullmatch(one)) for one in filled) > len(filled) / 2:

@@ -201,21 +201,24 @@ class Table:
                 yield begin, row
 
     def _with_lone_quotes(self, lines: Sequence[str]) -> list[str] | None:
-        """The fields of one line in which a quote closes a field only before a delimiter or the end."""
+        """The fields of one line in which a quote closes a field only before a delimiter or the end.
+
+        A quote may also have a backslash before it, as Spark writes it.
+        """
         if len(lines) != 1:
             return None
         mark, line = re.escape(self.mark), lines[0].rstrip("\r\n")
+        quoted = rf'\s*"(?P<quoted>(?:\\"|""|[^"]|"(?!{mark}|$))*+)"(?={mark}|$)'
+        pattern = re.compile(rf'{quoted}|(?P<bare>[^"{mark}][^{mark}]*|(?={mark}|$))')
         fields, place = [], 0
-        pattern = re.compile(rf'\s*"(?P<quoted>.*?)"(?={mark}|$)|(?P<bare>[^"{mark}][^{mark}]*|(?={mark}|$))')
-        while True:
+        while place <= len(line):
             found = pattern.match(line, place)
             if found is None:
                 return None
-            quoted = found["quoted"]
-            fields.append(found["bare"] if quoted is None else quoted.replace('""', '"'))
+            text = found["quoted"]
+            fields.append(found["bare"] if text is None else re.sub(r'\\"|""', '"', text))
             place = found.end() + 1
-            if place > len(line):
-                return fields
+        return fields
 
 
 def _without_empty_end(row: Sequence[str]) -> list[str]:

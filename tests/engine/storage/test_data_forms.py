@@ -68,6 +68,13 @@ def written(rows, mark=",", names=True):
         ),
         ({"7": {"id": "own", **ASKED[0]}}, [{"id": "own", **ASKED[0]}], "1 rows by id"),
         (COLUMNS, ASKED, "rows are columns"),
+        ({"name": "x", "n": 6, **COLUMNS}, ASKED, "rows are columns"),
+        (
+            {"train": {"data": ASKED}, "test": {"data": PAIRS}},
+            ASKED,
+            "2 splits (train.data, test.data); read are the 6",
+        ),
+        ({"dev": {"1": ASKED[0]}, "train": {"1": ASKED[1]}}, [{"id": "1", **ASKED[1]}], "read are the 1 rows of train"),
         ({name: dict(enumerate(column)) for name, column in COLUMNS.items()}, ASKED, "rows are columns"),
         ({"columns": ["question", "answer"], "index": [0], "data": LISTS}, ASKED, None),
         ([["question", "answer"], *LISTS], ASKED, None),
@@ -244,6 +251,7 @@ def test_the_first_line_is_left_out_where_it_has_the_names(opened):
     ("text", "rows"),
     [
         ('q,a\n"Is "x" it?",1\n"a ""b""",2\n', [{"q": 'Is "x" it?', "a": "1"}, {"q": 'a "b"', "a": "2"}]),
+        ('q,a\n"Is \\"x\\", or y?",1\n', [{"q": 'Is "x", or y?', "a": "1"}]),
         ('q,a\n5" pipe,"so "it" is"\n', [{"q": '5" pipe', "a": 'so "it" is'}]),
         ('q\ta\n"Open it\tx\nSaid "so"\ty\n', [{"q": '"Open it', "a": "x"}, {"q": 'Said "so"', "a": "y"}]),
         ('q\ta\n"two\nlines"\tx\n', [{"q": "two\nlines", "a": "x"}]),

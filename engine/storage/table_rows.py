@@ -160,14 +160,15 @@ class Table:
     def _is_plain(self) -> bool:
         """Whether each line is a row, so that a quote at the begin of a field is one of its text.
 
-        So it is in tables with tabs, which text does not have; in others a quote that is not closed is a fault.
+        So it is in tables with tabs, which text does not have, unless the names are in quotes; in others a quote that
+        is not closed is a fault.
         """
-        if self.mark != "\t":
+        first = next((line.rstrip("\r\n") for line in self._lines if line.strip("\r\n")), "")
+        if self.mark != "\t" or all(_unquoted(field) != field for field in first.split("\t")):
             return False
         with closing(self._source.text(self._encoding)) as text:
             counts = (line.count(self.mark) for line in islice(text, self._skipped, None) if line.strip("\r\n"))
-            first = next(counts, 0)
-            return all(count == first for count in counts)
+            return all(count == first.count("\t") for count in counts)
 
     def _records(self, lines: Iterator[str], width: int | None = None, by_line: bool = False) -> Iterator[Record]:
         if by_line:

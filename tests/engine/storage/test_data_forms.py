@@ -254,6 +254,7 @@ def test_the_first_line_is_left_out_where_it_has_the_names(opened):
         ('q,a\n"Is \\"x\\", or y?",1\n', [{"q": 'Is "x", or y?', "a": "1"}]),
         ('q,a\n5" pipe,"so "it" is"\n', [{"q": '5" pipe', "a": 'so "it" is'}]),
         ('q\ta\n"Open it\tx\nSaid "so"\ty\n', [{"q": '"Open it', "a": "x"}, {"q": 'Said "so"', "a": "y"}]),
+        ('"q"\t"a"\n"with a\ttab\nin it"\t"x"\n', [{"q": "with a\ttab\nin it", "a": "x"}]),
         ('q\ta\n"two\nlines"\tx\n', [{"q": "two\nlines", "a": "x"}]),
         ('q, a\n"x, y", "z, w"\n', [{"q": "x, y", "a": "z, w"}]),
         ("q,a,,,\nx,y,,,\nz,w, more,,\n", [{"q": "x", "a": "y"}, {"q": "z", "a": "w", "3": " more"}]),

@@ -223,7 +223,7 @@ def _chosen(found: Mapping[str, list[Any]], source: str, split: str | None) -> s
     raise InputError(
         f"{source} has several lists of rows, and it is not clear which is meant",
         why=f"It has: {_sizes({place: found[place] for place in able})}.",
-        fix=f"Name one of them, such as --split {able[0]}.",
+        fix=f"Name one of them, such as --dataset '{source}:{able[0]}'.",
     )
 
 

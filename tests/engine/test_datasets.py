@@ -107,10 +107,10 @@ def test_an_unknown_name_gets_the_nearest_valid_one():
 
 def test_a_file_or_folder_that_is_given_as_a_name_is_pointed_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "problems.list").write_text(json.dumps(GOOD))
-    with pytest.raises(InputError, match=r"To read problems\.list of this folder, write \./problems\.list\."):
-        load_problems("problems.list")
-    assert load_problems("./problems.list")[0].id == "a"
+    (tmp_path / "problems.txt").write_text(json.dumps(GOOD))
+    with pytest.raises(InputError, match=r"To read problems\.txt of this folder, write \./problems\.txt\."):
+        load_problems("problems.txt")
+    assert load_problems("./problems.txt")[0].id == "a"
 
 
 def test_a_name_is_never_a_way_out_of_the_folders(tmp_path):
@@ -323,7 +323,8 @@ def test_csv_and_parquet_are_read_as_jsonl_is(tmp_path):
     ("name", "content", "said"),
     [
         ("a.csv", b"problem,answer\none,1,2\n", "a.csv, line 2: more fields"),
-        ("a.csv", "題目,答え\nどれだけ,三時間\n".encode("shift_jis"), "not UTF-8"),
+        ("a.csv", b"problem,answer\n\xff,1\n", "not UTF-8"),
+        ("a.csv", "题目,答案\n走了多久？,3小时\n".encode("gb18030"), "not UTF-8"),
         ("a.csv", b'problem,answer\n"one,1\n', "not CSV"),
         ("a.parquet", b"problem,answer\n", "not a parquet file"),
     ],
@@ -469,10 +470,10 @@ def test_the_columns_of_a_chinese_file_are_known(write):
 
 def test_a_file_in_another_encoding_names_the_ways_out(write):
     with pytest.raises(InputError) as caught:
-        load_dataset(write("題目,答え\nどれだけ,三時間".encode("shift_jis"), name="a.csv"))
+        load_dataset(write("题目,答案\n走了多久？,3小时".encode("gb18030"), name="a.csv"))
     assert "CSV UTF-8" in caught.value.fix
     assert "iconv -f ENCODING" in caught.value.fix
-    assert "SHIFT_JIS for Japanese" in caught.value.fix
+    assert "GB18030 for Chinese" in caught.value.fix
 
 
 def test_the_prompt_of_a_row_that_says_label_lists_the_labels_of_all_such_rows(write):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from statistics import mean, median
+from statistics import mean
 
 from engine.errors import InputError
 
@@ -53,21 +53,22 @@ def why_row(first: Sequence[str], below: Sequence[Sequence[str]]) -> str:
     """Why the first line of a table is a row and not names of columns. Empty: it may have names.
 
     It is a row if one of its values occurs below in the same column, is a number above numbers, or a sentence above
-    sentences. A line with a known name is none, and neither are the numbers of the columns.
+    sentences with the same end. A line with a known name is none, and neither are the numbers of the columns.
     """
     below = [row for row in below[:_LOOKED_AT] if len(row) == len(first) and list(row) != list(first)]
     if not below or has_known_name(first, below) or _are_positions(first):
         return ""
-    for cell, column in zip(first, zip(*below, strict=True), strict=True):
-        value, values = cell.strip(), [other.strip() for other in column]
-        if value and value in values:
-            return f"{_short(value)} is also a value of this column below"
-        filled = [other for other in values if other]
+    columns = [(cell.strip(), [other.strip() for other in column]) for cell, *column in zip(first, *below, strict=True)]
+    repeated = next((value for value, column in columns if value and value in column), None)
+    if repeated is not None:
+        return f"{_short(repeated)} is also a value of this column below"
+    for value, column in columns:
+        filled = [other for other in column if other]
         if not value or not filled:
             continue
         if _NO_LETTERS.fullmatch(value) and sum(bool(_NO_LETTERS.fullmatch(one)) for one in filled) > len(filled) / 2:
             return f"{_short(value)} is a number, as the values below it"
-        if _is_sentence(value) and sum(map(_is_sentence, filled)) > len(filled) / 2:
+        if _is_sentence(value) and sum(one[-1] == value[-1] and _is_sentence(one) for one in filled) > len(filled) / 3:
             return f"{_short(value)} is a sentence, as the values below it"
     return ""
 
@@ -78,8 +79,10 @@ def without_names(source: object, first: Sequence[str], below: Sequence[Sequence
     columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
     asked = max(range(len(columns)), key=lambda place: mean(map(len, columns[place])))
     others = [place for place in range(len(columns)) if place != asked]
-    right = min(others, key=lambda place: (len(set(columns[place])), median(map(len, columns[place]))), default=asked)
-    repeats = len(set(columns[right])) <= len(rows) / 2
+    right = min(
+        others, key=lambda place: (len(set(columns[place])), mean(map(len, columns[place])), -place), default=asked
+    )
+    repeats = len(set(columns[right])) < len(rows)
     names = dict.fromkeys(others, "") | {asked: "text" if repeats and len(columns) < 4 else "question"}
     names[right] = "label" if repeats and len(columns) < 4 else "answer" if others else names[asked]
     free = iter("ABCDEFGH" if 4 <= len(columns) <= 10 else ())

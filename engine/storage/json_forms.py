@@ -23,6 +23,7 @@ SPLITS = {
 _ABOUT = frozenset(("schema", "features", "metadata", "meta", "info", "config"))
 """Keys below which a document describes its rows."""
 
+_COLUMNS = ("rows are columns",)
 _DEPTH = 6
 _FEW = 10
 """A split named ``train`` that is smaller than another by this factor holds examples for a prompt."""
@@ -99,7 +100,9 @@ def as_rows(value: Any, columns: Sequence[str] | None, source: str) -> Form | No
             return _of_lists(value, columns, source)
     if isinstance(value, Mapping) and value:
         names, data = value.get("columns"), value.get("data")
-        if isinstance(names, list) and isinstance(data, list) and all(map(_is_line, data)):  # of pandas, "split"
+        if (
+            isinstance(names, list) and isinstance(data, list) and data and all(map(_is_line, data))
+        ):  # of pandas, "split"
             return Form([dict(zip(map(str, names), row, strict=False)) for row in data])
         return _of_columns(value) or _by_id(value)
     return None
@@ -142,18 +145,20 @@ def named(names: Sequence[str], row: Any) -> Any:
 
 def _of_columns(value: Mapping[str, Any]) -> Form | None:
     """Rows of ``{"question": [...], "answer": [...]}`` or ``{"question": {"0": ...}, "answer": {"0": ...}}``."""
+    plain = [name for name, column in value.items() if not _is_deep(column)]
+    lists = {name: column for name, column in value.items() if isinstance(column, list)}
+    if lists and len(lists) + len(plain) == len(value):
+        length = len(next(iter(lists.values())))
+        if not length or any(len(column) != length for column in lists.values()) or set(lists) <= SPLITS.keys():
+            return None
+        if (plain or len(lists) == 1) and (asks(plain) or answers(plain) or not any(map(known, lists))):
+            return None
+        if any(_has_question_and_answer(column[0]) for column in lists.values()):
+            return None
+        if all(_is_deep(one) for column in lists.values() for one in column):
+            return None
+        return Form([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)], _COLUMNS)
     columns = list(value.values())
-    if all(isinstance(column, list) for column in columns):
-        length = len(columns[0])
-        if not length or any(len(column) != length for column in columns) or set(value) <= SPLITS.keys():
-            return None
-        objects = [name for name, column in value.items() if all(isinstance(one, Mapping) for one in column)]
-        plain = any(not _is_deep(one) for column in columns for one in column)
-        if not plain or (len(value) == 1 and not known(next(iter(value)))):
-            return None
-        if any(_has_question_and_answer(value[name][0]) for name in objects):
-            return None
-        return Form([dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)], ("rows are columns",))
     if not all(isinstance(column, Mapping) and column for column in columns):
         return None
     keys = list(columns[0])
@@ -161,7 +166,7 @@ def _of_columns(value: Mapping[str, Any]) -> Form | None:
     by_name = any(map(known, value)) and not any(map(known, keys))
     if not (by_number or by_name) or any(list(column) != keys for column in columns) or set(value) <= SPLITS.keys():
         return None
-    return Form([{name: column[key] for name, column in value.items()} for key in keys], ("rows are columns",))
+    return Form([{name: column[key] for name, column in value.items()} for key in keys], _COLUMNS)
 
 
 def _by_id(value: Mapping[str, Any]) -> Form | None:
@@ -197,7 +202,10 @@ def _found(
 def _chosen(found: Mapping[str, list[Any]], source: str, split: str | None) -> str:
     """The list of rows that is meant: the named one, the only one, the only one with answers, or ``train``."""
     last = {place: place.rpartition(".")[2] for place in found}
-    usual = {place: SPLITS.get(name.lower(), name) for place, name in last.items()}
+    usual = {
+        place: next((SPLITS[key] for key in reversed(place.lower().split(".")) if key in SPLITS), last[place])
+        for place in found
+    }
     if split is not None and (len(found) > 1 or next(iter(usual.values())) in SPLITS.values()):
         wanted = (split, SPLITS.get(split.lower(), split))
         for names in ({place: place for place in found}, last, usual):
@@ -215,7 +223,7 @@ def _chosen(found: Mapping[str, list[Any]], source: str, split: str | None) -> s
     raise InputError(
         f"{source} has several lists of rows, and it is not clear which is meant",
         why=f"It has: {_sizes({place: found[place] for place in able})}.",
-        fix=f"Name one of them, such as --split {able[0]}.",
+        fix=f"Name one of them, such as --dataset '{source}:{able[0]}'.",
     )
 
 
@@ -228,7 +236,7 @@ def _about_place(place: str, places: list[str], form: Form) -> list[str]:
         return []
     if len(places) == 1:
         return [f"rows are under {place!r}"]
-    kind = "splits" if any(one.rpartition(".")[2].lower() in SPLITS for one in places) else "lists of rows"
+    kind = "lists of rows" if SPLITS.keys().isdisjoint(key for one in places for key in one.split(".")) else "splits"
     return [f"{len(places)} {kind} ({', '.join(places[:20])}); read are the {len(form.rows)} rows of {place}"]
 
 

@@ -68,7 +68,7 @@ class Table:
                 left -= len(line)
                 if left < 0:
                     break
-        named = re.fullmatch(r'"?sep=(.)"?[\r\n]*', lines[0], re.IGNORECASE) if lines else None
+        named = re.fullmatch(r'"?sep=([^"\w])"?[\r\n]*', lines[0], re.IGNORECASE) if lines else None
         self._skipped = 1 if named else 0  # Excel writes the delimiter into a line of its own
         self._lines = lines[self._skipped :]
         shares = {mark: self._share(mark) for mark in _MARKS}
@@ -82,14 +82,14 @@ class Table:
         self._spaced = any(spaced in line for line in self._lines) and not any(quoted in line for line in self._lines)
 
     def _share(self, mark: str) -> float:
-        """How much of the lines, or of the rows with their quotes, has as many fields as the first one."""
-        by_line = [line.count(mark) for line in self._lines if line.strip()]
+        """How much of the rows has as many fields as the first one; of tabs, which text does not have, of the lines."""
         try:
-            by_row = [len(row) - 1 for row in csv.reader(self._lines, delimiter=mark) if row]
+            counts = [len(row) for row in csv.reader(self._lines, delimiter=mark) if row]
         except csv.Error:
-            by_row = []
-        counts = [of for of in (by_line, by_row) if of and of[0]]
-        return max((sum(count == of[0] for count in of) / len(of) for of in counts), default=0.0)
+            counts = []
+        by_line = [line.count(mark) + 1 for line in self._lines if line.strip()] if mark == "\t" else []
+        found = [of for of in (counts, by_line) if of and of[0] > 1]
+        return max((sum(count == of[0] for count in of) / len(of) for of in found), default=0.0)
 
     def rows(self, columns: Sequence[str] | None, numbered: bool) -> tuple[Iterator[CsvRow], list[str]]:
         """The rows, and notes for the screen. An empty field is left out, and so is a row of empty fields.
@@ -160,14 +160,15 @@ class Table:
     def _is_plain(self) -> bool:
         """Whether each line is a row, so that a quote at the begin of a field is one of its text.
 
-        That is tried for marks that text has not; in other tables a quote that is not closed is a fault.
+        So it is in tables with tabs, which text does not have, unless the names are in quotes; in others a quote that
+        is not closed is a fault.
         """
-        if self.mark not in "\t|":
+        first = next((line.rstrip("\r\n") for line in self._lines if line.strip("\r\n")), "")
+        if self.mark != "\t" or all(_unquoted(field) != field for field in first.split("\t")):
             return False
         with closing(self._source.text(self._encoding)) as text:
             counts = (line.count(self.mark) for line in islice(text, self._skipped, None) if line.strip("\r\n"))
-            first = next(counts, 0)
-            return all(count == first for count in counts)
+            return all(count == first.count("\t") for count in counts)
 
     def _records(self, lines: Iterator[str], width: int | None = None, by_line: bool = False) -> Iterator[Record]:
         if by_line:
@@ -201,21 +202,24 @@ class Table:
                 yield begin, row
 
     def _with_lone_quotes(self, lines: Sequence[str]) -> list[str] | None:
-        """The fields of one line in which a quote closes a field only before a delimiter or the end."""
+        """The fields of one line in which a quote closes a field only before a delimiter or the end.
+
+        A quote may also have a backslash before it, as Spark writes it.
+        """
         if len(lines) != 1:
             return None
         mark, line = re.escape(self.mark), lines[0].rstrip("\r\n")
+        quoted = rf'\s*"(?P<quoted>(?:\\"|""|[^"]|"(?!{mark}|$))*+)"(?={mark}|$)'
+        pattern = re.compile(rf'{quoted}|(?P<bare>[^"{mark}][^{mark}]*|(?={mark}|$))')
         fields, place = [], 0
-        pattern = re.compile(rf'\s*"(?P<quoted>.*?)"(?={mark}|$)|(?P<bare>[^"{mark}][^{mark}]*|(?={mark}|$))')
-        while True:
+        while place <= len(line):
             found = pattern.match(line, place)
             if found is None:
                 return None
-            quoted = found["quoted"]
-            fields.append(found["bare"] if quoted is None else quoted.replace('""', '"'))
+            text = found["quoted"]
+            fields.append(found["bare"] if text is None else re.sub(r'\\"|""', '"', text))
             place = found.end() + 1
-            if place > len(line):
-                return fields
+        return fields
 
 
 def _without_empty_end(row: Sequence[str]) -> list[str]:

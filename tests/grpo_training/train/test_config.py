@@ -271,6 +271,16 @@ def test_a_weight_of_teacher_sft_takes_the_default_file_of_traces(tmp_path, monk
     assert GRPOTrainingConfig(**read.to_dict()) == read
 
 
+@pytest.mark.parametrize(
+    ("name", "bf16"),
+    [("bfloat16", True), ("torch.bfloat16", True), ("float32", False), ("torch.float32", False)],
+)
+def test_a_dtype_may_be_written_as_in_python(tmp_path, name, bf16):
+    assert from_text(tmp_path, f"student: {{model_name: a/model, torch_dtype: {name}}}").bf16 is bf16
+    with pytest.raises(InputError, match="torch_dtype: expected 'bfloat16' or .*, got 'float16'"):
+        from_text(tmp_path, "model_path: a/model\ntorch_dtype: float16")
+
+
 def test_use_wandb_selects_the_tracker(tmp_path):
     assert from_text(tmp_path, SEED_YAML + "use_wandb: true").report_to == "wandb"
 

@@ -159,7 +159,7 @@ def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str,
     if dataset.hub is None:
         raise MissingInputError(what, why=not_on_web, fix=fix)
     try:
-        rows = load_from_hub(dataset.hub.arguments, dataset.hub.options, what, fix)
+        rows = load_from_hub(dataset.hub.arguments, dataset.hub.options, what, fix, dataset.hub.repository)
     except MissingInputError as error:
         raise MissingInputError(what, why="; ".join(filter(None, (not_on_web, error.why))), fix=error.fix) from error
     if not dataset.hub.has_own_ids:

@@ -44,19 +44,22 @@ def is_offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
-def load_from_hub(arguments: Iterable[str], options: Mapping[str, Any], what: str, fix: str = "") -> Iterable[Any]:
+def load_from_hub(
+    arguments: Iterable[str], options: Mapping[str, Any], what: str, fix: str = "", repository: str = ""
+) -> Iterable[Any]:
     """The rows that ``datasets.load_dataset`` returns.
 
     Args:
-        arguments: positional arguments; the first is ``owner/name``.
+        arguments: positional arguments; the first is ``owner/name``, or a format with the files among the options.
         options: keyword arguments.
         what: the first line of the error, if the hub does not provide the rows.
         fix: what to do then.
+        repository: names the dataset in the error; by default the first argument.
 
     Raises:
         MissingInputError: ``datasets`` is not installed, or it raised.
     """
-    repository = next(iter(arguments))
+    repository = repository or next(iter(arguments))
     try:
         import datasets  # optional, and slow to import
     except ImportError as error:

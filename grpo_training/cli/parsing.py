@@ -10,6 +10,7 @@ import copy
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -92,7 +93,11 @@ def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
     return _validated(model, _in_file(path, model), fix=f"Edit {path}.")
 
 
-def _validated(model: type[SettingsT], values: Mapping[str, Given], *, fix: str) -> SettingsT:
+def _validated(model: type[SettingsT], values: dict[str, Given], *, fix: str) -> SettingsT:
+    for name, other in model.overridden.items():
+        if None not in (getattr(values.get(name), "value", None), getattr(values.get(other), "value", None)):
+            given, taken = values.pop(name), values[other]
+            print(f"{given.source}: no effect, as {taken.source} ({taken.value}) is given.", file=sys.stderr)
     try:
         return model.model_validate({name: given.value for name, given in values.items()})
     except ValidationError as error:

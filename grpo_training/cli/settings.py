@@ -113,6 +113,8 @@ class Settings(BaseModel):
     """YAML keys (also sections) that are not supported -> why, or what to set instead."""
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {}
     """YAML key -> for each of its values the field and the value that it sets."""
+    overridden: ClassVar[Mapping[str, str]] = {}
+    """Field -> the field that takes its place: where both are given, the first is left out with a note."""
 
     @classmethod
     def declared_keys(cls) -> DeclaredKeys:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ CONFIG_YAML, CONFIG_JSON, ENVIRONMENT = "config.yaml", "config.json", "environme
 LOCK = "run.lock"
 _DESCRIPTION = frozenset({CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK})
 _RESULTS = ("metrics.jsonl", "lora", "merged", "checkpoint-*")
+_WRITTEN = (
+    *(CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, *_RESULTS, "*.unfinished", "*.replaced", "*.tmp", "report.html"),
+    *("samples.jsonl", "export.json", "best.json", "tracker.json", "reference.pt", "stopped-at-step-*.json"),
+    *("best_*.ckpt", "*_final.ckpt", "*_epoch*.ckpt", "tensorboard"),
+)
+"""What trainings write into their directory. Other files there are not touched."""
 
 
 class RunDirectory(RunFiles):
@@ -78,15 +85,11 @@ class RunDirectory(RunFiles):
             path.rename(old / path.name)
 
     def _entries(self) -> list[Path]:
-        """The files of the present run: all but the lock and earlier runs."""
-        return [
-            path
-            for path in self.folder.iterdir()
-            if path.name != LOCK and not (path.is_dir() and path.name.startswith("run") and path.suffix == ".old")
-        ]
+        """The files of the present run: without the lock, earlier runs, and files of others."""
+        return [path for path in self.folder.iterdir() if any(fnmatch(path.name, one) for one in _WRITTEN)]
 
     def _check_is_run_directory(self) -> None:
-        """Refuse a folder with other files, which ``--fresh`` would move."""
+        """Refuse a folder with models or metrics of no known run, which a training would replace."""
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(
                 f"--output-dir is a file: {self.folder}", fix="Pass a new directory, or that of an earlier run."

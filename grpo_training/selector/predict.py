@@ -24,7 +24,7 @@ from grpo_training.selector.training.validation import stored_logps
 
 def predict(settings: PredictSettings) -> int:
     """Choose shots for the queries of a file. Returns the exit code."""
-    model, info = load_model(settings.checkpoint)
+    model, info = load_model(settings.checkpoint, settings.model_version)
     table = load_embeddings(record_of(settings, info.embeddings, settings.checkpoint))
     groups = load_groups(settings.test_data, pool_size=settings.pool)
     shots = settings.shots or info.shots

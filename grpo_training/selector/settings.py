@@ -13,7 +13,7 @@ from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.named import libraries_of
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
-from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, NormalizeMethod, RewardMode
+from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, ModelVersion, NormalizeMethod, RewardMode
 
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
@@ -263,6 +263,9 @@ class PredictSettings(EmbeddingSettings):
     summary: ClassVar[str] = "choose shots for the queries of a file, and compare with similarity, random and oracle"
 
     checkpoint: Path = Field(description="checkpoint of a selector")
+    model_version: ModelVersion | None = Field(
+        None, description="refuse a checkpoint of the other version: v2 is of `sft`, v3 of `train`"
+    )
     test_data: Path = Field(description="beam file or reward file; its scores are used for the comparison only")
     shots: Positive | None = Field(None, description="length of a sequence (default: as the selector was trained)")
     beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")

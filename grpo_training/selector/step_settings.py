@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR
 from grpo_training.cli.steps import StepSettings
 
 OUTPUTS = WORKING_DIR / "outputs/selector"
+ModelVersion = Annotated[Literal["v2", "v3"], BeforeValidator(lambda value: str(value).lower())]
+"""v2: after SFT; v3: after the post-training."""
 NormalizeMethod = Literal["z_score", "z_score_clamp", "rank_normalize", "none"]
 RewardMode = Literal[
     "hard_plus_soft",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, write_scenario
+from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, unused_step_length, write_scenario
 from engine.tasks.traffic.simulation.foreign import simulate_dataset
 from engine.tasks.traffic.simulation.generation import (
     RECORD,
@@ -119,6 +119,7 @@ def simulate(settings: SimulateSettings) -> int:
     require_sumo()
     with progress_bar(desc="decisions", unit="") as bar:
         for path in dataset_files(settings.dataset):
+            _say_step_length(settings.scenarios_dir / path.parent.name)
             result = simulate_dataset(
                 path,
                 settings.scenarios_dir,
@@ -132,10 +133,20 @@ def simulate(settings: SimulateSettings) -> int:
     return 0
 
 
+def _say_step_length(folder: Path) -> None:
+    """Say that the step length of a scenario is not used, where it has another one."""
+    for config in folder.glob("*.sumocfg"):
+        if length := unused_step_length(config):
+            say(f"{config}: step-length {length} is not used; a step is 1 s here")
+
+
 def _say(result: Generated) -> None:
     dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
     state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
     say(f"{result.scenario}: {result.rows} decisions ({state})")
+    if result.no_yellow:
+        names = ", ".join(result.no_yellow[:3]) + (" ..." if len(result.no_yellow) > 3 else "")
+        say(f"{result.scenario}: the programme has no yellow at {names}: one green follows the other at once")
 
 
 def validate(settings: ValidateSettings) -> int:
@@ -163,6 +174,8 @@ def chosen_folders(settings: Chosen) -> list[Path]:
         InputError: none of them belongs to the chosen split.
     """
     folders = _named_folders(settings)
+    for folder in folders:
+        _say_step_length(folder)
     if settings.split is None:
         return folders
     specs = [(folder, own_scenario(folder)) for folder in folders]

@@ -22,6 +22,8 @@ NO_UNSLOTH = (
     "backend unsloth cannot be installed beside this project: unsloth 2026.10.9 needs trl <= 1.15.0 and "
     "transformers <= 5.17.0, this project trl >= 1.16 and transformers >= 5.23; use backend hf"
 )
+TEACHER_TRACES = Path("data/teacher_traces.jsonl")
+"""Default output of ``generate_teacher_traces``, in the working directory."""
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
 
@@ -62,8 +64,11 @@ class GRPOTrainingConfig(TrainingFields):
     refused: ClassVar[dict[str, str]] = REFUSED
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
         "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")},
-        "torch_dtype": {name: ("bf16", name == "bfloat16") for name in ("bfloat16", "float32")},
+        "torch_dtype": {
+            prefix + name: ("bf16", name == "bfloat16") for prefix in ("", "torch.") for name in ("bfloat16", "float32")
+        },
     }
+    overridden: ClassVar[Mapping[str, str]] = {"reward_settings": "reward"}
 
     @classmethod
     def declared_keys(cls) -> DeclaredKeys:
@@ -105,11 +110,13 @@ class GRPOTrainingConfig(TrainingFields):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.reward_settings is not None and "mode" not in self.model_fields_set:
-            object.__setattr__(self, "mode", "online")
-        if (self.reward or self.reward_settings) is not None and "self_sft_weight" not in self.model_fields_set:
+        if (self.reward or self.reward_settings) is not None:
             # Such a reward has a scale of its own, and may say nothing of which reply is right.
-            object.__setattr__(self, "self_sft_weight", 0.0)
+            for name, value in (("mode", "online"), ("self_sft_weight", 0.0)):
+                if name not in self.model_fields_set:
+                    object.__setattr__(self, name, value)
+        if self.weighs_teacher and "teacher_traces" not in self.model_fields_set and TEACHER_TRACES.is_file():
+            object.__setattr__(self, "teacher_traces", TEACHER_TRACES)
         for problem in self._contradictions():
             raise ValueError(problem)
         derived = {
@@ -132,11 +139,12 @@ class GRPOTrainingConfig(TrainingFields):
         if self.mode == "online" and self.num_generations < 2:
             yield "num_generations must be at least 2: the advantage in a group of one reply is 0"
         if self.mode != "online" and self.reward is not None:
-            yield "reward needs mode online: stored rollouts have theirs"
+            yield "reward needs mode online (leave mode out, or set it to online): stored rollouts have their rewards"
         if self.mode != "online" and self.reward_settings is not None:
             yield "the settings of a task's training reward need mode online: stored rollouts have their rewards"
         if self.reward is not None and self.reward_settings is not None:
-            yield "reward and the settings of a task's training reward exclude each other"
+            names = ", ".join(self.reward_settings)
+            yield f"reward and the settings of a task's training reward ({names}) exclude each other"
         if self.reward is None and self.reward_weight != 1:
             yield "reward_weight is used with reward only"
         if self.num_train_epochs + self.rce_epochs == 0:
@@ -173,6 +181,11 @@ class GRPOTrainingConfig(TrainingFields):
             yield NO_UNSLOTH
         if rounded and self.mode == "online":
             yield f"{rounded} is used by offline and supervised training only"
+
+    @property
+    def weighs_teacher(self) -> bool:
+        """Whether a weight of teacher-SFT is given, and not just the default."""
+        return self.mode != "sft" and "teacher_sft_weight" in self.model_fields_set and self.teacher_sft_weight > 0
 
     @property
     def has_imitation(self) -> bool:

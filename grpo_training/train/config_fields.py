@@ -24,7 +24,7 @@ class TrainingFields(ResumableSettings):
     mode: Literal["offline", "online", "sft"] = Field(
         "offline",
         description="offline: train on stored rollouts; online: sample completions, score them and train (the default "
-        "where reward_settings are given); sft: supervised, on chats",
+        "where reward or reward_settings are given); sft: supervised, on chats",
     )
     dataset_path: Path | None = Field(
         None,
@@ -95,7 +95,8 @@ class TrainingFields(ResumableSettings):
     max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
     weight_decay: Weight = Field(0.0, description="weight decay of AdamW; offline and sft: of norms and biases too")
     optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
-        "adamw_torch", description="optimizer; adamw_8bit keeps its state in 8 bits and needs bitsandbytes"
+        "adamw_torch",
+        description="optimizer; adamw_8bit keeps its state in 8 bits by bitsandbytes (missing: adamw_torch)",
     )
     seed: int = Field(0, ge=0, lt=2**32, description="seed of the data order, the dropout and the sampling")
 
@@ -162,7 +163,11 @@ class TrainingFields(ResumableSettings):
 
     # imitation
     grpo_weight: Weight = Field(1.0, description="weight of the policy loss")
-    teacher_traces: Path | None = Field(None, description="file of teacher traces; without it teacher-SFT is off")
+    teacher_traces: Path | None = Field(
+        None,
+        description="file of teacher traces (default: data/teacher_traces.jsonl, if it exists and "
+        "teacher_sft_weight is given); without it teacher-SFT is off",
+    )
     teacher_sft_weight: Weight = Field(0.3, description="weight of the teacher-SFT term")
     self_sft_weight: Weight = Field(
         0.2,

@@ -77,6 +77,7 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
         check_token(config.push_to_hub)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     join_processes()
+    config = _with_installed_optimizer(config)
     return _train_online(config) if config.mode == "online" else _train_on_stored(config)
 
 
@@ -93,13 +94,24 @@ def check_packages(config: GRPOTrainingConfig) -> None:
             why="The fine-tune needs packages that the other commands do not need.",
             fix=install_command("finetune"),
         )
-    needs_it = config.quantised or ("optim adamw_8bit" if config.optim == "adamw_8bit" else None)
-    if needs_it is not None and importlib.util.find_spec("bitsandbytes") is None:
+    if config.quantised is not None and importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
-            f"{needs_it} needs bitsandbytes",
+            f"{config.quantised} needs bitsandbytes",
             why="It is not installed.",
-            fix=f"{install_command('8bit')}, or leave {needs_it} out.",
+            fix=f"{install_command('8bit')}, or leave {config.quantised} out.",
         )
+
+
+def _with_installed_optimizer(config: GRPOTrainingConfig) -> GRPOTrainingConfig:
+    """With ``adamw_torch`` in place of ``adamw_8bit`` where bitsandbytes is missing: only the memory differs."""
+    if config.optim != "adamw_8bit" or importlib.util.find_spec("bitsandbytes") is not None:
+        return config
+    if is_first_process():
+        say(
+            "optim adamw_8bit: bitsandbytes is not installed, so adamw_torch is used, which needs more memory. "
+            f"{install_command('8bit')}"
+        )
+    return config.model_copy(update={"optim": "adamw_torch"})
 
 
 def _train_on_stored(config: GRPOTrainingConfig) -> int:
@@ -151,7 +163,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         tokenizer = load_tokenizer(config)
         check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
         traces = load_teacher_samples(config.teacher_traces, tokenizer, config)
-        print_plan(online_plan(config, problems, len(traces) or None))
+        print_plan(online_plan(config, problems, len(traces)))
         check_arguments(config)
         check_tracker(config.report_to)
         if config.dry_run:
@@ -190,8 +202,13 @@ def _online_problems(
     place = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:
-        scored_by = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
-        found = load_prompts(place, scored_by=scored_by, max_problems=config.max_problems)
+        is_function = isinstance(reward, RewardTask | BatchReward)
+        found = load_prompts(
+            place,
+            scored_by=None if is_function else reward,
+            by_function=is_function and config.reward_weight == 1,
+            max_problems=config.max_problems,
+        )
         if found is not None and reward is None:
             raise InputError(
                 f"The rows of {place} are prompts without an answer, so no task can score the replies",

@@ -93,7 +93,7 @@ class TrainingProgress:
         """
         self._times.append((step, self._clock()))
         shown = "  ".join(
-            f"{label} {figures[name]:{form}}"
+            f"{label} {_number(figures[name], form)}"
             for name, label, form in _SHOWN
             if isinstance(figures.get(name), int | float) and math.isfinite(figures[name])
         )
@@ -124,6 +124,11 @@ class TrainingProgress:
     def _seconds_left(self, step: int) -> float | None:
         (first, then), now = self._times[0], self._clock()
         return (now - then) / (step - first) * (self._total - step) if step > first else None
+
+
+def _number(value: float, form: str) -> str:
+    """A figure in its format; with three digits where three decimals would show fewer."""
+    return f"{value:#.3g}" if form == ".3f" and 1e-9 < abs(value) < 0.1 else f"{value:{form}}"
 
 
 def _duration(seconds: float | None) -> str:

@@ -184,6 +184,21 @@ def test_a_hub_that_fails_is_the_same_one_error(monkeypatch, tmp_path):
     assert str(tmp_path / "aime2024.jsonl") in caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("name", "repository"), [("apps", "codeparrot/apps"), ("mbpp", "google-research-datasets/mbpp")]
+)
+def test_the_error_of_the_hub_names_the_dataset_and_not_the_format_of_its_files(
+    monkeypatch, tmp_path, name, repository
+):
+    def load(*arguments, **options):
+        raise OSError("no route")
+
+    _stub_hub(monkeypatch, load)
+    with pytest.raises(MissingInputError) as raised:
+        load_problems(name, search=[tmp_path])
+    assert f"The Hugging Face hub did not provide {repository}: OSError: no route" in raised.value.why
+
+
 def test_a_set_without_a_place_on_the_hub(tmp_path):
     with pytest.raises(MissingInputError, match="Dataset physics is not on this machine"):
         load_problems("physics", search=[tmp_path])

@@ -1,5 +1,6 @@
 """The document about a GRPO training script with a YAML configuration: its keys, commands and functions."""
 
+import importlib.util
 import json
 import sys
 
@@ -42,6 +43,20 @@ dataset_path: data/grpo_datasets
 output_dir: model/grpo_model
 """
 ROW = {"scenario": "grid", "junction_id": "n7", "simulation_time": 642.0, "state_file": "states/state_1.xml"}
+OF_THE_DOCUMENT = {
+    **ROW,
+    "current_phase_id": 2,
+    "current_phase_order_idx": 1,
+    "current_green_elapsed": 12.0,
+    "min_green": 10,
+    "max_green": 55,
+    "extend_seconds": 5,
+    "can_extend": True,
+    "phase_order": [0, 2],
+    "phase_metrics": {"0": 1.5, "2": 4.0},
+    "expert_decision": None,
+}
+"""A row as the document's generator writes it: measured queues, and no outcomes of the decisions."""
 REWARDS = '''
 def reward_function_placeholder(prompts, outputs, **kwargs):
     """The placeholder of the document."""
@@ -103,6 +118,28 @@ def test_the_dataset_of_a_file_or_a_folder(folder):
     assert whole[0]["prompt"] == [{"role": "user", "content": "The queue is 0."}]
     assert {"id", "scenario", "junction_id"} <= set(whole.column_names)
     assert len(load_grpo_dataset("data/grpo_datasets/grid/grpo_dataset.json")) == 4
+
+
+@pytest.mark.parametrize("more", [{}, {"task": "traffic"}, {"branches": {}}], ids=["as is", "with task", "half"])
+def test_the_file_and_the_placeholder_of_the_document_train_on_its_rows(folder, capsys, monkeypatch, more):
+    config = folder / "config/grpo_config.yaml"
+    config.write_text(YAML.replace("adamw_torch", "adamw_8bit"))
+    for file in (folder / "data/grpo_datasets").glob("*/grpo_dataset.json"):
+        rows = [{**row, **OF_THE_DOCUMENT, **more} for row in json.loads(file.read_text())]
+        file.write_text(json.dumps(rows))
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else find(name))
+    words = ["--reward", "rewards.py:reward_function_placeholder", "--max-steps", "1", "--no-bf16"]
+    assert train(*words, "--dry-run") == 0
+    out = capsys.readouterr()
+    assert out.out.count("adamw_torch is used") == 1
+    assert "problems         8 of data/grpo_datasets (prompts 8)" in out.out
+    keys = "format_reward.strict, format_reward.partial, format_reward.invalid"
+    keys += ", reward.format_weight, reward.tsc_weight, sumo.extend_seconds"
+    assert out.err.count(f"config/grpo_config.yaml: {keys}: no effect, as --reward") == 1
+    if not more:
+        assert train(*words) in (0, 3)
+        assert (folder / "model/grpo_model/lora/adapter_model.safetensors").is_file()
 
 
 def test_rows_without_outcomes_name_the_command_that_simulates_them(folder):

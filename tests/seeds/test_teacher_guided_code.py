@@ -103,6 +103,12 @@ def test_the_phases_from_one_file(place, capsys):
 
     with serve_in_thread(app := chat_app(teacher)) as url:
         (place / "config.yaml").write_text(yaml.safe_dump(configuration(url)))
+        online = ["--mode", "online", "--dataset", "data/train.jsonl", "--no-bf16", "--prompts", "compact"]
+        assert train.main(["--config", "config.yaml", *online, "--dry-run"]) == 0
+        loss = "1 dapo, beta 0.05, 0.3 teacher-SFT without effect (no traces: pass --teacher-traces FILE"
+        printed = capsys.readouterr().out
+        assert loss in printed
+        assert "), 0.2 self-SFT\n" in printed
         shared = ["--config", "config.yaml", "--cache-dir", "cache"]
         assert generate_teacher_traces.main([*shared, "--test_connection"]) == 0
         few = ["--prompts", "compact", "--max_tasks", "5", "--num_samples", "2"]
@@ -116,11 +122,14 @@ def test_the_phases_from_one_file(place, capsys):
         assert "Accepted:                      5 (50.0%)" in out.out
         assert "not read here, as they belong to other commands: dual_source, evaluation" in out.err
 
-        online = ["--mode", "online", "--dataset", "data/train.jsonl", "--no-bf16", "--prompts", "compact"]
         traces = ["--teacher-traces", "data/teacher_traces.jsonl"]
         assert train.main(["--config", "config.yaml", *online, *traces, "--dry-run"]) == 0
         printed = capsys.readouterr().out
         assert "loss             1 dapo, beta 0.05, 0.3 teacher-SFT (5 traces), 0.2 self-SFT\n" in printed
+        assert train.main(["--config", "config.yaml", *online, "--dry-run"]) == 0  # the default output of the traces
+        found = capsys.readouterr().out
+        assert "loss             1 dapo, beta 0.05, 0.3 teacher-SFT (5 traces), 0.2 self-SFT\n" in found
+        assert "teacher traces   data/teacher_traces.jsonl\n" in found
         with pytest.raises(Exception, match=r"none\.jsonl"):
             train.main(["--config", "config.yaml", *online, "--teacher-traces", "none.jsonl", "--dry-run"])
         sft = ["--mode", "sft", "--dataset-path", "data/teacher_traces.jsonl", "--prompts", "compact", "--no-bf16"]

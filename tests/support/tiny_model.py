@@ -13,7 +13,7 @@ TEMPLATE = (
 )
 
 
-def write_model(folder, *, hidden=32, seed=0):
+def write_model(folder, *, hidden=32, seed=0, more_words=(), template=TEMPLATE):
     """Write the model into ``folder``; the same seed gives the same weights."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -21,7 +21,7 @@ def write_model(folder, *, hidden=32, seed=0):
 
     torch.manual_seed(seed)
     config = Qwen3Config(
-        vocab_size=len(WORDS),
+        vocab_size=len(WORDS) + len(more_words),
         hidden_size=hidden,
         intermediate_size=2 * hidden,
         num_hidden_layers=2,
@@ -35,10 +35,12 @@ def write_model(folder, *, hidden=32, seed=0):
         pad_token_id=PAD,
     )
     Qwen3ForCausalLM(config).save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<pad>"))
+    words = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate((*WORDS, *more_words))}, unk_token="<pad>")
+    )
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>", pad_token="<pad>")
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -6,9 +6,9 @@ import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from engine.errors import InputError
 from engine.tasks.traffic.signals import Observation
@@ -17,6 +17,14 @@ _DAY_S = 24 * 3600
 _MOST = 10**12
 """Limit of counts and seconds, so that shares of them are numbers."""
 _FIRST_DAY = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def _of_own_phases(values: Any) -> Any:
+    return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+ByPhase = Annotated[dict[str, float], BeforeValidator(_of_own_phases)]
+"""Figures by phase. A table of several lights (a ``datasets.Dataset``) adds the phases of the others as None."""
 
 
 class BranchResult(BaseModel):
@@ -33,7 +41,7 @@ class BranchResult(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     queue: int = Field(ge=0, le=_MOST)
-    phase_queues: dict[str, float]
+    phase_queues: ByPhase
     waiting_s: float = Field(ge=0)
     queue_seconds: int = Field(ge=0, le=_MOST)
     throughput: int = Field(ge=0, le=_MOST)
@@ -74,7 +82,7 @@ class TrafficRow(BaseModel):
     extend_seconds: int = Field(gt=0, le=_MOST)
     can_extend: bool
     phase_order: list[int]
-    phase_metrics: dict[str, float]
+    phase_metrics: ByPhase
     prompt: str
     state_file: str = ""
     expert_decision: str | None = None
@@ -83,7 +91,7 @@ class TrafficRow(BaseModel):
     horizon: int = Field(gt=0, le=_MOST)
     seed: int
     network: str
-    moving: dict[str, float]
+    moving: ByPhase
     queue: int = Field(ge=0, le=_MOST)
     branches: Branches
 

@@ -139,7 +139,7 @@ def _tables(settings: InferSettings, problems: Sequence[Problem], images: Sequen
     tables: list[EmbeddingTable] = []
     known: dict[str, EmbeddingTable] = {}
     for path in settings.checkpoint:
-        model, info = load_model(path)
+        model, info = load_model(path, settings.model_version if path == settings.checkpoint[-1] else None)
         key = json.dumps(info.embeddings.get("parts") or info.embeddings.get("model"))
         if key not in known:
             encoder = ItemEncoder(info.embeddings, str(path), has_images=bool(images), model=settings.embedding_model)

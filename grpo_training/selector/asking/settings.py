@@ -17,7 +17,7 @@ from grpo_training.runs.settings import (
     EndpointSettings,
     ResumableSettings,
 )
-from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings
+from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, ModelVersion
 
 _Rate = Annotated[float, Field(gt=0)]
 _Spaced = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) if isinstance(value, str) else value)
@@ -143,6 +143,9 @@ class InferSettings(ClientSettings, ImageSettings):
 
     checkpoint: tuple[Path, ...] = Field(
         min_length=1, description="checkpoints of selectors; each is compared with the first, which makes the pools"
+    )
+    model_version: ModelVersion | None = Field(
+        None, description="refuse a last checkpoint of the other version: v2 is of `sft`, v3 of `train`"
     )
     embedding_model: str | None = Field(
         None, description="what embeds the rows, for a checkpoint that does not tell; see `selector embed`"

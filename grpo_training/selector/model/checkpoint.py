@@ -14,6 +14,8 @@ from engine.storage.append_log import replace_file
 from grpo_training.selector.model.pointer import PointerSelector, config_from
 
 FORMAT = 1
+STATE_KEYS = ("state_dict", "model_state_dict")
+"""Keys of the weights in files of Lever-Plus: of Lightning, and of its post-training."""
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("config", "state_dict", "embeddings", "metrics"), dict),
     **{"phase": str, "epoch": int, "shots": int, "learning_rate": float | int, "kl_beta": float | int},
@@ -63,19 +65,26 @@ def save_atomically(path: Path, content: dict[str, Any]) -> None:
     replace_file(path, buffer.getvalue())
 
 
-def load_model(path: Path) -> tuple[PointerSelector, CheckpointInfo]:
+def load_model(path: Path, version: str | None = None) -> tuple[PointerSelector, CheckpointInfo]:
     """The model of a checkpoint, in evaluation mode, and its facts. Every weight must match by name and shape.
+
+    Args:
+        path: the file.
+        version: ``v2``: it has to be of SFT; ``v3``: of the post-training; None: of either.
 
     Raises:
         MissingInputError: there is no such file.
-        InputError: it is no checkpoint of a selector, or a weight is missing, unknown or of another shape.
+        InputError: it is no checkpoint of a selector, a weight is missing, unknown or of another shape, or it is of
+            the other version.
     """
     content = load_plain(path)
     if content.get("format") != FORMAT or "config" not in content:
         raise InputError(
             f"{path} is no checkpoint of a selector",
             why="It has no architecture in it.",
-            fix="Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
+            fix=f"Convert one of Lever-Plus or Lightning: python -m grpo_training.selector convert --checkpoint {path}"
+            if content.keys() & STATE_KEYS
+            else "Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
         )
     wrong = [name for name, kind in _KINDS.items() if name in content and not isinstance(content[name], kind)]
     if wrong:
@@ -91,7 +100,13 @@ def load_model(path: Path) -> tuple[PointerSelector, CheckpointInfo]:
     if not all(bool(torch.isfinite(one).all()) for one in model.state_dict().values()):
         raise InputError(f"{path} has weights that are not finite", fix="Pass an earlier checkpoint.")
     names = CheckpointInfo.__dataclass_fields__
-    return model.eval(), CheckpointInfo(**{name: content[name] for name in names if name in content})
+    info = CheckpointInfo(**{name: content[name] for name in names if name in content})
+    own = "v2" if info.phase == "sft" else "v3"
+    if version not in (None, own):
+        raise InputError(
+            f"{path} is a {own} checkpoint (phase {info.phase}), not {version}", fix="Leave --model-version out."
+        )
+    return model.eval(), info
 
 
 def load_plain(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.errors import InputError
 from grpo_training.selector.data.sources import record_of
-from grpo_training.selector.model.checkpoint import CheckpointInfo, load_plain, save_model
+from grpo_training.selector.model.checkpoint import STATE_KEYS, CheckpointInfo, load_plain, save_model
 from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
 from grpo_training.selector.settings import ConvertSettings
 
@@ -33,9 +33,9 @@ def convert(settings: ConvertSettings) -> int:
         InputError: the file has no weights of a pointer selector, or those of another architecture.
     """
     content = load_plain(settings.checkpoint)
-    stored = content.get("state_dict") or content.get("model_state_dict")
+    stored = next((content[key] for key in STATE_KEYS if content.get(key)), None)
     if not isinstance(stored, dict):
-        raise InputError(f"{settings.checkpoint} has neither state_dict nor model_state_dict")
+        raise InputError(f"{settings.checkpoint} has neither {' nor '.join(STATE_KEYS)}")
     weights = renamed(stored, str(settings.checkpoint))
     model = PointerSelector(config_of(weights, settings.num_heads, str(settings.checkpoint)))
     try:

@@ -14,9 +14,9 @@ from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import drawn
 from grpo_training.train.data.samples import DropReport, Sample
-from grpo_training.train.data.scored_files import REPAIR, RowError, placed_rows, prompt_messages
+from grpo_training.train.data.scored_files import REPAIR, RowError, placed_rows, prompt_messages, reply_text
 from grpo_training.train.data.teacher_samples import prompt_hashes, trace_sample
-from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
+from grpo_training.train.data.tokenising import TOO_LONG, WITHOUT_REASONING, ChatTokens
 from grpo_training.train.data.training_data import TrainingData
 from grpo_training.train.models.tokenizer import load_tokenizer
 
@@ -64,6 +64,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
             why=str(report) or "It is empty.",
             fix=_ROW,
         )
+    report.remark(WITHOUT_REASONING, chat.without_reasoning)
     held_out = drawn(list(dict.fromkeys(one.prompt_ids for one in samples)), config.validation_share, config.seed)
     return TrainingData(
         groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
@@ -98,6 +99,8 @@ def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
         messages += (Message(role="assistant", content=clean(completion)),)
     elif completion is not None:
         messages += prompt_messages({"prompt": completion})
+    said = completion or row.get("prompt") or row["messages"]
+    facts = said[-1] if isinstance(said, list) else row
     *prompt, reply = messages
     if reply.role != "assistant" or not prompt:
         raise RowError("the messages do not end with a reply of the assistant to another message")
@@ -106,5 +109,5 @@ def _sample(row: Mapping[str, Any], name: str, chat: ChatTokens) -> Sample:
     return Sample(
         group_id=name,
         prompt_ids=chat.prompt(tuple(prompt)),
-        completion_ids=chat.completion(reply.content, truncated=False),
+        completion_ids=chat.completion(reply_text(reply.content, facts), truncated=False),
     )

@@ -18,7 +18,7 @@ from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNo
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import succeeds
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
-from grpo_training.train.data.scored_files import has_replies, json_rows, read_scored, report_broken
+from grpo_training.train.data.scored_files import has_replies, join_reasoning, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
 
 KeyT = TypeVar("KeyT")
@@ -283,13 +283,6 @@ def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup
     first = tuple(response for response in group.responses if not response.re_asked)
     report.drop(SECOND_REQUEST, len(group.responses) - len(first))
     return replace(group, responses=first) if first else None
-
-
-def join_reasoning(reasoning: str | None, text: str) -> str:
-    """Reasoning and reply as one text, with the reasoning in ``<think>`` tags."""
-    if not reasoning or not reasoning.strip() or "</think>" in text:
-        return text
-    return f"<think>\n{reasoning.strip()}\n</think>\n\n{text.lstrip()}"
 
 
 def _model(group: RolloutGroup) -> str:

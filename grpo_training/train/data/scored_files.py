@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from engine.errors import InputError
 from engine.llm.wire.replies import clean
@@ -36,6 +36,7 @@ _REPLY, _REPLIES, _REWARD = (
     ("reward", "score"),
 )
 _SHOWN_BROKEN = 5
+_REASONING = ("reasoning_content", "reasoning", "thinking")
 _LARGEST = 1e30
 """Larger rewards are mistakes: their sums and squares are not finite."""
 _LARGEST_LOGPROB = 0.01
@@ -46,6 +47,35 @@ _ELEMENT = re.compile(r"\s*,?\s*(?=[^\s\],])")
 
 class RowError(ValueError):
     """A row cannot be used; the message says why."""
+
+
+class _NoReward(NamedTuple):
+    """A reply without a reward; ``why`` names a value that is none, and is empty where none was given."""
+
+    why: str = ""
+
+
+def reward_number(value: Any) -> float | None:
+    """A reward as programs give it: a number, true or false, or a number as text. None for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several numbers
+        return None
+    return number if -_LARGEST <= number <= _LARGEST else None
+
+
+def join_reasoning(reasoning: str | None, text: str) -> str:
+    """Reasoning and reply as one text, with the reasoning in ``<think>`` tags."""
+    if not reasoning or not reasoning.strip() or "</think>" in text:
+        return text
+    return f"<think>\n{reasoning.strip()}\n</think>\n\n{text.lstrip()}"
+
+
+def reply_text(text: str, facts: Mapping[str, Any]) -> str:
+    """The text of a reply with the reasoning that its message or row holds in a field beside it."""
+    beside = (facts.get(name) for name in _REASONING)
+    reasoning = next((one for one in beside if isinstance(one, str) and one.strip() and one not in text), "")
+    return join_reasoning(clean(reasoning), clean(text))
 
 
 def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str, Any]]:
@@ -164,8 +194,8 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         name: prefix of the group ids.
         report: receives the counts.
     """
-    groups: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[TrainingResponse | None]]] = {}
-    broken = []
+    groups: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[TrainingResponse | _NoReward]]] = {}
+    broken, unread = [], []
     for number, row in enumerate(json_rows(path, report), 1):
         try:
             messages = prompt_messages(row)
@@ -175,11 +205,14 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
             continue
         key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
         groups.setdefault(key, (messages, row, []))[2].extend(responses)
+        unread += [f"{path}, row {number}: {one.why}" for one in responses if isinstance(one, _NoReward) and one.why]
     report_broken(report, broken)
+    for place in unread[:_SHOWN_BROKEN]:
+        report.detail(place)
     report.stored_groups += len(groups)
     found = []
     for number, (messages, row, responses) in enumerate(groups.values(), 1):
-        scored = tuple(response for response in responses if response is not None)
+        scored = tuple(response for response in responses if isinstance(response, TrainingResponse))
         if len(scored) < len(responses):
             report.drop(NO_REWARD)
         else:
@@ -213,8 +246,8 @@ def _message(raw: Any) -> Message:
     return Message(role=role, content=clean(raw["content"]))
 
 
-def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | None]:
-    """The replies of a row; None for one without a reward."""
+def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | _NoReward]:
+    """The replies of a row."""
     replies = next((row[key] for key in _REPLIES if isinstance(row.get(key), list)), None)
     if replies is None:
         replies = next((row[key] for key in _REPLY if _is_list_of_replies(row.get(key))), None)
@@ -243,7 +276,7 @@ def _is_list_of_replies(value: Any) -> bool:
     )
 
 
-def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
+def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | _NoReward:
     if isinstance(reply, list) and reply and isinstance(reply[-1], dict):  # as a conversation with one message
         reply = reply[-1]
     if isinstance(reply, dict):
@@ -251,14 +284,15 @@ def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | None:
         reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
     if not isinstance(reply, str):
         raise RowError("a reply is not text")
-    reward = next((value for key in _REWARD if _is_number(value := _total(facts.get(key)))), None)
+    given = [value for key in _REWARD if (value := _total(facts.get(key))) is not None]
+    reward = next((number for value in given if (number := reward_number(value)) is not None), None)
     if reward is None:
-        return None
+        return _NoReward(f"the reward {str(given[0])[:60]!r} is no number" if given else "")
     token_ids, logprobs = facts.get("token_ids"), facts.get("logprobs")
     verdict = facts.get("is_correct")
     return TrainingResponse(
-        text=clean(reply),
-        reward=float(reward),
+        text=reply_text(reply, facts),
+        reward=reward,
         is_correct=verdict if isinstance(verdict, bool) else None,
         truncated=facts.get("finish_reason") == "length",
         token_ids=tuple(token_ids) if isinstance(token_ids, list) and all(map(_is_id, token_ids)) else None,

@@ -12,10 +12,9 @@ from engine.storage.rollout_store import read
 from engine.tasks.registry import known_tasks
 from grpo_training.teacher.traces import TeacherTrace
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rollout_data import join_reasoning
 from grpo_training.train.data.samples import DropReport, Sample
-from grpo_training.train.data.scored_files import report_broken
-from grpo_training.train.data.tokenising import TOO_LONG, ChatTokens
+from grpo_training.train.data.scored_files import join_reasoning, report_broken
+from grpo_training.train.data.tokenising import TOO_LONG, WITHOUT_REASONING, ChatTokens
 from prompts import prompt_styles
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ def load_teacher_samples(
             "execute those of another program with python -m grpo_training.verify_teacher_traces.",
         )
     if report is not None:
+        report.remark(WITHOUT_REASONING, chat.without_reasoning)
         report.add(counts)
     return samples
 

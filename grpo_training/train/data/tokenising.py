@@ -27,6 +27,9 @@ NO_LOGPROBS = {
     "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
 }
 
+WITHOUT_REASONING = (
+    "replies: without reasoning, although the chat template opens <think>; trained on as text inside the thinking"
+)
 DATED = (
     "The chat template writes today's date into prompts: stored log-probs of another day are of other prompts, and a "
     "training is not continued on another day."
@@ -72,6 +75,7 @@ def tokenise_groups(
             result.append(samples)
         else:
             report.drop(NOTHING_LEFT)
+    report.remark(WITHOUT_REASONING, chat.without_reasoning)
     return result, report
 
 
@@ -106,6 +110,7 @@ class ChatTokens:
             )
         self._opens_thinking = opening.rstrip().endswith("<think>")
         self._leaves_out_system = self._find_leaves_out_system()
+        self.without_reasoning = 0
 
     def prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
         """The ids of a conversation with the generation prompt."""
@@ -120,9 +125,11 @@ class ChatTokens:
     def completion(self, text: str, *, truncated: bool) -> tuple[int, ...]:
         """The ids of a reply's text. Special tokens that are spelled out in it stay plain text.
 
-        If the generation prompt opens the reasoning, the opening tag of the reply is removed.
+        If the generation prompt opens the reasoning, the opening tag of the reply is removed, and replies that never
+        close it are counted.
         """
         if self._opens_thinking:
+            self.without_reasoning += not truncated and "</think>" not in text
             text = re.sub(r"\A\s*<think>\n?", "", text)
         ids = tuple(self._tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids)
         return ids if truncated else (*ids, self.end_of_turn)

@@ -76,6 +76,12 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
     return with_lora
 
 
+def trainable_share(model: Any) -> str:
+    """How many parameters are trained, of a model with a LoRA; for the progress."""
+    trained, total = model.get_nb_trainable_parameters()
+    return f"trained parameters: {trained:,} of {total:,} ({trained / total:.2%})"
+
+
 def uses_bf16(config: GRPOTrainingConfig) -> bool:
     """Whether this run computes in bfloat16: ``bf16``, and if that is unset, on a GPU or CPU that supports it."""
     return supports_bf16() if config.bf16 is None else config.bf16

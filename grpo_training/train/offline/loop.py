@@ -38,7 +38,7 @@ from grpo_training.train.folders import repair_folders
 from grpo_training.train.memory import return_free_memory
 from grpo_training.train.models.export import TrainingResult
 from grpo_training.train.models.export_record import ADAPTER, MERGED
-from grpo_training.train.models.loading import NO_DROPOUT
+from grpo_training.train.models.loading import NO_DROPOUT, has_adapter, trainable_share
 from grpo_training.train.models.positions import position_note
 from grpo_training.train.models.sharding import is_sharded, not_finite_weight, whole
 from grpo_training.train.offline.checkpoints import HeldOutFigures
@@ -264,6 +264,8 @@ def _notes(training: Training, done: int) -> Iterator[str]:
         )
     if training.config.lora_dropout and training.config.disable_dropout:
         yield NO_DROPOUT
+    if has_adapter(training.model):
+        yield trainable_share(training.model)
     if note := position_note(training.model, training.longest):
         yield note
     if rows := unscored(training):

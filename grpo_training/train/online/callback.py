@@ -118,9 +118,14 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write samples of the last step."""
+        """Write samples of the last step, and say how many completions had no reward."""
         if state.global_step > 1:
             self._write_samples(state.global_step)
+        if self._reward.without_reward and self._progress is not None:
+            self._progress.note(
+                f"{self._reward.without_reward} of {self._reward.scored} completions had no reward; their groups were "
+                "trained without them"
+            )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Write the metrics since the last log."""

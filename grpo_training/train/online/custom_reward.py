@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +17,12 @@ from engine.reading.plugins import load_object, source_digest
 from engine.task import Task
 from engine.tasks.registry import task_named
 from engine.tasks.simple import RewardTask
+from grpo_training.train.data.scored_files import reward_number
 
+OF_TRAINER = ("trainer_state", "log_extra", "log_metric")
+"""What TRL's trainer passes to a reward function beside the columns of the rows."""
 _COMPLETIONS = ("completions", "outputs")
-_OF_TRL = frozenset({"prompts", "completion_ids", *_COMPLETIONS})
+_OF_TRL = frozenset({"prompts", "completion_ids", *OF_TRAINER, *_COMPLETIONS})
 _EXPECTED = (
     "Define it as: def reward(answer: str, row: dict) -> float, or as a reward function of TRL: "
     "def reward(prompts, completions, **columns) -> list[float]"
@@ -34,7 +36,8 @@ class BatchReward:
     of the rows are passed by name, each a list; a value that a row lacks is None.
 
     Args:
-        function: returns one number per completion; None where it has no reward. Any finite number is a reward.
+        function: returns one number per completion. None, NaN, an infinity, or what is no number: that completion has
+            no reward. It may take :data:`OF_TRAINER` too.
         place: names it in messages.
     """
 
@@ -56,7 +59,8 @@ class BatchReward:
         if missing:
             raise InputError(
                 f"--reward {self._place} needs {', '.join(missing)}, which no row has",
-                why="Parameters other than prompts, completions and completion_ids are columns of the dataset.",
+                why="Parameters other than prompts, completions, completion_ids, "
+                f"{', '.join(OF_TRAINER)} are columns of the dataset.",
                 fix=_EXPECTED + ".",
             )
 
@@ -66,16 +70,18 @@ class BatchReward:
         completions: Sequence[Any],
         completion_ids: Sequence[Sequence[int]],
         rows: Sequence[Mapping[str, Any]],
-    ) -> list[float | None]:
-        """The rewards of a batch.
+        of_trainer: Mapping[str, Any],
+    ) -> list[tuple[float | None, str]]:
+        """The rewards of a batch; where there is none, why, if the function says another thing than None.
 
         Args:
             prompts, completions: chat messages.
             completion_ids: the sampled ids.
             rows: the row of each completion.
+            of_trainer: values of :data:`OF_TRAINER`.
 
         Raises:
-            ValueError: it raised, or did not return a number or None for each completion.
+            ValueError: it raised, or did not return a value for each completion.
         """
         as_text = all(isinstance(row.get("prompt"), str) for row in rows)
         said = [one if isinstance(one, str) else one[-1].get("content") or "" for one in completions]
@@ -84,6 +90,7 @@ class BatchReward:
             "prompts": [row["prompt"] for row in rows] if as_text else list(prompts),
             "completion_ids": [list(ids) for ids in completion_ids],
             **dict.fromkeys(_COMPLETIONS, said if as_text else list(completions)),
+            **of_trainer,
         }
         given.pop("prompt", None)
         unasked = {name for name in _COMPLETIONS if name not in self._names}  # the other word for the same
@@ -93,15 +100,16 @@ class BatchReward:
             if name in self._names or (self._takes_all and name not in unasked)
         }
         try:
-            rewards = [None if one is None else float(one) for one in self._function(**chosen)]
+            values = list(self._function(**chosen))
         except Exception as error:  # noqa: BLE001 - the reward function is the user's own code
             raise ValueError(f"the reward function raised {type(error).__name__}: {error}") from None
-        if len(rewards) != len(completions):
-            raise ValueError(f"the reward function returned {len(rewards)} rewards for {len(completions)} completions")
-        bad = next((one for one in rewards if one is not None and not math.isfinite(one)), None)
-        if bad is not None:
-            raise ValueError(f"the reward function returned {bad}; expected finite numbers")
-        return rewards
+        if len(values) != len(completions):
+            raise ValueError(f"the reward function returned {len(values)} rewards for {len(completions)} completions")
+        rewards = map(reward_number, values)
+        return [
+            (reward, "" if reward is not None or value is None else f"the reward function returned {str(value)[:60]!r}")
+            for value, reward in zip(values, rewards, strict=True)
+        ]
 
 
 def load_reward(place: str | None) -> Task[Any] | BatchReward | None:

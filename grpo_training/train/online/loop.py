@@ -29,7 +29,14 @@ from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
 from grpo_training.train.models.export_record import ADAPTER, MERGED, write_export
-from grpo_training.train.models.loading import NO_DROPOUT, check_vocabulary, has_adapter, load_model, uses_bf16
+from grpo_training.train.models.loading import (
+    NO_DROPOUT,
+    check_vocabulary,
+    has_adapter,
+    load_model,
+    trainable_share,
+    uses_bf16,
+)
 from grpo_training.train.models.positions import check_positions, position_note
 from grpo_training.train.objective.term_weights import adaptive_kl
 from grpo_training.train.online.callback import RunCallback, check_same_processes
@@ -118,7 +125,8 @@ def train_online(
             log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(config, len(problems) - len(kept), done, total):
                 progress.note(note)
-            for line in filter(None, [position_note(model, longest), *str(left_out).splitlines()]):
+            share = trainable_share(model) if has_adapter(model) else None
+            for line in filter(None, [share, position_note(model, longest), *str(left_out).splitlines()]):
                 progress.note(line)
         stop = stack.enter_context(StopRequest())
         trainer.add_callback(

@@ -2,11 +2,13 @@
 
 A row has ``prompt`` (text, or chat messages) and any other columns, which the reward function gets. Rows that a task
 knows, such as those of the task ``traffic``, and rows with a text and an answer are problems instead (see
-:mod:`engine.datasets`), whose prompts this project renders.
+:mod:`engine.datasets`), whose prompts this project renders. Where a function pays, rows that their task could not score
+are prompts too.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from engine.datasets import FOLDER_FILE
 from engine.errors import InputError
 from engine.records import Message, Problem
 from engine.task import Task
-from engine.tasks.registry import task_of_row
+from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import ANSWER_FIELDS
 from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
 
@@ -24,13 +26,14 @@ Prompts = dict[str, tuple[Message, ...]]
 
 
 def load_prompts(
-    place: str, *, scored_by: Task[Any] | None, max_problems: int | None = None
+    place: str, *, scored_by: Task[Any] | None, by_function: bool = False, max_problems: int | None = None
 ) -> tuple[list[Problem], Prompts] | None:
     """The rows of a file or folder as problems, with their prompts; None if they are problems of a task.
 
     Args:
         place: a file, or a folder with a ``grpo_dataset.json``, or with folders that have one.
         scored_by: the task whose reward is paid, which reads the rows; None where a function scores them.
+        by_function: whether a function alone scores the rows, which then need a prompt only.
         max_problems: stop after this many rows; None for all.
 
     Raises:
@@ -38,10 +41,12 @@ def load_prompts(
     """
     problems: list[Problem] = []
     prompts: Prompts = {}
-    for name, path in _files(Path(place).expanduser()):
+    files = _files(Path(place).expanduser())
+    rows = ((row, where) for _, path in files for where, row in placed_rows(path))
+    if not any(_is_prompt(*one, by_function) for one in (rows if by_function else itertools.islice(rows, 1))):
+        return None
+    for name, path in files:
         for number, (where, row) in enumerate(placed_rows(path), start=1):
-            if not problems and not _is_prompt(row):
-                return None
             try:
                 messages = prompt_messages(row)
             except RowError as error:
@@ -66,12 +71,22 @@ def _files(path: Path) -> Sequence[tuple[str, Path]]:
     return [(f"{file.parent.name}:", file) for file in sorted(path.glob(f"*/{FOLDER_FILE}"))]
 
 
-def _is_prompt(row: Mapping[str, Any]) -> bool:
+def _is_prompt(row: Mapping[str, Any], where: str, by_function: bool) -> bool:
     """Whether a row is a prompt to use as it stands, and no problem of a task."""
+    prompt = row.get("prompt")
     if row.get("task") is not None or task_of_row(row) is not None:
-        return False
+        return by_function and isinstance(prompt, str | list) and not _is_problem(row, where)
     has_answer = any(row.get(name) is not None for name in ANSWER_FIELDS)
-    return isinstance(row.get("prompt"), list) or (isinstance(row.get("prompt"), str) and not has_answer)
+    return isinstance(prompt, list) or (isinstance(prompt, str) and not has_answer)
+
+
+def _is_problem(row: Mapping[str, Any], where: str) -> bool:
+    """Whether the task that a row names, or whose fields it has, can score it."""
+    try:
+        task = task_of_row(row) if row.get("task") is None else task_named(str(row["task"]))
+        return task is not None and task.problem_from_row(row, where) is not None
+    except InputError:
+        return False
 
 
 def _problem(

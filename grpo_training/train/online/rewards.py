@@ -23,7 +23,7 @@ from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.train.online.custom_reward import BatchReward
+from grpo_training.train.online.custom_reward import OF_TRAINER, BatchReward
 from grpo_training.training.metrics_log import means
 
 PATIENCE = 3
@@ -128,6 +128,7 @@ class TrlReward:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.latest: list[ScoredCompletion] = []
+        self.scored = self.without_reward = 0
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
         self._evaluator, self._custom, self._custom_weight = RewardEvaluator(), custom, custom_weight
@@ -153,7 +154,7 @@ class TrlReward:
         meta: Sequence[str],
         prompts: Sequence[Any] = (),
         log_metric: Callable[[str, float], None] | None = None,
-        **_: Any,
+        **more: Any,
     ) -> list[float | None]:
         """Score a batch: one reward per completion, in their order.
 
@@ -163,6 +164,7 @@ class TrlReward:
             problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`, row by row.
             prompts: the prompts as chat messages.
             log_metric: receives the name of a metric and its value for this batch.
+            more: what else TRL passes.
 
         Raises:
             NothingScoredError: nothing could be scored in :data:`PATIENCE` consecutive batches.
@@ -173,9 +175,12 @@ class TrlReward:
             Problem(id=name, text=text, answer=truth, task=kind, meta=json.loads(more))
             for name, text, truth, kind, more in columns
         ]
-        given = self._score_batch(problems, prompts, completions, completion_ids)
+        of_trainer = {name: value for name, value in (more | {"log_metric": log_metric}).items() if name in OF_TRAINER}
+        given = self._score_batch(problems, prompts, completions, completion_ids, of_trainer)
         rows = zip(problems, completions, completion_ids, given, strict=True)
         self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
+        self.scored += len(self.latest)
+        self.without_reward += sum(one.reward is None for one in self.latest)
         self.faults.update(one.outcome for one in self.latest if one.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((one.error for one in self.latest if one.error), "")
         if log_metric is not None:
@@ -190,13 +195,14 @@ class TrlReward:
         prompts: Sequence[Any],
         completions: Sequence[Any],
         token_ids: Sequence[Sequence[int]],
+        of_trainer: Mapping[str, Any],
     ) -> list[_Given | None]:
         """What a reward function of TRL says of each completion; None where another reward pays."""
         if not isinstance(self._custom, BatchReward):
             return [None] * len(problems)
         rows = [task_named(problem.task).reward_row(problem) for problem in problems]
         try:
-            return [(reward, "") for reward in self._custom.score(prompts, completions, token_ids, rows)]
+            return list(self._custom.score(prompts, completions, token_ids, rows, of_trainer))
         except ValueError as error:
             return [(None, str(error)[:300])] * len(problems)
 

@@ -26,6 +26,7 @@ _UNLIKE_TRL = {
     "beta": "the loss has a KL term to the initial model; the default of TRL is 0",
 }
 """Terms of the loss that are on by default here and not in TRL -> what they do."""
+_NO_TRACES = "no traces: pass --teacher-traces FILE, which python -m grpo_training.generate_teacher_traces writes"
 _SHOWN = 6000
 """Characters of a prompt that are shown, from both ends."""
 
@@ -64,6 +65,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
             f"{sources['server']} from the server, {sources['retokenized']} from the text; {known} with log-probs",
         ),
         ("loss", _loss_terms(config, len(data.teacher))),
+        *_traces(config),
         ("steps", f"{len(steps)} ({', '.join(f'{stage} {count}' for stage, count in stages.items())})"),
         directory,
     ]
@@ -80,6 +82,7 @@ def online_plan(config: GRPOTrainingConfig, problems: Sequence[Problem], traces:
         ("reward", _reward(config)),
         ("sampling", f"{config.num_generations} per problem, temperature {config.temperature}, top_p {config.top_p}"),
         ("loss", _loss_terms(config, traces)),
+        *_traces(config),
         ("length", f"{config.max_steps} steps" if config.max_steps > 0 else f"{config.num_train_epochs} epochs"),
         ("run directory", str(config.output_dir)),
     ]
@@ -142,6 +145,11 @@ def _verdicts(rows: Sequence[Sample]) -> str:
     return f"{sum(verdicts)} of {len(verdicts)} correct" if verdicts else "correctness unknown"
 
 
+def _traces(config: GRPOTrainingConfig) -> Plan:
+    is_on = config.teacher_traces is not None and config.teacher_sft_weight > 0
+    return [("teacher traces", str(config.teacher_traces))] if is_on else []
+
+
 def _loss_terms(config: GRPOTrainingConfig, traces: int | None) -> str:
     """The terms of the loss with their weights.
 
@@ -154,6 +162,8 @@ def _loss_terms(config: GRPOTrainingConfig, traces: int | None) -> str:
     if config.teacher_traces is not None and traces != 0:
         count = "" if traces is None else f" ({traces} traces)"
         terms.append(f"{config.teacher_sft_weight:g} teacher-SFT{count}")
+    elif config.weighs_teacher:
+        terms.append(f"{config.teacher_sft_weight:g} teacher-SFT without effect ({_NO_TRACES})")
     if config.self_sft_weight:
         terms.append(f"{config.self_sft_weight:g} self-SFT")
     return ", ".join(terms)

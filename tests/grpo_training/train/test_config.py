@@ -1,5 +1,6 @@
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -214,7 +215,7 @@ def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_pa
         ("format_reward: {partial: 2}", "run.yaml: format_reward.partial: .*strict >= partial >= invalid"),
         ("tsc_weight: 1\nreward: {tsc_weight: 2}", "reward.tsc_weight and tsc_weight set the same option"),
         ("tsc_weight: 1\nmode: offline", "need mode online"),
-        ("tsc_weight: 1\nreward: my.py:f", "exclude each other"),
+        ("tsc_weight: 1\nreward: my.py:f\nmode: offline", "needs mode online .leave mode out, or set it to online"),
         ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
         ("reward: {max_pressure: {max_green_override: true}}", "max_green_override"),
         ("use_wandb: maybe", "use_wandb: expected True or False, got 'maybe'"),
@@ -223,6 +224,61 @@ def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_pa
 def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
         from_text(tmp_path, SEED_YAML + text)
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "keys", "by"),
+    [
+        ("tsc_weight: 1\nmax_workers: 4\nreward: my.py:f", [], "tsc_weight, max_workers", "run.yaml: reward (my.py:f)"),
+        ("reward: {tsc_weight: 1}\nsumo: {extend_seconds: 5}", ["--reward", "my.py:f"],
+         "reward.tsc_weight, sumo.extend_seconds", "--reward (my.py:f)"),
+        ("reward_settings: {tsc_weight: 1}", ["--reward", "traffic"], "reward_settings", "--reward (traffic)"),
+    ],
+)  # fmt: skip
+def test_with_another_reward_the_keys_of_the_tasks_are_named_once(tmp_path, capsys, text, flags, keys, by):
+    config = tmp_path / "run.yaml"
+    config.write_text(SEED_YAML + text)
+    read = parse("--config", str(config), *flags)
+    assert (read.mode, read.reward_settings, read.self_sft_weight) == ("online", None, 0.0)
+    assert capsys.readouterr().err.count(f"run.yaml: {keys}: no effect, as ") == 1
+    with pytest.raises(ValueError, match=r"training reward .tsc_weight, strict. exclude each other"):
+        GRPOTrainingConfig(
+            model_path="m", dataset="d", reward="my.py:f", reward_settings={"tsc_weight": 1, "strict": 1}
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "exists", "expected"),
+    [
+        ("teacher_sft_weight: 0.5", True, "data/teacher_traces.jsonl"),
+        ("dual_source: {teacher_sft_weight: 0.5}\nmode: online\ndataset: d", True, "data/teacher_traces.jsonl"),
+        ("teacher_sft_weight: 0.5\ngrpo_weight: 0\nself_sft_weight: 0", True, "data/teacher_traces.jsonl"),
+        ("teacher_sft_weight: 0.5\ndata: {teacher_traces: mine.jsonl}", True, "mine.jsonl"),
+        ("teacher_sft_weight: 0.5\nteacher_traces: null", True, None),
+        ("teacher_sft_weight: 0.5", False, None),
+        ("teacher_sft_weight: 0", True, None),
+        ("beta: 0.1", True, None),
+        ("teacher_sft_weight: 0.5\nmode: sft\ndataset_path: chats.jsonl", True, None),
+    ],
+)
+def test_a_weight_of_teacher_sft_takes_the_default_file_of_traces(tmp_path, monkeypatch, text, exists, expected):
+    monkeypatch.chdir(tmp_path)
+    if exists:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data/teacher_traces.jsonl").write_text("")
+    read = from_text(tmp_path, f"model_path: a/model\n{text}\n")
+    assert read.teacher_traces == (expected and Path(expected))
+    assert GRPOTrainingConfig(**read.to_dict()) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16"),
+    [("bfloat16", True), ("torch.bfloat16", True), ("float32", False), ("torch.float32", False)],
+)
+def test_a_dtype_may_be_written_as_in_python(tmp_path, name, bf16):
+    assert from_text(tmp_path, f"student: {{model_name: a/model, torch_dtype: {name}}}").bf16 is bf16
+    with pytest.raises(InputError, match="torch_dtype: expected 'bfloat16' or .*, got 'float16'"):
+        from_text(tmp_path, "model_path: a/model\ntorch_dtype: float16")
 
 
 def test_use_wandb_selects_the_tracker(tmp_path):
@@ -338,7 +394,7 @@ def test_missing_required_settings_are_named():
         {"grpo_weight": 0, "self_sft_weight": 0},
         {"vllm_server_base_url": "http://localhost:1"},
         {"model_name_or_path": ""},
-        {"reward": "my.py:reward"},
+        {"reward": "my.py:reward", "mode": "offline"},
         {"mode": "online", "dataset": "quickstart", "reward_weight": 0.5},
     ],
 )

@@ -484,16 +484,29 @@ def test_other_data_is_another_training(tmp_path, data, trainers):
         main(flags(tmp_path, data))
 
 
-def test_a_folder_that_is_not_a_run_directory_is_not_changed(tmp_path, data, trainers):
+@pytest.mark.parametrize("name", ["merged", "metrics.jsonl", "checkpoint-7", "config.yaml", "best_model.ckpt"])
+def test_a_folder_with_a_model_or_metrics_of_no_known_run_is_not_changed(tmp_path, data, trainers, name):
     out = tmp_path / "out"
-    out.mkdir()
+    (out / name).mkdir(parents=True)
     (out / "thesis.tex").write_text("years of work")
     for more in ([], ["--fresh"]):
-        with pytest.raises(InputError, match="is not a run directory\nIt has no config.json and contains thesis.tex"):
+        with pytest.raises(InputError, match=f"is not a run directory\nIt has no config.json and contains {name}"):
             main(flags(tmp_path, data, *more))
-    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
+    assert {path.name for path in out.iterdir()} == {"thesis.tex", name}
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "evaluation_results.json", "results"])
+def test_other_files_of_a_folder_stay_as_they_are(tmp_path, data, trainers, name):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("years of work")
     with pytest.raises(InputError, match="No run to resume in"):
         main(flags(tmp_path, data, "--resume"))
+    assert main(flags(tmp_path, data)) == 0
+    assert main(flags(tmp_path, data, "--fresh", "--beta", "0.5")) == 0
+    assert (out / name).read_text() == "years of work"
+    assert not (out / "run1.old" / name).exists()
+    assert (out / "run1.old/metrics.jsonl").exists()
 
 
 def test_a_training_that_is_refused_before_its_first_step_leaves_nothing(tmp_path, data, trainers, monkeypatch):

@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from grpo_training.training.progress import TrainingProgress
 
 FIGURES = {
@@ -24,6 +26,24 @@ def test_plain_lines_where_there_is_no_terminal():
         "late 1/62  loss -0.0123  reward 0.500  kl 0.0321  beta 0.05  clipped 12.5%  "
         "tokens/s 12,346  scoring s 10.2  left 20:20\n" in shown
     )
+
+
+@pytest.mark.parametrize(
+    ("reward", "shown"),
+    [
+        (0.0432, "0.0432"),
+        (-0.00123456, "-0.00123"),
+        (0.03, "0.0300"),
+        (0.1234, "0.123"),
+        (12.3456, "12.346"),
+        (0, "0.000"),
+    ],
+)
+def test_small_rewards_are_shown_with_three_digits(reward, shown):
+    stream = io.StringIO()
+    with TrainingProgress(3, stream=stream) as progress:
+        progress.step_done(1, "late", FIGURES | {"reward": reward})
+    assert f"  reward {shown}  " in stream.getvalue()
 
 
 def test_a_live_bar_on_a_terminal():

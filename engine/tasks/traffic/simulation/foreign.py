@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
+from engine.tasks.traffic.rows import ByPhase
 from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.generation import (
     DATASET,
@@ -48,7 +49,7 @@ class ForeignRow(BaseModel):
     min_green: float
     max_green: float
     extend_seconds: int = Field(gt=0)
-    phase_metrics: dict[str, float]
+    phase_metrics: ByPhase
     state_file: str = ""
     expert_decision: str | None = None
 

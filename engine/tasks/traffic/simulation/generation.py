@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +58,16 @@ class GenerationSettings:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a scenario gave: its rows, and how many decisions were dropped for which reason."""
+    """What a scenario gave: its rows, and how many decisions were dropped for which reason.
+
+    ``no_yellow`` names the lights whose programme has no yellow.
+    """
 
     scenario: str
     rows: int
     dropped: dict[str, int]
     was_there: bool = False
+    no_yellow: tuple[str, ...] = ()
 
 
 def generate_scenario(
@@ -101,7 +105,7 @@ def generate_scenario(
         if settings.keep_states:
             states.mkdir()
         job = _job(config, name, settings, states, limit_s)
-        rows, dropped = 0, Counter[str]()
+        rows, dropped, no_yellow = 0, Counter[str](), ()
         with SimulationProcess(job, limit_s) as process, (partial / DATASET).open("w", encoding="utf-8") as file:
             for message in process.messages():
                 if "row" in message:
@@ -109,6 +113,8 @@ def generate_scenario(
                     file.write(json.dumps(message["row"], indent=2, ensure_ascii=False).replace("\n", "\n  "))
                     rows += 1
                     progress()
+                elif "no_yellow" in message:
+                    no_yellow = tuple(message["no_yellow"])
                 elif "dropped" in message:
                     dropped[message["dropped"]] += 1
                     check_failures(name, rows, dropped, message)
@@ -119,7 +125,7 @@ def generate_scenario(
                 why="; ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "No decision was due.",
                 fix="Use a longer simulation, a shorter --warmup-steps, or a busier scenario.",
             )
-        return finished(partial, target, record, rows, dropped)
+        return replace(finished(partial, target, record, rows, dropped), no_yellow=no_yellow)
 
 
 def record_of(settings: GenerationSettings, config: Path) -> dict[str, Any]:

@@ -54,10 +54,12 @@ def generate(job: Mapping[str, Any], emit: Emit) -> None:
 
     The main run is a fork that waits while this process, which never steps, runs both branches in forks of its own.
 
-    Emits: ``{"row": ...}``, ``{"dropped": reason}`` (``why`` if a branch failed), ``{"time": seconds}`` and at last
-    ``{"done": true}``.
+    Emits: ``{"no_yellow": [junction, ...]}`` if there are any, ``{"row": ...}``, ``{"dropped": reason}`` (``why`` if a
+    branch failed), ``{"time": seconds}`` and at last ``{"done": true}``.
     """
     simulation = Simulation(SimulationOptions(**job["options"]))
+    if bare := [name for name, program in simulation.programs.items() if not program.has_yellow]:
+        emit({"no_yellow": bare})
     network = network_digest(Path(simulation.options.sumocfg))
     with tempfile.TemporaryDirectory() as folder:
         here, there = Pipe()

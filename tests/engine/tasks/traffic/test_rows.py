@@ -78,3 +78,29 @@ def test_a_file_that_is_no_array_is_one_error(tmp_path, content, what):
         read_array(path)
     path.write_text("\ufeff[1]", encoding="utf-8")
     assert read_array(path) == [1]
+
+
+@pytest.mark.parametrize("place", ["phase_metrics", "moving", "branches.extend.phase_queues"])
+def test_phases_of_other_lights_that_a_table_adds_as_none_are_left_out(place):
+    plain = row().model_dump(mode="json")
+    merged = row().model_dump(mode="json")
+    *outer, name = place.split(".")
+    inner = merged
+    for each in outer:
+        inner = inner[each]
+    inner[name] |= {"1": None, "7": None}
+    assert TrafficRow.model_validate(merged) == TrafficRow.model_validate(plain)
+    inner[name]["7"] = 0.5
+    if not outer:
+        with pytest.raises(ValidationError, match="phase_order"):
+            TrafficRow.model_validate(merged)
+
+
+def test_a_dataset_of_merged_scenarios_is_read_back(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    first, second = row().model_dump(mode="json"), row().model_dump(mode="json")
+    second["id"] += "b"
+    second |= {"phase_order": [0, 2], "phase_metrics": {"0": 1.0, "2": 2.0}, "moving": {"0": 0.0, "2": 1.0}}
+    read = list(datasets.Dataset.from_list([first, second]))
+    assert read[1]["phase_metrics"]["4"] is None
+    assert [TrafficRow.model_validate(one).phase_order for one in read] == [first["phase_order"], [0, 2]]

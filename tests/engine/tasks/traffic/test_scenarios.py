@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import InputError
 from engine.tasks.traffic import scenarios
-from engine.tasks.traffic.scenarios import specs_of, write_scenario
+from engine.tasks.traffic.scenarios import specs_of, unused_step_length, write_scenario
 
 
 @pytest.mark.parametrize("kind", ["grid2x2", "arterial1x4", "single"])
@@ -45,3 +45,20 @@ def test_a_tool_that_wrote_half_a_file_without_an_error_leaves_no_scenario(tmp_p
     with pytest.raises(InputError, match=rf"{broken} wrote an incomplete file: \S+\n.*disk"):
         write_scenario(specs_of("single", 1, 1)[0], tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('<c><time><step-length value="0.1"/></time></c>', "0.1"),
+        ('<c><step-length v="5"/></c>', "5"),
+        ('<c><processing><step-length value="10"/></processing></c>', "10"),
+        ('<c><time><step-length value="1.0"/></time></c>', ""),
+        ('<c><time><step-length value="1"/></time></c>', ""),
+        ('<c><time><end value="900"/></time></c>', ""),
+        ("<c>", ""),
+    ],
+)
+def test_the_step_length_of_a_configuration_is_named_where_it_is_not_used(tmp_path, text, expected):
+    (tmp_path / "a.sumocfg").write_text(text)
+    assert unused_step_length(tmp_path / "a.sumocfg") == expected

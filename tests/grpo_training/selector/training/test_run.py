@@ -186,6 +186,29 @@ def test_predict_compares_with_other_ways_of_choosing(sft, capsys):
         assert entry["score_list"] == sorted(entry["score_list"], reverse=True)
 
 
+@pytest.mark.parametrize("version", ["v2", "V2"])
+def test_the_version_of_the_model_may_be_named(sft, version):
+    words = ["--checkpoint", str(sft / "sft/best_model.ckpt"), "--test-data", str(sft / "beams.json")]
+    assert main(["predict", "--model_version", version, *words]) == 0
+    with pytest.raises(InputError, match=r"is a v2 checkpoint \(phase sft\), not v3"):
+        main(["predict", "--model_version", version.replace("2", "3"), *words])
+    with pytest.raises(InputError, match="model.version: .*'v2' or 'v3'"):
+        main(["predict", "--model_version", "v4", *words])
+    assert post(sft, "out", "--rce_epochs", "1", "--grpo_epochs", "0") == 0
+    words[1] = str(sft / "out/rce_final.ckpt")
+    assert main(["predict", "--model_version", version.replace("2", "3"), *words]) == 0
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict"])
+def test_a_checkpoint_of_lever_plus_names_the_command_that_converts_it(sft, key):
+    torch.save(
+        {"epoch": 3, key: {"pointer_selector.query_proj.weight": torch.zeros(2, 2)}}, sft / "sft/best_model.ckpt"
+    )
+    with pytest.raises(InputError, match="no checkpoint of a selector") as raised:
+        post(sft, "out")
+    assert "selector convert --checkpoint" in raised.value.fix
+
+
 def test_wrong_input_is_refused_before_anything_is_written(sft):
     np.save(sft / "short.npy", np.zeros((5, 8), dtype=np.float32))
     np.save(sft / "other.npy", np.zeros((99, 3), dtype=np.float32))

@@ -6,7 +6,8 @@ pytest.importorskip("transformers")
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.train.data.chats import load_chats
-from tests.support.tiny_model import END, WORDS, settings, write_model
+from grpo_training.train.data.tokenising import WITHOUT_REASONING
+from tests.support.tiny_model import END, TEMPLATE, WORDS, settings, write_model
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,33 @@ def test_prompt_and_completion_rows_mean_the_same(model, tmp_path):
     ]
     groups = chats(model, write(tmp_path / "chats.jsonl", *rows)).groups
     assert len({(group[0].prompt_ids, group[0].completion_ids) for group in groups}) == 1
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_reasoning_beside_the_reply_is_part_of_it(tmp_path, name):
+    model = write_model(tmp_path / "model", more_words=("<think>", "</think>"))
+    reply = {"role": "assistant", "content": "w20", name: "w7"}
+    rows = [
+        {"messages": [{"role": "user", "content": "w3"}, reply]},
+        {"prompt": [{"role": "user", "content": "w3"}], "completion": [reply]},
+        {"prompt": "w3", "completion": "w20", name: "w7"},
+        {"prompt": "w3", "completion": "<think> w7 </think> w20", name: "w7"},
+    ]
+    groups = chats(model, write(tmp_path / "chats.jsonl", *rows)).groups
+    tokens = ["<think>", "w7", "</think>", "w20", "<end>"]
+    assert [[(*WORDS, "<think>", "</think>")[one] for one in group[0].completion_ids] for group in groups] == [
+        tokens
+    ] * 4
+
+
+def test_replies_without_reasoning_are_counted_where_the_template_opens_it(tmp_path):
+    think = ("<think>", "</think>")
+    opens = TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif")
+    model = write_model(tmp_path / "model", more_words=think, template=opens)
+    rows = [chat(1), chat(2), chat(3, "<think> w7 </think> w20"), chat(4, "w7 </think> w20")]
+    path = write(tmp_path / "chats.jsonl", *rows)
+    assert chats(model, path).report.remarks == {WITHOUT_REASONING: 2}
+    assert not chats(write_model(tmp_path / "plain", more_words=think), path).report.remarks
 
 
 @pytest.mark.parametrize(

@@ -467,13 +467,42 @@ def test_rows_of_one_prompt_without_ids_are_of_one_problem_in_all_files_and_grou
     assert all(one.problem_id == problems[one.messages[0].content] for one in groups)
 
 
-@pytest.mark.parametrize("reward", [1e31, -1e308, 10**400, float("nan"), float("inf"), "1", None])
+@pytest.mark.parametrize("reward", [1e31, -1e308, 10**400, float("nan"), float("inf"), "right", [1], None])
 def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, reward):
     row = {"prompt": "Say one.", "completion": "one"}
     good = [{**row, "prompt": "Say two.", "reward": reward} for reward in (1e30, 0)]
     [kept], report = scored(tmp_path, {**row, "reward": reward}, {**row, "reward": 1}, {**row, "reward": 0}, *good)
     assert [one.reward for one in kept.responses] == [1e30, 0.0]
     assert report.dropped == {scored_files.NO_REWARD: 1}
+    named = [f"{tmp_path / 'scored.jsonl'}, row 1: the reward {str(reward)[:60]!r} is no number"]
+    assert report.details[:1] == ([] if reward is None else named)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [([True, False], [1, 0]), (["1", "0"], [1, 0]), (["0.25", " 1e-1 "], [0.25, 0.1]), ([1, -2], [1, -2])],
+)
+def test_rewards_as_truth_values_and_as_text_are_numbers(tmp_path, given, read):
+    each = [{"prompt": "Say one.", "completion": "one", "score": value} for value in given]
+    as_object = [{"prompt": "Say two.", "text": "x", "reward": {"total": value}} for value in given]
+    whole = {"prompt": "Say three.", "completions": ["a", "b"], "rewards": given}
+    groups, _ = scored(tmp_path, *each, *as_object, whole)
+    assert [[one.reward for one in group.responses] for group in groups] == [read] * 3
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_reasoning_beside_a_scored_reply_is_part_of_it(tmp_path, name):
+    chat = [{"role": "assistant", "content": "two", name: "why"}]
+    [group], _ = scored(
+        tmp_path,
+        {"prompt": "Say two.", "completion": "two", name: "why", "reward": 1},
+        {"prompt": "Say two.", "completion": chat, "reward": 0},
+        {"prompt": "Say two.", "completions": [{"text": "two", name: "why", "reward": 1}]},
+        {"prompt": "Say two.", "completion": "<think>why</think> two", name: "why", "reward": 0},
+        {"prompt": "Say two.", "completion": "two", name: None, "reward": 0},
+    )
+    joined = "<think>\nwhy\n</think>\n\ntwo"
+    assert [one.text for one in group.responses] == [joined, joined, joined, "<think>why</think> two", "two"]
 
 
 def test_half_of_a_surrogate_pair_is_replaced_as_it_can_not_be_tokenised(tmp_path):

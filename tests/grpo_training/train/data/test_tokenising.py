@@ -97,11 +97,21 @@ def test_special_tokens_that_a_reply_spells_out_stay_text(pocket):
 
 def test_the_opening_tag_is_left_to_a_template_that_writes_it():
     opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
-    sample, _ = only(opens, TrainingResponse("<think>\nwhy </think> one", 1.0))
+    sample, report = only(opens, TrainingResponse("<think>\nwhy </think> one", 1.0))
+    assert tokenising.WITHOUT_REASONING not in report.remarks
     assert sample.prompt_ids == (USER, ASK, END, ASSISTANT, THINK)
     assert sample.completion_ids == (WHY, THOUGHT, ONE, END)
     sample, _ = only(make_tokenizer(), TrainingResponse("<think> why </think> one", 1.0))
     assert sample.completion_ids == (THINK, WHY, THOUGHT, ONE, END)
+
+
+def test_replies_without_reasoning_are_counted_where_the_template_opens_it():
+    opens = make_tokenizer(TEMPLATE.replace("<assistant>{% endif", "<assistant> <think> {% endif"))
+    replies = (TrainingResponse("one", 1.0), TrainingResponse("two", 0.0), TrainingResponse("why", 0.0, truncated=True))
+    _, report = tokenise_groups([group(*replies)], opens, settings())
+    assert report.remarks[tokenising.WITHOUT_REASONING] == 2
+    _, report = tokenise_groups([group(*replies)], make_tokenizer(), settings())
+    assert tokenising.WITHOUT_REASONING not in report.remarks
 
 
 def test_a_reply_that_was_cut_off_within_its_opening_tag_has_nothing_to_learn():

@@ -57,8 +57,6 @@ def test_runs_of_earlier_versions_keep_their_fingerprint(folder, bits):
     [
         ("load_in_4bit", {"load_in_4bit": True}),
         ("load_in_8bit", {"load_in_8bit": True}),
-        ("optim adamw_8bit", {"optim": "adamw_8bit"}),
-        ("optim adamw_8bit", {"optim": "adamw_8bit", "mode": "online", "dataset": "quickstart"}),
     ],
 )
 def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(
@@ -69,6 +67,16 @@ def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(
     with pytest.raises(ConfigurationError, match=f"^{name} needs bitsandbytes"):
         train.train_grpo(settings(folder, **changes, output_dir=tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("changes", [{}, {"mode": "online", "dataset": "quickstart"}], ids=["offline", "online"])
+def test_without_bitsandbytes_the_usual_optimizer_is_used_and_named(folder, tmp_path, monkeypatch, capsys, changes):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else find(name))
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "1 + 1?", "responses": ["a", "b"], "rewards": [0, 1]}\n')
+    more = {"dataset_path": tmp_path / "rows.jsonl", "validation_share": 0, "dry_run": True, **changes}
+    assert train.train_grpo(settings(folder, **more, optim="adamw_8bit", output_dir=tmp_path / "run")) == 0
+    assert capsys.readouterr().out.count("so adamw_torch is used") == 1
 
 
 @BITS

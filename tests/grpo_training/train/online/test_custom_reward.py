@@ -108,7 +108,7 @@ def of_trl(tmp_path):
     return path
 
 
-def score_rows(reward, rows, texts):
+def score_rows(reward, rows, texts, **trainer):
     """Score texts as TRL does, each for the row beside it."""
     problems = [Problem(id=row["id"], text="go", answer="", meta=row) for row in rows]
     columns = dataset_rows(
@@ -116,7 +116,7 @@ def score_rows(reward, rows, texts):
     )
     batch = {f"{name}s" if name == "prompt" else name: [row[name] for row in columns] for name in columns[0]}
     chats = [[{"role": "assistant", "content": text}] for text in texts]
-    return reward(completions=chats, completion_ids=[[1]] * len(texts), **batch)
+    return reward(completions=chats, completion_ids=[[1]] * len(texts), **batch, **trainer)
 
 
 def test_a_reward_function_of_trl_is_known_by_its_parameters_and_gets_the_columns_of_the_rows(of_trl):
@@ -143,3 +143,61 @@ def test_a_column_that_no_row_has_is_named_before_the_training(of_trl):
     load_reward(f"{of_trl}:by_columns").check([{"id": "a", "queue": 1}])
     with pytest.raises(InputError, match="by_columns needs queue, which no row has"):
         load_reward(f"{of_trl}:by_columns").check([{"id": "a"}])
+
+
+ODD = """
+import math
+VALUES = {"nan": math.nan, "inf": math.inf, "minus": -math.inf, "text": "much", "none": None, "huge": 1e39,
+          "list": [1.0], "true": True, "digit": "1", "half": " 0.5 ", "far": -7}
+
+def odd(completions, **columns):
+    return (VALUES[text] for text in completions)
+
+def by_progress(completions, trainer_state, log_extra, log_metric, queue=None, **columns):
+    log_extra("length", [len(text) for text in completions])
+    log_metric("seen", 2.0)
+    return [trainer_state["global_step"] + len(text) for text in completions]
+
+def takes_all(completions, **everything):
+    return [float(everything["trainer_state"]["global_step"]) for text in completions]
+
+def of_other_trainers(completions, environments):
+    return [1.0] * len(completions)
+"""
+ROWS = [{"id": "a", "prompt": "go"}]
+
+
+@pytest.fixture
+def odd(tmp_path):
+    path = tmp_path / "odd_rewards.py"
+    path.write_text(ODD)
+    return path
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "minus", "text", "huge", "list", "none"])
+def test_a_value_that_is_no_number_leaves_out_that_completion_alone(odd, value):
+    with TrlReward(custom=load_reward(f"{odd}:odd")) as reward:
+        for _ in range(4):  # more than the batches after which a training without any reward stops
+            assert score_rows(reward, ROWS * 4, [value, "far", "true", value]) == [None, -7.0, 1.0, None]
+        assert (reward.scored, reward.without_reward) == (16, 8)
+        assert reward.first_error.startswith("" if value == "none" else "the reward function returned '")
+        assert bool(reward.first_error) is (value != "none")
+        assert [one.error != "" for one in reward.latest] == [value != "none", False, False, value != "none"]
+
+
+def test_numbers_as_text_and_truth_values_are_rewards(odd):
+    with TrlReward(custom=load_reward(f"{odd}:odd")) as reward:
+        assert score_rows(reward, ROWS * 3, ["digit", "half", "true"]) == [1.0, 0.5, 1.0]
+
+
+def test_it_gets_what_the_trainer_passes(odd):
+    logged = {}
+    trainer = {"trainer_state": {"global_step": 5}, "log_extra": logged.__setitem__, "log_metric": logged.__setitem__}
+    for name, expected in (("by_progress", [6.0, 7.0]), ("takes_all", [5.0, 5.0])):
+        own = load_reward(f"{odd}:{name}")
+        own.check(ROWS)
+        with TrlReward(custom=own) as reward:
+            assert score_rows(reward, ROWS * 2, ["a", "bb"], **trainer) == expected
+    assert (logged["length"], logged["seen"]) == ([1, 2], 2.0)
+    with pytest.raises(InputError, match="needs environments, which no row has"):
+        load_reward(f"{odd}:of_other_trainers").check(ROWS)

@@ -185,6 +185,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
                 self._watch.add(
                     is_cut_off=rollout.completion.finish_reason == "length",
                     is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
+                    tokens=rollout.completion.usage.completion_tokens,
                 )
         placed = group.model_copy(update={"step": step.number})
         return scored_rollouts(placed, self.settings.tau, is_kept=False)

@@ -50,9 +50,9 @@ async def whose_failure(call: PendingCall, decision: RetryDecision, ask: Ask) ->
             may_answer = is_known and decision.code not in _NOT_REACHED
             if may_answer or (is_refused and decision.code in _MAY_BE_OF_CONTENT):
                 found = await ask(_neutral(call))
-                has_failed = isinstance(found, RetryDecision)
-                is_refused = is_refused or (isinstance(found, RetryDecision) and found.action is RetryAction.STOP)
-                connection.failed_test = answers if has_failed else None
+                if isinstance(found, RetryDecision):
+                    connection.failed_test = answers
+                    is_refused = is_refused or (decision.action is RetryAction.GIVE_UP and not found.retry)
     if connection.answers > call.answers_before:
         return Failure.OF_REQUEST
     return Failure.OF_ENDPOINT if is_refused else Failure.UNKNOWN

@@ -143,6 +143,8 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         part = refused_part(error.text, error.param, context.optional)
         if part is not None:
             return RetryDecision(RetryAction.DROP_PARAMETER, code, error.text, parameter=part)
+    if status in (500, 501) and error.matches(TOO_LONG):
+        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
     if status >= 500 or status in (408, 409, 425):
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.RETRY
         is_timeout = status in (408, 504, 524)  # of a gateway: the server behind it may still work on the request

@@ -49,7 +49,7 @@ from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
-from grpo_training.runs.reply_watch import ReplyWatch
+from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
 
@@ -274,7 +274,7 @@ class _Evaluation:
                         watch.add(
                             is_cut_off=sample.is_truncated,
                             is_unreadable=not sample.is_readable,
-                            tokens=sample.completion.usage.completion_tokens,
+                            tokens=tokens_of(sample.completion),
                         )
                 count, right = result.counts
                 advance(right, count)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.records import Completion
+
 _SHARE = 0.2
 _FEWEST = 20
 """Replies from which on the share counts."""
 _COMPACT = "compact"
 _FEW_TOKENS, _FEW_SHARE = 16, 8
 """A reply that is cut off after so few tokens, or an eighth of the limit, has met the end of the context."""
+
+
+def tokens_of(completion: Completion) -> int:
+    """Completion tokens of a reply; of several in one request they are shares, so that an empty one counts as one."""
+    is_empty = not completion.text and not completion.reasoning
+    return 1 if is_empty else completion.usage.completion_tokens
 
 
 class ReplyWatch:

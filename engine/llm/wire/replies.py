@@ -272,7 +272,7 @@ def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
         )
     if not isinstance(message, dict):
         return _retry("wrong_schema", "no choice has a message")
-    content, thoughts = message.get("content"), ""
+    content, thoughts = message.get("content"), None
     if isinstance(content, list):  # content parts
         thoughts = _thoughts(content)
         texts = [part.get("text") if isinstance(part, dict) else part for part in content]
@@ -302,12 +302,12 @@ def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
     )
 
 
-def _thoughts(parts: list[Any]) -> str:
-    """The reasoning among the parts of a content: a text, or parts of its own as Mistral sends them."""
+def _thoughts(parts: list[Any]) -> str | None:
+    """The reasoning among the parts of a content: a text, or parts of its own as Mistral sends them; None: none."""
     found = [part.get("thinking") or part.get("reasoning") for part in parts if isinstance(part, dict)]
     inner = [one if isinstance(one, list) else [{"text": one}] for one in found]
     texts = [part.get("text") for own in inner for part in own if isinstance(part, dict)]
-    return "".join(text for text in texts if isinstance(text, str))
+    return "".join(text for text in texts if isinstance(text, str)) or None
 
 
 def _logprobs(raw: Any) -> list[float] | None:

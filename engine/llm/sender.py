@@ -24,18 +24,11 @@ from engine.llm.servers import ServerPool
 from engine.llm.tally import Counters, Spent
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
 from engine.llm.wire.replies import ChatResponse, completions
-from engine.llm.wire.requests import (
-    estimate_prompt_tokens,
-    least_prompt_tokens,
-    most_prompt_tokens,
-    request_body,
-)
+from engine.llm.wire.requests import estimate_prompt_tokens, least_prompt_tokens, most_prompt_tokens, request_body
 from engine.records import ChatRequest, Reply
 
 _LONGEST_CONNECT_WAIT_S = 10.0
 """Longest wait between attempts to reach an endpoint for the first time."""
-_FEWEST_TOKENS = 64
-"""Fewer reported prompt tokens are no prompt that was cut: the server does not count them."""
 _URGENT = frozenset({"analysis", "judge"})
 """Purposes of requests about replies. They go before new problems, whose results are committed later."""
 
@@ -327,9 +320,7 @@ class RequestSender:
         blank = [choice for choice in result.choices if choice and choice.is_blank]
         if connection.health.sends_blanks(len(result.choices), len(blank)):
             self.trouble.sends_blanks(endpoint, connection.health, blank[-1], result.completion_tokens)
-        least = least_prompt_tokens(call.request)
-        if _FEWEST_TOKENS <= result.prompt_tokens < least / 2:
-            self.trouble.cuts_prompts(endpoint, result.prompt_tokens, least)
+        self.trouble.check_prompt(endpoint, result.prompt_tokens, least_prompt_tokens(call.request))
         return result
 
     @contextlib.asynccontextmanager

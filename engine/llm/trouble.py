@@ -20,6 +20,8 @@ _REPEAT_S = 30.0
 _SILENT_S = 20.0
 """Silence of an endpoint is reported after 20 s, then after three times as long."""
 _CLOCK_STEP_S = 0.01
+_FEWEST_TOKENS = 64
+"""Fewer reported prompt tokens are no prompt that was cut: the server does not count them."""
 _told: set[tuple[str, str, str]] = set()
 """What was said of a model in this process, and is not said again: (address, model, what)."""
 
@@ -135,8 +137,10 @@ class TroubleReporter:
             what = "a system message:" if part == SYSTEM else f"{part}: it is left out, and"
             self._tell_once(endpoint, part, f"{endpoint.model} does not take {what} {instead}")
 
-    def cuts_prompts(self, endpoint: Endpoint, tokens: int, least: int) -> None:
-        """Report once that a server has read much less of a prompt than was sent."""
+    def check_prompt(self, endpoint: Endpoint, tokens: int, least: int) -> None:
+        """Report once if a server has read much less of a prompt, ``tokens``, than it has at the ``least``."""
+        if not _FEWEST_TOKENS <= tokens < least / 2:
+            return
         self._tell_once(
             endpoint,
             "cut",

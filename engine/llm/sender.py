@@ -98,15 +98,16 @@ class RequestSender:
 
         async def ask(neutral: PendingCall) -> dict[str, Reply] | RetryDecision:
             found = await self._attempt(neutral)
-            is_worth_it = isinstance(found, RetryDecision) and (found.parameter or not decision.retry)
-            return await self._retried(neutral, found) if is_worth_it else found
+            if isinstance(found, RetryDecision) and (found.parameter or not decision.retry):
+                return await self._retried(neutral, found)
+            return found
 
         found = await whose_failure(call, decision, ask)
         if found is Failure.OF_ENDPOINT:
             raise self.cancel_scope.cancel(fatal_error(call.endpoint, decision, self.config_path))
-        if found is Failure.OF_REQUEST:
+        if is_alone := found is Failure.OF_REQUEST:
             self.trouble.left_open(call.endpoint, decision)
-        return found is Failure.OF_REQUEST
+        return is_alone
 
     async def _retried(self, call: PendingCall, first: RetryDecision) -> dict[str, Reply] | RetryDecision:
         """Repeat a failed attempt until it succeeds, may not be repeated, or attempts and time are used up."""

@@ -83,9 +83,9 @@ class RequestSender:
                 result = await self._retried(call, result)
             if not isinstance(result, RetryDecision):
                 return result
-            return (
-                {} if result.parameter == "n" else call.failed(result, is_alone=await self._fails_alone(call, result))
-            )
+            if result.parameter == "n":
+                return {}
+            return call.failed(result, is_alone=await self._fails_alone(call, result))
         finally:
             call.connection.health.load -= len(call.samples)
 
@@ -98,16 +98,16 @@ class RequestSender:
 
         async def ask(neutral: PendingCall) -> dict[str, Reply] | RetryDecision:
             found = await self._attempt(neutral)
-            if isinstance(found, RetryDecision) and (found.parameter or not decision.retry):
-                return await self._retried(neutral, found)
-            return found
+            if not isinstance(found, RetryDecision) or (decision.retry and not found.parameter):
+                return found
+            return await self._retried(neutral, found)
 
         found = await whose_failure(call, decision, ask)
         if found is Failure.OF_ENDPOINT:
             raise self.cancel_scope.cancel(fatal_error(call.endpoint, decision, self.config_path))
-        if is_alone := found is Failure.OF_REQUEST:
+        if found is Failure.OF_REQUEST:
             self.trouble.left_open(call.endpoint, decision)
-        return is_alone
+        return found is Failure.OF_REQUEST
 
     async def _retried(self, call: PendingCall, first: RetryDecision) -> dict[str, Reply] | RetryDecision:
         """Repeat a failed attempt until it succeeds, may not be repeated, or attempts and time are used up."""
@@ -212,7 +212,8 @@ class RequestSender:
         if delay_s is None:
             return await asyncio.shield(task)
         sent_at = self.clock()
-        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self.sleep)
+        is_reply = lambda found: not isinstance(found, RetryDecision)  # noqa: E731
+        result = await first_success(task, lambda: self._send_again(call), is_reply, delay_s, self.sleep)
         if task.cancelled():  # it took at least this long; without it the quantile would fall with each such request
             self._latencies.add(call.kind, self.clock() - sent_at)
         return result
@@ -396,7 +397,3 @@ def _is_repeatable(result: dict[str, Reply] | RetryDecision) -> bool:
 def _failure(state: RetryCallState) -> Any:
     """The decision about the last attempt."""
     return state.outcome.result() if state.outcome else None
-
-
-def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:
-    return not isinstance(result, RetryDecision)

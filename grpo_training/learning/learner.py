@@ -211,7 +211,7 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
         has_learned = learns and bool(library.state.experiences)
         stamp = _stamp(learner, files)
         if loop.open:
-            manifest.finish({OPEN: loop.open})
+            manifest.finish({OPEN: list(dict.fromkeys(loop.open))})
         elif stamp is None or library.notices:
             manifest.finish()
         else:

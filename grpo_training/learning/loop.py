@@ -128,9 +128,10 @@ class LearningLoop(Generic[RecordT]):
         for item in self._watch.summary():
             alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""
             rows.append(Row(item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}", is_detail=not alarm))
-        if self.open:
-            rows.append(Row("open problems", f"{len(self.open)}; the same command asks for these again"))
-        return rows + [Row("open", text) for text in self.open]
+        left = dict.fromkeys(self.open)  # a problem has one group in each epoch
+        if left:
+            rows.append(Row("open problems", f"{len(left)}; the same command asks for these again"))
+        return rows + [Row("open", text) for text in left]
 
     def prompts_row(self) -> Row:
         """In how many groups the prompts had experiences."""

@@ -182,7 +182,12 @@ class ExperienceAnalyst:
     def _read(self, reply: Reply) -> Proposal:
         if reply.completion is None:
             return Proposal([], Outcome.MODEL_FAULT, reply.fault)
-        reading = read_json_object(reply.completion.text, required="operations")
+        text = reply.completion.text
+        reading = read_json_object(text, required="operations")
+        if isinstance(reading, Fault) and '"operations"' not in text:  # a list of operations, or one of them, alone
+            wrapped = f'{{"operations": [{text[text.find("{") : text.rfind("}") + 1]}]}}'
+            bare = read_json_object(wrapped, required="operations")
+            reading = reading if isinstance(bare, Fault) or not any(map(_is_operation, bare["operations"])) else bare
         if isinstance(reading, Fault):
             return Proposal([], Outcome.MODEL_FAULT, reading)
         listed = reading["operations"]
@@ -193,15 +198,19 @@ class ExperienceAnalyst:
         return Proposal(operations[: self.max_operations] + surplus)
 
 
+def _is_operation(item: Any) -> bool:
+    return isinstance(item, dict) and not {"op", "type"}.isdisjoint(item)
+
+
 def _operation(item: Any) -> Operation:
     """An entry of the reply as an operation; the library refuses invalid ones and records the refusal."""
     if not isinstance(item, dict):
         return Operation(op="malformed", content=str(item)[:500])
     content, target = item.get("content"), item.get("id")
     return Operation(
-        op=str(item.get("op", "missing"))[:40],
+        op=str(item.get("op", item.get("type", "missing")))[:40],
         id=None if target is None else str(target)[:40],
-        content=None if content is None else str(content)[:2000],
+        content=None if content is None else " ".join(str(content).split("\n"))[:2000],
         category=str(item.get("category") or "")[:80],
     )
 

@@ -148,6 +148,7 @@ class GateEvent(Event):
         verdict: ``adopted`` (it helps), ``rejected`` (it harms), or ``not_proven``.
         mean, low, high: share of right answers with it minus without it, and the interval.
         problems: problems that were answered until the verdict; ``of`` were planned.
+        open: problems that were asked and are left out, as their requests alone failed.
         own: problems that experiences were learned from; they were asked without those.
         samples: answers of each problem with and without the library.
         alpha: probability of a wrong ``adopted`` or ``rejected``.
@@ -173,6 +174,7 @@ class GateEvent(Event):
     high: float
     problems: int
     of: int
+    open: int = left_out(0)
     own: int
     samples: int
     alpha: float

@@ -16,13 +16,15 @@ from engine.llm.limits.rate_limits import RateLimits
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.server_health import ServerHealth
 from engine.llm.server_progress import ServerProgress
-from engine.llm.wire.replies import ChatResponse
+from engine.llm.wire.replies import ChatResponse, read_reply
 from engine.llm.wire.requests import CHAT, Capabilities
 from engine.llm.wire.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
 _LEDGER_POLL_S = 1.0
 _DEFAULT_COMPLETION_TOKENS = 2048
+_NULL_FINISHES = 3
+"""So many replies whose finish reason is null, and none with another one, show a server that always writes null."""
 
 
 class EndpointConnection:
@@ -50,8 +52,9 @@ class EndpointConnection:
     ) -> None:
         self.endpoint = endpoint
         self.controller = AdaptiveConcurrency(rule)
-        self.answered = False
+        self.answers = 0
         self.reports_finish = False
+        self._null_finishes = 0
         self.reached = False
         self.first_sent_at = 0.0
         self.health = ServerHealth()
@@ -61,6 +64,8 @@ class EndpointConnection:
         self.in_flight = 0
         self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
+        self.testing = asyncio.Lock()
+        self.failed_test: int | None = None
         self._scope, self._journal, self._ledger = scope, journal, ledger
         self._clock, self._sleep = clock, sleep
         self._urgent: deque[asyncio.Future[None]] = deque()
@@ -78,6 +83,24 @@ class EndpointConnection:
         for parameter in endpoint.never_send:
             self.capabilities = self.capabilities.without(parameter)
         self._transport = Transport(endpoint, rule.maximum + endpoint.extra_concurrency)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the endpoint has answered any request of this client."""
+        return self.answers > 0
+
+    def read(self, content: bytes, count: int, names: frozenset[str]) -> ChatResponse | RetryDecision:
+        """Read the body of a reply to a request for ``count`` samples with the optional parts ``names``.
+
+        A finish reason of null is that of a reply that was cut off, unless the server writes it in every reply.
+        """
+        always_null = not self.reports_finish and self._null_finishes >= _NULL_FINISHES
+        result = read_reply(content, count, only_finished=self.reports_finish, takes_null=always_null, optional=names)
+        if isinstance(result, RetryDecision) and result.code == "finish_null":
+            self._null_finishes += 1
+            if self._null_finishes == _NULL_FINISHES and not self.reports_finish:
+                return self.read(content, count, names)
+        return result
 
     async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Permit | None:
         """Wait for a slot, for the end of a pause and for a permit of the shared rate limits.
@@ -167,7 +190,7 @@ class EndpointConnection:
 
         Args:
             response: the reply.
-            names: names of the optional parameters that were sent.
+            names: names of the optional parts that were sent.
             samples: how many samples were asked for.
             seconds: the time it took.
         """
@@ -176,7 +199,7 @@ class EndpointConnection:
         if "n" in names and len(response.choices) < samples:
             names -= {"n"}
             self.drop_parameter("n")
-        self.answered = True
+        self.answers += 1
         self.reports_finish = self.reports_finish or response.reports_finish
         if not self.capabilities.proven >= {CHAT, *names}:
             self._set_capabilities(self.capabilities.with_proven({CHAT, *names}))
@@ -185,9 +208,11 @@ class EndpointConnection:
         self._completion_count += choices
         self._longest_completion = max(self._longest_completion, -(-tokens // choices))
 
-    def drop_parameter(self, name: str) -> None:
-        """Record that the endpoint refuses or ignores this parameter."""
+    def drop_parameter(self, name: str) -> bool:
+        """Record that the endpoint refuses or ignores this part of requests; whether that was not known."""
+        is_new = name not in self.capabilities.dropped
         self._set_capabilities(self.capabilities.without(name))
+        return is_new
 
     def _set_capabilities(self, capabilities: Capabilities) -> None:
         self.capabilities = capabilities
@@ -221,7 +246,7 @@ class EndpointConnection:
 
         Args:
             error: the exception.
-            optional: names of the optional parameters that were sent.
+            optional: names of the optional parts that were sent.
             max_tokens: the limit that was sent, if any.
         """
         return classify_exception(error, RequestContext(optional, max_tokens, self.answered, time.time()))

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.llm.retry import RetryAction, RetryDecision
+from engine.llm.retry import RetryDecision
 from engine.llm.servers import Server, ServerPool
 from engine.llm.tally import Spent
 from engine.llm.trouble import describe
 from engine.llm.wire.requests import CHAT, optional_names
-from engine.records import ChatRequest, Completion, Fault, Outcome, Reply
+from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
 
 if TYPE_CHECKING:
     from engine.llm.connection import EndpointConnection
@@ -34,8 +34,8 @@ class PendingCall:
 
     ``server`` is the one of ``pool`` that gets the next attempt; ``is_urgent``: a problem that was asked already waits
     for this request; ``unreached`` counts the failed attempts before any server was reached; ``wasted`` are the tokens
-    that failed attempts reported. ``permit``, ``hold`` and ``largest`` (the highest possible prompt and completion
-    tokens) are of the present attempt.
+    that failed attempts reported; ``answers_before`` counts the replies of the server before the last attempt.
+    ``permit``, ``hold`` and ``largest`` (the highest possible prompt and completion tokens) are of the present attempt.
     """
 
     pool: ServerPool
@@ -50,6 +50,7 @@ class PendingCall:
     wasted: Spent = field(default_factory=Spent)
     latency_s: float = 0.0
     first_sent_at: float | None = None
+    answers_before: int = 0
     permit: Permit | None = None
     hold: Hold | None = None
     largest: tuple[int, int] = (0, 0)
@@ -76,12 +77,12 @@ class PendingCall:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """The optional parameters that the next attempt sends."""
-        return optional_names(self.request, len(self.samples), self.connection.capabilities)
+        """The optional parts that the next attempt sends."""
+        return optional_names(self.request, self.endpoint, len(self.samples), self.connection.capabilities)
 
     @property
     def proven(self) -> bool:
-        """Whether the endpoint has already answered a request with these parameters."""
+        """Whether the endpoint has already answered a request with these parts."""
         return self.connection.capabilities.proven >= {CHAT, *self.parameters}
 
     @property
@@ -94,13 +95,17 @@ class PendingCall:
         """Whether the call needs ``n`` and the endpoint does not support it."""
         return len(self.samples) > 1 and "n" in self.connection.capabilities.dropped
 
-    def failed(self, decision: RetryDecision) -> dict[str, Reply]:
-        """The replies of a call that failed permanently."""
-        outcome = Outcome.MODEL_FAULT if decision.action is RetryAction.REJECT else Outcome.INFRA_FAULT
-        is_infra = outcome is Outcome.INFRA_FAULT
-        message = describe(self.endpoint, decision, answered=True) if is_infra else decision.message
-        fault = Fault(kind=decision.code, message=message)
-        return {s.key: Reply(sample_index=s.index, outcome=outcome, fault=fault) for s in self.samples}
+    def failed(self, decision: RetryDecision, *, is_alone: bool) -> dict[str, Reply]:
+        """The replies of a call that failed permanently; ``is_alone``: the endpoint answers other requests."""
+        kind = REFUSED_REQUEST if is_alone else decision.code
+        fault = Fault(kind=kind, message=describe(self.endpoint, decision, answered=True))
+        return {s.key: Reply(sample_index=s.index, outcome=Outcome.INFRA_FAULT, fault=fault) for s in self.samples}
+
+    def suspect(self, decision: RetryDecision) -> str:
+        """The JSON schema, if a request with it fails again with status 500, and others were answered; else empty."""
+        proven = self.connection.capabilities.proven
+        is_new = CHAT in proven and "response_format" in self.parameters - proven
+        return "response_format" if is_new and self.failures and decision.code == "http_500" else ""
 
 
 def reply_of(index: int, completion: Completion) -> Reply:

@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from engine.llm.quirks import ABOUT_KEY, FILTERED, NO_MODEL, TOO_LONG, WINDOW, refused_part
+from engine.reading.masking import MASK, looks_secret
+
 
 class RetryAction(StrEnum):
     """What to do after a failed attempt."""
@@ -23,11 +26,11 @@ class RetryAction(StrEnum):
     DROP_PARAMETER = "drop_parameter"
     """Send again at once without ``parameter``, which the endpoint does not support."""
     REJECT = "reject"
-    """The prompt or the model caused the failure: content filter, context too long. Do not send again."""
+    """The prompt caused the failure: content filter, context too long. Do not send again."""
     GIVE_UP = "give_up"
     """This call failed permanently; other calls may continue."""
     STOP = "stop"
-    """The endpoint refuses every call. Stop the run."""
+    """The endpoint refuses the call, and probably every other one: stop the run unless it answers another."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class RequestContext:
     """The facts about a failed request that its classification depends on.
 
     Args:
-        optional: names of the optional parameters that were sent.
+        optional: names of the optional parts that were sent.
         max_tokens: the limit that was sent, if any.
         answered: whether the endpoint has answered a request before, which shows that its configuration works.
         now: seconds since the epoch, to interpret dates in headers.
@@ -136,17 +139,24 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
     if status == 429:
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.SLOW_DOWN
         return RetryDecision(action, code, error.text, wait_s)
+    if status in (400, 422, 500, 501) and not error.matches(TOO_LONG):
+        part = refused_part(error.text, error.param, context.optional)
+        if part is not None:
+            return RetryDecision(RetryAction.DROP_PARAMETER, code, error.text, parameter=part)
+    if status in (500, 501) and error.matches(TOO_LONG):
+        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
     if status >= 500 or status in (408, 409, 425):
         action = RetryAction.GIVE_UP if override == "false" else RetryAction.RETRY
         is_timeout = status in (408, 504, 524)  # of a gateway: the server behind it may still work on the request
         return RetryDecision(action, code, error.text, wait_s, may_be_billed=is_timeout)
     if override == "true":
         return RetryDecision(RetryAction.RETRY, code, error.text, wait_s)
-    if status in (400, 403, 422) and error.matches(_FILTERED):
+    if status in (400, 403, 422) and error.matches(FILTERED):
         return RetryDecision(RetryAction.REJECT, "content_filter", error.text)
     if status == 401 or status == 403:
-        # Servers quote parts of the key in these messages, so the message is not kept.
-        return RetryDecision(RetryAction.STOP, "bad_key", f"HTTP {status}")
+        blames_key = error.matches(ABOUT_KEY) or (status == 401 and len(error.text.split()) < _FEWEST_WORDS)
+        words = re.sub(r"\S+", lambda word: MASK if _may_be_key(word[0]) else word[0], error.text)
+        return RetryDecision(RetryAction.STOP, "bad_key" if blames_key else code, words or f"HTTP {status}")
     if status == 402:
         return RetryDecision(RetryAction.STOP, "no_credit", error.text)
     if status < 400:  # a redirect names the address to use; without a place it is an answer to another request
@@ -166,65 +176,37 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
 
 
 def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> RetryDecision:
-    if error.matches(_TOO_LONG):
-        window = _WINDOW.search(error.text)
+    if error.matches(TOO_LONG):
+        window = WINDOW.search(error.text)
         if window and context.max_tokens is not None and context.max_tokens >= int(window[1]):
             return RetryDecision(RetryAction.STOP, "max_tokens_too_large", error.text)
         return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
-    for name in context.optional:
-        if error.rejects_parameter(name):
-            return RetryDecision(RetryAction.DROP_PARAMETER, code, error.text, parameter=name)
-    if error.matches(_NO_MODEL):
+    if error.matches(NO_MODEL):
         return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
     # If the endpoint has answered other requests, the content of this one is the cause, not the configuration.
-    action = RetryAction.GIVE_UP if context.answered else RetryAction.STOP
-    return RetryDecision(action, "rejected_request", error.text)
+    return RetryDecision(RetryAction.GIVE_UP if context.answered else RetryAction.STOP, code, error.text)
+
+
+def _may_be_key(word: str) -> bool:
+    """Whether a word of a refusal may be a key, or a part of one: servers quote the first and last characters."""
+    return looks_secret(word) or re.search(r"\*\*|\w(?:\.\.\.|…)\w", word) is not None
 
 
 def names_no_model(message: str) -> bool:
     """Whether an error message says that the endpoint does not have the model."""
-    return _NO_MODEL.search(message) is not None
+    return NO_MODEL.search(message) is not None
 
 
-_FILTERED = re.compile(
-    r"content[_ ]filter|content[_ ](management[_ ])?policy|data_inspection_failed|content exists risk|moderation"
-    r"|responsibleaipolicy|inappropriate content",
-    re.IGNORECASE,
-)
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|max(imum)?[_ ](context|model)[_ ]len|context (length|window|size)|prompt is too long"
-    r"|input is too long|too many (input )?tokens|string_above_max_length|exceed_context_size"
-    r"|inputs\W{1,2} tokens \+ \W?max_new_tokens",
-    re.IGNORECASE,
-)
-_WINDOW = re.compile(r"(?:context|model)[_ ]len(?:gth)?\D{0,20}(\d{2,9})", re.IGNORECASE)
-_NO_MODEL = re.compile(
-    r"model_not_found|model.{0,200}(not exist|not found|not available|unknown)|(invalid|unknown) model",
-    re.IGNORECASE | re.DOTALL,
-)
-_OPTIONAL = {
-    "n": re.compile(
-        r"['\"`]n['\"`]|\bn\s*(?:[=><]|must|should|is\b)|(?:parameter|argument|supplied|field|option)(?:s|\(s\))?: ?"
-        r"(?:[\w.]+, ?)*n\b|(?:parameter|argument|supplied) n\b|only one completion choice",
-        re.IGNORECASE,
-    ),
-    "response_format": re.compile(
-        r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar", re.IGNORECASE
-    ),
-    "seed": re.compile(r"\bseed\b"),
-    "return_token_ids": re.compile(r"return_token_ids"),
-    "logprobs": re.compile(r"logprob", re.IGNORECASE),
-    # Only if the server asks for the newer name: "too large" is a configuration error.
-    "max_tokens": re.compile(r"use ['\"`]?max_completion_tokens", re.IGNORECASE),
-}
 _API_FIELDS = frozenset({"code", "param", "type"})
 _TOO_LARGE = (
     "the request is larger than a proxy before the model allows; raise its limit (client_max_body_size of nginx), "
     "or lower --rollouts or the length of the prompts"
 )
+_FEWEST_WORDS = 3
+"""Fewer words of a 401 give no reason of their own: it is the key."""
 _OF_A_PROXY = "a proxy (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) wants a password"
-OPTIONAL_PARAMETERS = frozenset(_OPTIONAL)
-"""Parameters that a request can be sent without (``max_tokens`` is then sent under its newer name)."""
+_TAG = re.compile(r"<(?:(?:style|script|title)\b.*?</\w+|[^>]*)>", re.IGNORECASE | re.DOTALL)
+"""A tag of a web page, and what a browser does not show in the page."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +222,7 @@ class _ErrorBody:
     @classmethod
     def of(cls, body: object) -> _ErrorBody:
         if not isinstance(body, Mapping):
-            return cls(str(body or "")[:2000], frozenset(), None)
+            return cls(" ".join(_TAG.sub(" ", str(body or "")).split())[:2000], frozenset(), None)
         inner: Mapping[str, Any] = body["error"] if isinstance(body.get("error"), Mapping) else body
         plain = inner["error"] if isinstance(inner.get("error"), str) else inner
         message = inner.get("message", inner.get("detail", plain))
@@ -248,13 +230,6 @@ class _ErrorBody:
         param = inner.get("param")
         is_of_api = inner is not body or body.get("object") == "error" or bool(_API_FIELDS & inner.keys())
         return cls(str(message)[:2000], codes, param if isinstance(param, str) else None, is_of_api)
-
-    def rejects_parameter(self, name: str) -> bool:
-        """Whether the error says that the optional parameter ``name`` is not supported."""
-        if _OPTIONAL[name].search(self.text):
-            return True
-        # An error about max_tokens usually means that its value is too large; dropping it would hide that.
-        return name != "max_tokens" and self.param is not None and self.param.split(".")[0] == name
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
         """Whether the text or one of the codes matches."""

@@ -16,14 +16,15 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.hedging import LatencyRecord, first_success
 from engine.llm.interfaces import Journal, Purse
+from engine.llm.lone_failures import Failure, whose_failure
 from engine.llm.pending_call import PendingCall, Sample, reply_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.sent_requests import SentRequests
 from engine.llm.servers import ServerPool
 from engine.llm.tally import Counters, Spent
 from engine.llm.trouble import TroubleReporter, fatal_error, unreachable_error
-from engine.llm.wire.replies import ChatResponse, completions, read_reply
-from engine.llm.wire.requests import estimate_prompt_tokens, most_prompt_tokens, request_body
+from engine.llm.wire.replies import ChatResponse, completions
+from engine.llm.wire.requests import estimate_prompt_tokens, least_prompt_tokens, most_prompt_tokens, request_body
 from engine.records import ChatRequest, Reply
 
 _LONGEST_CONNECT_WAIT_S = 10.0
@@ -82,9 +83,31 @@ class RequestSender:
                 result = await self._retried(call, result)
             if not isinstance(result, RetryDecision):
                 return result
-            return {} if result.parameter == "n" else call.failed(result)
+            if result.parameter == "n":
+                return {}
+            return call.failed(result, is_alone=await self._fails_alone(call, result))
         finally:
             call.connection.health.load -= len(call.samples)
+
+    async def _fails_alone(self, call: PendingCall, decision: RetryDecision) -> bool:
+        """Whether a request alone has failed, as the endpoint answers others. Its problem then stays open.
+
+        Raises:
+            FatalEndpointError: the endpoint refuses every request.
+        """
+
+        async def ask(neutral: PendingCall) -> dict[str, Reply] | RetryDecision:
+            found = await self._attempt(neutral)
+            if not isinstance(found, RetryDecision) or (decision.retry and not found.parameter):
+                return found
+            return await self._retried(neutral, found)
+
+        found = await whose_failure(call, decision, ask)
+        if found is Failure.OF_ENDPOINT:
+            raise self.cancel_scope.cancel(fatal_error(call.endpoint, decision, self.config_path))
+        if found is Failure.OF_REQUEST:
+            self.trouble.left_open(call.endpoint, decision)
+        return found is Failure.OF_REQUEST
 
     async def _retried(self, call: PendingCall, first: RetryDecision) -> dict[str, Reply] | RetryDecision:
         """Repeat a failed attempt until it succeeds, may not be repeated, or attempts and time are used up."""
@@ -189,7 +212,8 @@ class RequestSender:
         if delay_s is None:
             return await asyncio.shield(task)
         sent_at = self.clock()
-        result = await first_success(task, lambda: self._send_again(call), _is_reply, delay_s, self.sleep)
+        is_reply = lambda found: not isinstance(found, RetryDecision)  # noqa: E731
+        result = await first_success(task, lambda: self._send_again(call), is_reply, delay_s, self.sleep)
         if task.cancelled():  # it took at least this long; without it the quantile would fall with each such request
             self._latencies.add(call.kind, self.clock() - sent_at)
         return result
@@ -267,6 +291,7 @@ class RequestSender:
         self.tally.requests_sent += 1
         self.tally.retries += 1 if call.failures else 0
         call.attempts += 1
+        call.answers_before = connection.answers
         sent_at = self.clock()
         connection.first_sent_at = connection.first_sent_at or sent_at
         call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
@@ -276,7 +301,7 @@ class RequestSender:
             async with self._patience(call):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = read_reply(content, count, only_finished=connection.reports_finish)
+            result = connection.read(content, count, names)
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
@@ -294,9 +319,10 @@ class RequestSender:
             return await self._record_failure(call, result, sent_at)
         connection.record_reply(result, names, count, call.latency_s)
         self._latencies.add(call.kind, call.latency_s)
-        blank = sum(choice.is_blank for choice in result.choices if choice)
-        if connection.health.sends_blanks(len(result.choices), blank):
-            self.trouble.sends_blanks(endpoint, connection.health.blank, connection.health.choices)
+        blank = [choice for choice in result.choices if choice and choice.is_blank]
+        if connection.health.sends_blanks(len(result.choices), len(blank)):
+            self.trouble.sends_blanks(endpoint, connection.health, blank[-1], result.completion_tokens)
+        self.trouble.check_prompt(endpoint, result.prompt_tokens, least_prompt_tokens(call.request))
         return result
 
     @contextlib.asynccontextmanager
@@ -315,20 +341,18 @@ class RequestSender:
                 yield
 
     async def _record_failure(self, call: PendingCall, decision: RetryDecision, sent_at: float) -> RetryDecision:
-        """Update capabilities and concurrency after a failure. Raises FatalEndpointError if the run must stop."""
+        """Update capabilities and concurrency after a failure."""
         connection, endpoint = call.connection, call.endpoint
         decision = replace(decision, message=endpoint.mask.message(decision.message))
         if note := call.pool.failed(call.server, decision):
             self.trouble.server_out(endpoint, decision, note)
         if decision.action is RetryAction.STOP and len(call.pool.servers) > 1 and not call.pool.all_refuse():
             decision = replace(decision, action=RetryAction.RETRY)
-        if decision.action is RetryAction.STOP:
-            raise self.cancel_scope.cancel(fatal_error(endpoint, decision, self.config_path))
-        if decision.action is RetryAction.DROP_PARAMETER:  # the request was incomplete, not failed: not counted
-            connection.drop_parameter(decision.parameter)
-            return decision
-        if decision.action is RetryAction.REJECT:
-            self.trouble.rejected(endpoint, decision)
+        part = decision.parameter or call.suspect(decision)
+        if part:  # the request was incomplete, not failed: not counted
+            if connection.drop_parameter(part):
+                self.trouble.leaves_out(endpoint, part)
+            return replace(decision, action=RetryAction.DROP_PARAMETER, parameter=part)
         call.failures += 1
         call.wasted.add(decision.prompt_tokens, decision.completion_tokens, None)
         if decision.action is RetryAction.SLOW_DOWN:
@@ -373,7 +397,3 @@ def _is_repeatable(result: dict[str, Reply] | RetryDecision) -> bool:
 def _failure(state: RetryCallState) -> Any:
     """The decision about the last attempt."""
     return state.outcome.result() if state.outcome else None
-
-
-def _is_reply(result: dict[str, Reply] | RetryDecision) -> bool:
-    return not isinstance(result, RetryDecision)

@@ -11,18 +11,19 @@ from urllib.parse import urlsplit
 
 from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
+from engine.llm.quirks import OPTIONAL, SYSTEM
 from engine.llm.retry import RetryDecision, names_no_model
+from engine.llm.server_health import ServerHealth
+from engine.llm.wire.replies import Choice
 
 _REPEAT_S = 30.0
 _SILENT_S = 20.0
 """Silence of an endpoint is reported after 20 s, then after three times as long."""
 _CLOCK_STEP_S = 0.01
-_OWN_FIXES = {
-    "temperature": "Pass a temperature that the model takes, such as --temperature 1.",
-    "top_p": "Pass a top_p that the model takes, such as --top-p 1.",
-    "system": "The prompts begin with a system message: serve the model with a chat template that takes it.",
-}
-"""What to do about a refusal, by a word in its message."""
+_FEWEST_TOKENS = 64
+"""Fewer reported prompt tokens are no prompt that was cut: the server does not count them."""
+_told: set[tuple[str, str, str]] = set()
+"""What was said of a model in this process, and is not said again: (address, model, what)."""
 
 
 class TroubleReporter:
@@ -106,24 +107,53 @@ class TroubleReporter:
             f"one more attempt in {seconds:.0f} s",
         )
 
-    def sends_blanks(self, endpoint: Endpoint, blank: int, choices: int) -> None:
-        """Report that an endpoint sends many replies without text."""
+    def sends_blanks(self, endpoint: Endpoint, health: ServerHealth, last: Choice, tokens: int) -> None:
+        """Report that an endpoint sends many replies without text, and what came in place of it.
+
+        Args:
+            endpoint: the endpoint.
+            health: its counts.
+            last: the last of them.
+            tokens: completion tokens of the reply that has it.
+        """
+        place = f"its {len(last.reasoning)} characters are in the reasoning field" if last.reasoning else "no reasoning"
         self.tell(
-            f"{endpoint.shown_url} sends blank replies: {blank} of {choices} have no text although the model ended "
-            "them; each is asked for once more. Check chat template, stop strings and reasoning parser of the server"
+            f"{endpoint.shown_url} sends blank replies: {health.blank} of {health.choices} have no text although the "
+            f"model ended them (the last one: finish_reason {last.finish_reason}, {tokens} tokens, {place}); each is "
+            "asked for once more. Check chat template, stop strings and reasoning parser of the server"
         )
 
-    def rejected(self, endpoint: Endpoint, decision: RetryDecision) -> None:
-        """Report that a request was refused for its content, which counts as a wrong answer."""
+    def left_open(self, endpoint: Endpoint, decision: RetryDecision) -> None:
+        """Report that a request alone failed, so that its problem stays open."""
         if not self._was_told(endpoint):
-            what, fix = ("its content", "change the problem")
-            if decision.code == "context_too_long":
-                what, fix = (
-                    "its length",
-                    "serve the model with a longer context, or shorten the prompts (--prompts compact)",
-                )
-            text = f"⚠ {endpoint.shown_url} refused a request for {what}: {_one_line(decision.message).rstrip('.')}"
-            self._tell_of(endpoint, decision, f"{text}. Its answers count as wrong; {fix}")
+            longer = "; serve the model with a longer context, or shorten the prompts (--prompts compact)"
+            hint = longer if decision.code == "context_too_long" else ""
+            text = describe(endpoint, decision, True).rstrip(".")
+            self._tell_of(endpoint, decision, f"⚠ {text}. Others are answered: its problem stays open{hint}")
+
+    def leaves_out(self, endpoint: Endpoint, part: str) -> None:
+        """Report once that a part of requests is left out from now on, if that changes replies."""
+        if instead := OPTIONAL[part].instead:
+            what = "a system message:" if part == SYSTEM else f"{part}: it is left out, and"
+            self._tell_once(endpoint, part, f"{endpoint.model} does not take {what} {instead}")
+
+    def check_prompt(self, endpoint: Endpoint, tokens: int, least: int) -> None:
+        """Report once if a server has read much less of a prompt, ``tokens``, than it has at the ``least``."""
+        if not _FEWEST_TOKENS <= tokens < least / 2:
+            return
+        self._tell_once(
+            endpoint,
+            "cut",
+            f"⚠ {endpoint.shown_url} has read {tokens:,} tokens of a prompt that has at least {least:,}: it cuts long "
+            "prompts without a word, and replies to what is left are worth nothing. Serve the model with a longer "
+            "context (num_ctx of Ollama, --ctx-size of llama.cpp), or shorten the prompts (--prompts compact)",
+        )
+
+    def _tell_once(self, endpoint: Endpoint, what: str, text: str) -> None:
+        key = (endpoint.shown_url, endpoint.model, what)
+        if key not in _told:
+            _told.add(key)
+            self.tell(text)
 
     def answered(self, endpoint: Endpoint) -> None:
         """Note a reply; report that an endpoint that could not be reached answers again."""
@@ -150,6 +180,11 @@ def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str
         text = f"no complete reply from {url} within {endpoint.timeout_s:g} s"
     elif decision.code.startswith("http_"):
         text = f"{url} reports HTTP {decision.code.removeprefix('http_')}: {message}"
+    elif decision.code in ("content_filter", "context_too_long"):
+        what = "content" if decision.code == "content_filter" else "length"
+        text = f"{url} refused a request for its {what}: {message}"
+    elif decision.code in _FATAL:
+        text = f"{url} refused a request: {message}"
     else:
         text = f"{url} sent a reply that cannot be used: {message}"
     return f"{text}; base_url has no /v1, is that right?" if lacks_path(url) and not answered else text
@@ -183,31 +218,39 @@ def fatal_error(endpoint: Endpoint, decision: RetryDecision, path: Path | str) -
             why=f"The server does not know POST {endpoint.shown_url}/chat/completions, and base_url has no /v1.",
             fix=f'Set base_url of {entry} to "{endpoint.shown_url}/v1".',
         )
-    what, fix = {
-        "bad_key": (
-            f"{role}: the endpoint refused the API key",
-            f"Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",
-        ),
-        "unknown_model": (
-            f"{role}: the endpoint has no model {endpoint.model!r}",
-            f"Check model and base_url of {entry}; GET {endpoint.shown_url}/models lists the names.",
-        ),
-        "no_credit": (f"{role}: the account has no credit left", f"Add credit, or change {entry}."),
-        "max_tokens_too_large": (
-            f"{role}: max_tokens exceeds the model's context length",
-            "Lower max_tokens, or serve the model with a longer context.",
-        ),
-    }.get(
-        decision.code,
-        (
-            f"{role}: the endpoint refused the request ({decision.code})",
-            f"Check base_url, model and extra_body of {entry}; the message above says what was refused.",
-        ),
-    )
-    if decision.code == "rejected_request":
-        own = [text for word, text in _OWN_FIXES.items() if word in decision.message.lower()]
-        fix = " ".join([*own, fix])
-    return FatalEndpointError(what, why=why, fix=fix)
+    what, fix = _FATAL.get(decision.code, _OTHER)
+    named = {"entry": entry, "model": repr(endpoint.model), "url": endpoint.shown_url, "code": decision.code}
+    return FatalEndpointError(f"{role}: {what.format(**named)}", why=why, fix=fix.format(**named))
+
+
+_FATAL = {
+    "bad_key": (
+        "the endpoint refused the API key",
+        "Check api_key or api_key_env of {entry}, and that the key belongs to this base_url.",
+    ),
+    "http_401": (
+        "the endpoint refused access",
+        "The message above says why; where it is about the key, check api_key or api_key_env of {entry}.",
+    ),
+    "http_403": (
+        "the endpoint refused access",
+        "The message above says why: the account, the network or the provider decides it.",
+    ),
+    "unknown_model": (
+        "the endpoint has no model {model}",
+        "Check model and base_url of {entry}; GET {url}/models lists the names.",
+    ),
+    "no_credit": ("the account has no credit left", "Add credit, or change {entry}."),
+    "max_tokens_too_large": (
+        "max_tokens exceeds the model's context length",
+        "Lower max_tokens, or serve the model with a longer context.",
+    ),
+}
+"""Code of a refusal -> what it means, and the fix."""
+_OTHER = (
+    "the endpoint refused the request ({code})",
+    "Check base_url, model and extra_body of {entry}; the message above says what was refused.",
+)
 
 
 def _one_line(text: str) -> str:

@@ -13,6 +13,7 @@ from engine.records.experiences import Operation as Operation
 from engine.records.experiences import TrialFigures as TrialFigures
 from engine.records.experiences import Uses as Uses
 from engine.records.record import FORMAT as FORMAT
+from engine.records.record import REFUSED_REQUEST as REFUSED_REQUEST
 from engine.records.record import Fault as Fault
 from engine.records.record import Outcome as Outcome
 from engine.records.record import Record as Record

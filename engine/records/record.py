@@ -46,8 +46,17 @@ class Outcome(StrEnum):
         return self in (Outcome.OK, Outcome.MODEL_FAULT, Outcome.VERIFIER_TIMEOUT)
 
 
+REFUSED_REQUEST = "rejected_request"
+"""Kind of the fault of a request that alone failed: its endpoint answers others."""
+
+
 class Fault(Record):
     """What went wrong. ``kind`` is a short stable code such as ``http_429`` or ``no_json``."""
 
     kind: str
     message: str = ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether only this request failed, so that a run goes on without its problem."""
+        return self.kind == REFUSED_REQUEST

@@ -95,10 +95,11 @@ class GroupSequentialTest:
         for k, count in enumerate(self.looks, 1):
             if len(differences) < count or (stops and found is not None and found.verdict is not None):
                 break
-            found = self._look(k, differences[:count])
+            found = self.look(k, differences[:count])
         return found
 
-    def _look(self, k: int, differences: Sequence[float]) -> Finding:
+    def look(self, k: int, differences: Sequence[float]) -> Finding:
+        """The result at look ``k``; at least two differences, a few less than planned if problems have none."""
         count, mean = len(differences), fmean(differences)
         squares = math.fsum((one - mean) ** 2 for one in differences)
         shrunk = (squares + _PSEUDO_OBSERVATIONS * 0.25 / self.samples) / (count - 1 + _PSEUDO_OBSERVATIONS)

@@ -59,6 +59,7 @@ class ProblemResult:
         unreadable: completions in which the task found no candidate (truncated ones may be among them).
         prompt_tokens, completion_tokens: sums over all completions.
         cost_usd: price of all completions; None if one of them has no price.
+        refused: the server's words, if all its missing samples are those of requests that alone failed; else empty.
     """
 
     problem_id: str
@@ -71,11 +72,14 @@ class ProblemResult:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    refused: str = ""
 
     @classmethod
     def of(cls, problem: Problem, samples: Sequence[JudgedSample]) -> ProblemResult:
         """Summarise a problem's samples."""
         completions = [sample.completion for sample in samples if sample.completion is not None]
+        missing = [sample.fault for sample in samples if sample.is_right is None]
+        alone = [fault for fault in missing if fault is not None and fault.is_alone]
         return cls(
             problem.id,
             group_of(problem),
@@ -87,6 +91,7 @@ class ProblemResult:
             prompt_tokens=sum(one.usage.prompt_tokens for one in completions),
             completion_tokens=sum(one.usage.completion_tokens for one in completions),
             cost_usd=sum_of_costs([one.usage.cost_usd for one in completions]),
+            refused=alone[0].message if alone and len(alone) == len(missing) else "",
         )
 
     @property
@@ -122,6 +127,15 @@ class Arm:
     def left_out(self) -> tuple[str, ...]:
         """Ids of the other problems."""
         return tuple(result.problem_id for result in self.results if not result.is_complete)
+
+
+def refused_lines(results: Sequence[ProblemResult]) -> list[str]:
+    """What to print of the problems whose requests alone failed; empty if there is none."""
+    words = {result.problem_id: result.refused for result in results if result.refused}
+    if not words:
+        return []
+    first = f"{len(words)} problems are open and left out; the same command asks for these again:"
+    return [first, *(f"  {name}: {text}" for name, text in words.items())]
 
 
 def frequent_fault(results: Sequence[ProblemResult]) -> str:

@@ -24,7 +24,7 @@ from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path
 from grpo_training.cli.tables import View
-from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult, frequent_fault
+from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult, frequent_fault, refused_lines
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.evaluate.files import FORMAT, ResultFiles, write_samples
 from grpo_training.evaluate.models import (
@@ -49,7 +49,7 @@ from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
-from grpo_training.runs.reply_watch import ReplyWatch
+from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
 
@@ -271,7 +271,11 @@ class _Evaluation:
                 write_samples(self.samples, name, draw, result, samples)
                 for sample in samples:
                     if sample.completion is not None:
-                        watch.add(is_cut_off=sample.is_truncated, is_unreadable=not sample.is_readable)
+                        watch.add(
+                            is_cut_off=sample.is_truncated,
+                            is_unreadable=not sample.is_readable,
+                            tokens=tokens_of(sample.completion),
+                        )
                 count, right = result.counts
                 advance(right, count)
                 endpoint.check()
@@ -345,9 +349,15 @@ def _model_json(result: ModelResult, k_values: Sequence[int]) -> dict[str, Any]:
 
 
 def _check_complete(arms: Sequence[Arm], problems: int) -> None:
-    """Raise IncompleteRunError if any problem is left out of any arm."""
+    """Name the problems whose requests alone failed.
+
+    Raises:
+        IncompleteRunError: problems are left out for another reason, or no other one is left.
+    """
+    for line in refused_lines([result for arm in arms for result in arm.results]):
+        print(line)
     incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
-    if not incomplete:
+    if all(result.refused for result in incomplete) and any(arm.complete for arm in arms):
         return
     raise IncompleteRunError(
         f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "

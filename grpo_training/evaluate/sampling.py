@@ -87,7 +87,7 @@ async def evaluate_problems(
     def commit(_: int, problem: Problem, own: list[JudgedSample]) -> bool:
         results.append(ProblemResult.of(problem, own))
         judged(results[-1], own)
-        _check_answered(results[-_UNANSWERED_LIMIT:])
+        _check_answered(results)
         return True
 
     window = max(_MIN_PROBLEMS_IN_FLIGHT, _SAMPLES_IN_FLIGHT // samples)
@@ -114,13 +114,18 @@ async def _judge(scorer: RewardEvaluator, judge: Judge, task: Task, problem: Pro
     )
 
 
-def _check_answered(newest: Sequence[ProblemResult]) -> None:
+def _check_answered(results: Sequence[ProblemResult]) -> None:
     """Stop if the newest problems got no completion at all.
+
+    Problems whose requests alone failed do not count, once others were answered.
 
     Raises:
         IncompleteRunError: there are ``_UNANSWERED_LIMIT`` of them.
     """
+    newest = results[-_UNANSWERED_LIMIT:]
     if len(newest) < _UNANSWERED_LIMIT or any(result.completions for result in newest):
+        return
+    if all(result.refused for result in newest) and any(result.completions for result in results):
         return
     endings = sum((Counter(result.endings) for result in newest), Counter[str]())
     raise IncompleteRunError(

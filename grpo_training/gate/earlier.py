@@ -22,15 +22,16 @@ def gate_before(
 ) -> GateEvent | None:
     """An earlier gate on this version of a library whose verdict is valid; None if it has to be tested.
 
-    It is that of a gate on the same problems, asked in the same way, or a rejection by any gate: the library has no
-    experiences in prompts that could be tested until it changes.
+    It is that of a gate on the same problems, asked in the same way, which has left none open, or a rejection by any
+    gate: the library has no experiences in prompts that could be tested until it changes.
 
     Args:
         settings, library, problems: as in :func:`grpo_training.gate.run.gate`.
         manager: the endpoints, of which only the names of the models are used.
     """
     earlier = same_test(settings, manager, library, problems)
-    if earlier is not None and not (settings.ask_all and earlier.problems < earlier.of):
+    has_more = settings.ask_all and earlier is not None and earlier.problems < earlier.of
+    if earlier is not None and not has_more and not earlier.open:
         return earlier
     if not library.state.is_rejected:
         return None

@@ -22,7 +22,7 @@ from engine.storage.append_log import replacement
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault, sum_of_costs
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault, refused_lines, sum_of_costs
 from grpo_training.evaluate.files import write_samples
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.earlier import (
@@ -48,6 +48,8 @@ from grpo_training.serve.endpoints import check_budget, check_endpoint, named_en
 
 _OF_DATASET = ("fields", "columns", "compare")
 """What a gate takes from the run whose library it tests if it asks the problems of the run."""
+_FEWEST = 2
+"""Complete problems without which a look has no interval."""
 _FIRST_SAMPLE = 10_000_000
 """Samples of a gate have indices that no run uses, so that a stored answer of a run is never one of them."""
 
@@ -171,7 +173,8 @@ async def gate(
         file=stream,
     )
     if earlier is not None:
-        print(f"The gate that stopped after {earlier.problems} problems goes on.", file=stream)
+        left = f", which has left {earlier.open} problems open," if earlier.open else ""
+        print(f"The gate that stopped after {earlier.problems} problems{left} goes on.", file=stream)
     elif before:
         print(
             f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
@@ -199,8 +202,8 @@ async def gate(
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
-        finding, results, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
-    verdict = verdict_of(finding)
+        finding, asked_pairs, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
+    verdict, results = verdict_of(finding), [pair for pair in asked_pairs if _is_complete(pair)]
     tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm) for arm in zip(*results, strict=True)]
     next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
@@ -212,6 +215,7 @@ async def gate(
         high=round(min(finding.high, 1.0), 4),
         problems=finding.problems,
         of=len(problems),
+        open=len(asked_pairs) - len(results),
         own=own,
         samples=samples,
         alpha=round(test.alpha, 6),
@@ -225,11 +229,12 @@ async def gate(
         right_without=round(fmean(_share(without) for _, without in results), 4),
         tokens=sum(tokens),
         tokens_ratio=round(tokens[0] / tokens[1], 3) if tokens[1] else None,
-        cost_usd=sum_of_costs([one.cost_usd for pair in results for one in pair]),
+        cost_usd=sum_of_costs([one.cost_usd for pair in asked_pairs for one in pair]),
         needed=problems_needed(finding.variance, alpha=next_alpha) if verdict == "not_proven" else None,
     )
     library.record_gate(event)
-    print("\n".join(verdict_lines(event)), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
+    refused = refused_lines([one for pair in asked_pairs for one in pair])
+    print("\n".join([*verdict_lines(event), *refused]), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
     return event
 
 
@@ -246,7 +251,8 @@ async def _looks(
     """Ask until a look decides, and write each answer.
 
     Returns:
-        the finding, the result of each problem with and without the library, and the number of looks.
+        the finding, the result of each problem with and without the library, and the number of looks. Problems whose
+        requests alone failed count in no look.
     """
     sampling = Sampling(
         temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
@@ -279,23 +285,26 @@ async def _looks(
                 )
             )
         results += zip(*arms, strict=True)
-        complete = sum(with_it.is_complete and without.is_complete for with_it, without in results)
-        if complete < count:
+        left_out = [pair for pair in results if not _is_complete(pair)]
+        failed = [pair for pair in left_out if not all(one.is_complete or one.refused for one in pair)]
+        is_last, is_usable = look == LOOKS, count - len(left_out) >= _FEWEST
+        if failed or (is_last and not is_usable):
             raise IncompleteRunError(
-                f"{count - complete} problems have no verdict, so that they cannot be compared",
+                f"{len(left_out)} problems have no verdict, so that they cannot be compared",
                 why=f"{frequent_fault([*arms[0], *arms[1]])}Their requests failed, or an answer could not be checked.",
                 fix="Run the same command again: stored answers are reused.",
             )
-        differences = [_share(with_it) - _share(without) for with_it, without in results]
-        finding = test.finding(differences, stops=not settings.ask_all)
-        assert finding is not None
+        if not is_usable:
+            continue
+        differences = [_share(with_it) - _share(without) for with_it, without in filter(_is_complete, results)]
+        finding = test.look(look, differences)
         print(
-            f"  after {count} problems: {points(finding.mean)} points "
+            f"  after {len(differences)} problems: {points(finding.mean)} points "
             f"({points(max(finding.low, -1.0))} to {points(min(finding.high, 1.0))})",
             file=stream,
             flush=True,
         )
-        if look == LOOKS or (finding.verdict is not None and not settings.ask_all):
+        if is_last or (finding.verdict is not None and not settings.ask_all):
             return finding, results, look
     raise AssertionError("the last look always decides")
 
@@ -304,6 +313,10 @@ def _own(problems: Sequence[Problem], state: LibraryState) -> int:
     ids = set[str]().union(*map(sources_of, state.texts))
     texts = set[str]().union(*map(texts_of_sources, state.texts))
     return sum(problem.id in ids or kept_text(problem) in texts for problem in problems)
+
+
+def _is_complete(pair: tuple[ProblemResult, ProblemResult]) -> bool:
+    return all(one.is_complete for one in pair)
 
 
 def _share(result: ProblemResult) -> float:

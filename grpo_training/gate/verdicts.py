@@ -30,8 +30,8 @@ def verdict_lines(event: GateEvent) -> list[str]:
     cost = "" if event.cost_usd is None else f", ${event.cost_usd:.4f}"
     found = sentence(event.verdict, event.mean, event.low, event.high)
     lines = [f"{found} on {event.problems} of {event.of} problems, {event.tokens:,} tokens{cost}"]
-    if event.problems < event.of and event.verdict != "rejected":
-        left = event.of - event.problems
+    left = event.of - event.problems - event.open
+    if left and event.verdict != "rejected":
         lines.append(f"--ask-all asks the other {left} problems too: its interval is narrower.")
     if event.needed is not None and event.needed > event.of:
         more = event.needed - event.of

@@ -110,7 +110,7 @@ class Home:
             choice=choice,
             example=common.model_copy(update={"id": "question", "text": "", "meta": {}}),
             is_static=choice is None or len(experiences) <= choice.k,
-            temperature=settings.temperature,
+            temperature=settings.temperature if takes_temperature(journal_path(settings), self.model) else None,
             tokens=tokens,
             cost_usd=cost_usd,
             remark=remark,
@@ -136,6 +136,13 @@ def none_was_right(cache: Path) -> str:
         f"none of {len(scored)} replies was right. One ends with {end!r}, and its right answer is "
         f"{task.truth(problem)[:_SHOWN]!r}"
     )
+
+
+def takes_temperature(journal: Path, model: str) -> bool:
+    """Whether a model has not refused a temperature in a run."""
+    query = "SELECT COUNT(*) FROM abilities, json_each(facts, '$.dropped') WHERE model = ? AND value = 'temperature'"
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+        return connection.execute(query, (model,)).fetchone() == (0,)
 
 
 def spent(journal: Path) -> tuple[int, float | None]:

@@ -11,7 +11,7 @@ from engine.tasks.registry import task_named
 from grpo_training.improve.plan import Plan
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.take_home import FILES
-from grpo_training.runs.learner_files import library_file, results_file
+from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import RunManifest, is_same_configuration, load_manifest, stamp_of
 from grpo_training.runs.named import RunFolder
 from grpo_training.runs.problems import task_facts
@@ -50,9 +50,19 @@ def is_complete(manifest: RunManifest, settings: ImproveSettings, run: RunFolder
     return stored.report_of(run_stamp(settings, run)) is not None
 
 
+def open_problems(settings: ImproveSettings, run: RunFolder) -> list[str]:
+    """The problems of each generator and of the critic that are open although it has ended, with the reason."""
+    found = [(name, load_manifest(manifest_file(run.cache, name))) for name in _learners(settings)]
+    return [f"{name}, {text}" for name, manifest in found if manifest is not None for text in manifest.open]
+
+
+def _learners(settings: ImproveSettings) -> list[str]:
+    return [*GENERATORS[: settings.generators], *(["critic"] if settings.critic else [])]
+
+
 def run_stamp(settings: ImproveSettings, run: RunFolder) -> str:
     """A digest that changes with the files of a run."""
-    learners = [*GENERATORS[: settings.generators], *(["critic"] if settings.critic else [])]
+    learners = _learners(settings)
     libraries = [library_file(run.experiences, name) for name in learners]
     files: list[Path] = [
         *(results_file(run.cache, name) for name in learners),

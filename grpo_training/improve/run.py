@@ -24,7 +24,7 @@ from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.home import Home, Results
 from grpo_training.improve.improved import Improved
-from grpo_training.improve.manifest import is_complete, own_manifest, run_stamp
+from grpo_training.improve.manifest import is_complete, open_problems, own_manifest, run_stamp
 from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
@@ -96,6 +96,9 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     print(f"\n{result.sentence}", file=stream)
     if result.remark:
         print(f"  {result.remark}", file=stream)
+    if left := open_problems(settings, run):
+        print(f"  {len(left)} problems of the learning are open; the same command asks for these again:", file=stream)
+        print(*(f"    {text}" for text in left), sep="\n", file=stream)
     _say_places(run, bool(improved.experiences), stream)
     return _NO_GAIN if settings.fail_without_gain and result.verdict != "adopted" else 0
 
@@ -145,7 +148,8 @@ def _improve(
     finally:
         purse.close()
     improved = home.write(results, has_learned_all=stopped is None)
-    if stopped is None:
+    is_open = open_problems(settings, run) or any(event is not None and event.open for _, event in results)
+    if stopped is None and not is_open:
         own_manifest(settings, run, plan, manager).finish({}, run_stamp(settings, run))
     return improved
 

@@ -15,7 +15,7 @@ from engine.records import Problem, Sampling
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
 from grpo_training.cli.entry import run_async
-from grpo_training.evaluate.arms import JudgedSample
+from grpo_training.evaluate.arms import JudgedSample, ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.serve.endpoints import open_client
@@ -71,9 +71,16 @@ def chosen_style(
         IncompleteRunError: answers are missing.
         ScaffoldError: from the client.
     """
-    scores = run_async(_scores(settings, manager, problems))
+    tried = run_async(_tried_all(settings, manager, problems))
+    refused = {name for own in tried.values() for name, one in own.items() if one is None}
+    if len(refused) == len(problems):
+        raise _incomplete("The endpoint refused all of them.")
+    scores = {
+        style: tuple(map(sum, zip(*(one for name, one in own.items() if one and name not in refused), strict=True)))
+        for style, own in tried.items()
+    }
     style = max(_STYLES, key=lambda one: scores[one])  # the first one if they are equal
-    of = SAMPLES * len(problems)
+    of = SAMPLES * (len(problems) - len(refused))
     shown = "; ".join(f"{one}: {right} right, {whole} usable" for one, (right, whole) in scores.items())
     why = f"Prompt style: {style}, of {of} answers each way ({shown}); --prompts sets it"
     chosen = ChosenStyle(style, why)
@@ -81,21 +88,26 @@ def chosen_style(
     return chosen
 
 
-async def _scores(
+async def _tried_all(
     settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem]
-) -> dict[str, tuple[int, int]]:
+) -> dict[str, dict[str, tuple[int, int] | None]]:
     async with open_client(settings, manager) as client:
         return {style: await _tried(settings, client, manager, problems, style) for style in _STYLES}
 
 
 async def _tried(
     settings: ImproveSettings, client: LLMClient, manager: ApiManager, problems: Sequence[Problem], style: str
-) -> tuple[int, int]:
-    """The number of right answers, and of replies that are neither cut off nor unreadable."""
+) -> dict[str, tuple[int, int] | None]:
+    """Of each problem the right answers and the replies that are neither cut off nor unreadable; None if refused."""
     sampling = Sampling(
         temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
     )
-    samples: list[JudgedSample] = []
+    found: dict[str, tuple[int, int] | None] = {}
+
+    def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
+        whole = sum(one.is_readable and not one.is_truncated for one in samples)
+        found[result.problem_id] = None if result.refused else (sum(one.is_right is True for one in samples), whole)
+
     results = await evaluate_problems(
         client,
         GENERATORS[0],
@@ -104,15 +116,17 @@ async def _tried(
         sampling=sampling,
         first_sample=_FIRST_SAMPLE,
         style=style,
-        judged=lambda _, own: samples.extend(own),
+        judged=judged,
         judge_role=manager.role_of(JUDGE_ROLE, GENERATORS[0]),
     )
-    if not all(result.is_complete for result in results):
-        raise IncompleteRunError(
-            f"Answers are missing with which the prompt styles {' and '.join(_STYLES)} are compared",
-            why="Their requests failed, or an answer could not be checked.",
-            fix="Run the same command again: stored answers are reused. Or set the style: --prompts full.",
-        )
-    return sum(one.is_right is True for one in samples), sum(
-        one.is_readable and not one.is_truncated for one in samples
+    if not all(result.is_complete or result.refused for result in results):
+        raise _incomplete("Their requests failed, or an answer could not be checked.")
+    return found
+
+
+def _incomplete(why: str) -> IncompleteRunError:
+    return IncompleteRunError(
+        f"Answers are missing with which the prompt styles {' and '.join(_STYLES)} are compared",
+        why=why,
+        fix="Run the same command again: stored answers are reused. Or set the style: --prompts full.",
     )

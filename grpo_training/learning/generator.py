@@ -43,7 +43,7 @@ from grpo_training.learning.session import Cluster, Session
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
-from grpo_training.runs.reply_watch import ReplyWatch
+from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 
 
 def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool = True) -> int:
@@ -188,6 +188,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
                 self._watch.add(
                     is_cut_off=rollout.completion.finish_reason == "length",
                     is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
+                    tokens=tokens_of(rollout.completion),
                 )
         placed = group.model_copy(update={"step": step.number})
         return scored_rollouts(placed, self.settings.tau, is_kept=False)

@@ -33,7 +33,7 @@ from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
-from grpo_training.runs.manifest import stamp_of
+from grpo_training.runs.manifest import OPEN, stamp_of
 from grpo_training.runs.problems import task_facts
 from grpo_training.serve.endpoints import check_endpoint, model_facts, named_endpoints, open_endpoints
 
@@ -210,7 +210,9 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
             after = list(await learner.after(session, library))
         has_learned = learns and bool(library.state.experiences)
         stamp = _stamp(learner, files)
-        if stamp is None or library.notices:
+        if loop.open:
+            manifest.finish({OPEN: list(dict.fromkeys(loop.open))})
+        elif stamp is None or library.notices:
             manifest.finish()
         else:
             rows = _rows(loop, learner)

@@ -26,6 +26,8 @@ ReturnT = TypeVar("ReturnT")
 
 _RESTORED_AT_ONCE = 256
 """Groups that are counted before the display has its turn."""
+_MOST_REFUSED_FIRST = 8
+"""A run stops after so many problems that the endpoint refuses, if it has answered none."""
 _PROBABLE = 0.8
 """The probability from which on an experience is said to help."""
 
@@ -81,6 +83,7 @@ class LearningLoop(Generic[RecordT]):
     _not_asked: Counter[str] = field(default_factory=Counter)
     _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _groups: int = 0
+    _is_halted: bool = False
     _with_experiences: int = 0
     _restored: int = 0
     """Steps before the first that is worked on."""
@@ -88,8 +91,10 @@ class LearningLoop(Generic[RecordT]):
     async def run(self, steps: Iterable[Step] | AsyncIterator[Step]) -> None:
         """Run all steps.
 
+        A step whose request alone failed stays open, and later ones go on with the library as it was before it.
+
         Raises:
-            IncompleteRunError: a step stayed open after all attempts; later steps need its result.
+            IncompleteRunError: a step stayed open for another reason, and later steps need its result; or all did.
         """
         self._start = self.extractor.begin()
         for notice in self.extractor.library.notices:
@@ -99,10 +104,12 @@ class LearningLoop(Generic[RecordT]):
             await run_in_window(self._open_steps(steps), self.window, self._work, self._commit)
         finally:
             ticks.cancel()
-        if self.open:
+        if self.open and (self._is_halted or not self._groups):
             raise IncompleteRunError(
-                f"Stopped: {self.open[0]}",
-                why="All attempts failed, and later prompts depend on this problem. Nothing was scored as wrong.",
+                f"Stopped: {self.open[-1]}",
+                why="All attempts failed, and later prompts depend on this problem. Nothing was scored as wrong."
+                if self._groups
+                else "The endpoint has answered none of the problems. Nothing was scored as wrong.",
                 fix="Run the same command again to continue from there. Stored replies are reused.",
             )
 
@@ -121,7 +128,10 @@ class LearningLoop(Generic[RecordT]):
         for item in self._watch.summary():
             alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""
             rows.append(Row(item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}", is_detail=not alarm))
-        return rows + [Row("open", text) for text in self.open]
+        left = dict.fromkeys(self.open)  # a problem has one group in each epoch
+        if left:
+            rows.append(Row("open problems", f"{len(left)}; the same command asks for these again"))
+        return rows + [Row("open", text) for text in left]
 
     def prompts_row(self) -> Row:
         """In how many groups the prompts had experiences."""
@@ -185,7 +195,10 @@ class LearningLoop(Generic[RecordT]):
         if group is None or result.fault is not None:
             fault = result.fault or Fault(kind="unknown")
             self.open.append(f"{step.problem.id}: {fault.message or fault.kind}")
-            return False
+            self._is_halted = not fault.is_alone or (not self._groups and len(self.open) >= _MOST_REFUSED_FIRST)
+            self._committed.append(self._committed[-1] if self._committed else self._start)
+            self.progress.ended(step.number, step.problem.id, is_new=False)
+            return not self._is_halted
         is_new = self.extractor.recorded(step) is None
         recorded = await _to_the_end(self.extractor.record, step, group, result.proposal)
         self._committed.append(recorded.state)

@@ -34,6 +34,10 @@ _DIGESTS = {
 """Facts whose values are digests, and what they are made of."""
 
 
+OPEN = "open"
+"""In the report of a run whose other problems are complete: the problems that are open, with the reason."""
+
+
 class OtherRunError(InputError):
     """The stored results are of another configuration, or of an unknown one."""
 
@@ -82,10 +86,15 @@ class RunManifest:
 
         Args:
             report: what a later start prints in place of reading the results again, as JSON values.
-            stamp: of what the report was made of; see :func:`stamp_of`.
+            stamp: of what the report was made of; see :func:`stamp_of`. Without it a later start reads the results.
         """
         stored = None if report is None else dict(report)
         dataclasses.replace(self, is_finished=True, stamp=stamp, report=stored).save()
+
+    @property
+    def open(self) -> list[str]:
+        """The problems that are open although the run has ended, with the reason."""
+        return list((self.report or {}).get(OPEN, ()))
 
     def report_of(self, stamp: str) -> dict[str, Any] | None:
         """The report of a complete run; None if it has none, or what it was made of has changed since."""

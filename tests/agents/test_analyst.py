@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from agents.analyst import Attempt, ExperienceAnalyst
 from engine.experience.events import Refusal
 from engine.records import Experience, Operation, Outcome, Problem
@@ -45,6 +47,22 @@ async def test_what_makes_no_sense_is_kept_for_the_library_to_refuse():
     client = ScriptedClient('{"operations": ["learn!", {"op": "merge"}, {"op": "add", "content": "Third."}]}')
     proposal = await analyst(client).propose(PROBLEM, ATTEMPTS, [])
     assert [item.op for item in proposal.operations] == ["malformed", "merge", "surplus"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ('{"operations": [{"op": "add", "content": "one\ntwo"}]}', [("add", "one two")]),
+        ('{"operations": [{"op": "add", "content": "one\\ntwo"}]}', [("add", "one two")]),
+        ('[{"op": "add", "content": "x"}, {"op": "delete", "id": "G1-001"}]', [("add", "x"), ("delete", None)]),
+        ('Here it is:\n```json\n{"type": "add", "content": "x"}\n```', [("add", "x")]),
+    ],
+)
+async def test_a_line_break_a_bare_list_and_a_bare_operation_are_read(reply, found):
+    client = ScriptedClient(reply)
+    proposal = await analyst(client).propose(PROBLEM, ATTEMPTS, [])
+    assert [(item.op, item.content) for item in proposal.operations] == found
+    assert len(client.asked) == 1
 
 
 async def test_an_unreadable_reply_is_asked_for_once_more():

@@ -188,7 +188,7 @@ def test_the_short_example_has_the_four_learners_and_the_full_one_every_role(tmp
 
     short = with_key("api_config.json.example")
     assert short.roles() == ["generator_1", "generator_2", "generator_3", "critic"]
-    assert {short.endpoint(role).model for role in short.roles()} == {"gpt-4o-mini"}
+    assert {short.endpoint(role).model for role in short.roles()} == {"gpt-5-mini"}
     for name in ("api_config.json.example", "api_config.full.json.example"):
         with pytest.raises(ConfigurationError, match="The API key of generator_2 is still a placeholder"):
             ApiManager.load(folder / name).endpoint("generator_2")

@@ -258,6 +258,8 @@ def chat_app(
     rejects: Sequence[str] = (),
     latency_s: float = 0.0,
     reply_fields: Callable[[dict, int], dict] | None = None,
+    refuse: Callable[[dict], tuple[int, object] | None] | None = None,
+    prompt_tokens: Callable[[dict], int] = lambda body: 11,
     faults: FaultPlan | None = None,
 ) -> web.Application:
     """A model server: ``/v1/chat/completions`` and ``/v1/models``.
@@ -270,6 +272,8 @@ def chat_app(
         rejects: parameters that are refused with status 400.
         latency_s: seconds before each reply.
         reply_fields: further fields of a choice, such as ``token_ids``.
+        refuse: the status and the body with which a request is refused; None: it is answered.
+        prompt_tokens: what the usage of a reply says.
         faults: faults to inject.
 
     ``app["seen"]`` lists the requests that reached the handler, as :class:`Seen`.
@@ -287,10 +291,13 @@ def chat_app(
             if name in body:
                 hint = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
                 return _error(400, f"Unsupported parameter: '{name}'.{hint}", param=name)
+        refused = None if refuse is None else refuse(body)
+        if refused is not None:
+            return web.json_response(refused[1], status=refused[0])
         await asyncio.sleep(latency_s)
         count = 1 if ignores_n else body.get("n", 1)
         choices = [(answer(body, first + place), "stop") for place in range(count)]
-        payload = _completion(body["model"], choices, 11, sum(len(text) for text, _ in choices))
+        payload = _completion(body["model"], choices, prompt_tokens(body), sum(len(text) for text, _ in choices))
         if reply_fields is not None:
             for place, choice in enumerate(payload["choices"]):
                 choice.update(reply_fields(body, first + place))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-ANSWERED, REFUSED, OPEN = "ok", "model_fault", "infra_fault"
-"""How a request ends: with the right answer, as the model's own fault, or unanswered."""
+ANSWERED, OPEN = "ok", "infra_fault"
+"""How a request ends: with the right answer, or unanswered."""
 
 
 @dataclass
@@ -174,9 +174,9 @@ _add("500_html", _status(500, {"Content-Type": "text/html"}, "<html><h1>502 Bad 
 _add("500_list", lambda attempt: web.json_response(["error", None], status=500))
 _add("500_deep", lambda attempt: web.Response(status=500, text="[" * 50_000, content_type="application/json"))
 _add("500_bytes", lambda attempt: web.Response(status=500, body=b"\xff\xfe\x00", content_type="application/json"))
-_add("filtered_400", _status(400, code="content_filter"), ends=REFUSED, bills=0, lasts=True)
-_add("too_long_400", _status(400, code="context_length_exceeded"), ends=REFUSED, bills=0, lasts=True)
-_add("too_large_413", _status(413), ends=REFUSED, bills=0, lasts=True)
+_add("filtered_400", _status(400, code="content_filter"), ends=OPEN, bills=0, lasts=True)
+_add("too_long_400", _status(400, code="context_length_exceeded"), ends=OPEN, bills=0, lasts=True)
+_add("too_large_413", _status(413), ends=OPEN, bills=0, lasts=True)
 _add("refused_400", _status(400, param="messages"), ends=OPEN, bills=0, lasts=True)
 _add("do_not_retry", _status(503, {"x-should-retry": "false"}), ends=OPEN, bills=0, lasts=True)
 _add("always_503", _status(503), ends=OPEN, bills=0, lasts=True)
@@ -374,6 +374,4 @@ ECHOES = {
     "echo_400": _echo(lambda whole, key: {"error": {"message": f"filtered for {key}", "code": "content_filter"}}, 400),
 }
 for _name, _act in ECHOES.items():
-    _add(
-        _name, _act, bills=2 if _name in ("echo_error", "echo_503") else 1, ends=REFUSED if "400" in _name else ANSWERED
-    )
+    _add(_name, _act, bills=2 if _name in ("echo_error", "echo_503") else 1, ends=OPEN if "400" in _name else ANSWERED)

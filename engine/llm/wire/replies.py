@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.api_manager import Endpoint
+from engine.llm.quirks import FILTERED
 from engine.llm.retry import RetryAction, RetryDecision
 from engine.llm.tally import Spent
 from engine.llm.wire.failed_replies import finish_failure, read_finish_reason, reported_error
@@ -63,7 +64,12 @@ class ChatResponse:
 
 
 def read_reply(
-    content: bytes, count: int | None = None, *, only_finished: bool = False
+    content: bytes,
+    count: int | None = None,
+    *,
+    only_finished: bool = False,
+    takes_null: bool = False,
+    optional: Collection[str] = (),
 ) -> ChatResponse | RetryDecision:
     """Parse the body of a reply with status 200.
 
@@ -71,6 +77,8 @@ def read_reply(
         content: the body.
         count: how many samples were asked for; None: as many as the reply has.
         only_finished: choices without a finish reason are cut off; they are left out.
+        takes_null: the server writes null as the finish reason of every reply.
+        optional: names of the optional parts of the request.
 
     Returns:
         the reply; or what to do about one that is truncated, has another schema, has no text and no tokens, reports an
@@ -89,12 +97,15 @@ def read_reply(
             may_be_billed=may_be_billed,
         )
 
-    if (error := reported_error(payload)) is not None:
+    if (error := reported_error(payload, optional)) is not None:
         return bad(error)
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
+        blocked = payload.get("promptFeedback") or payload.get("prompt_feedback")  # of Gemini
+        if blocked:
+            return bad(RetryDecision(RetryAction.REJECT, "content_filter", f"the prompt was blocked: {blocked}"[:300]))
         return bad(_retry("wrong_schema", "the body has no choices"))
-    read = [_read_choice(choice) for choice in _in_order(raw, count or len(raw))]
+    read = [_read_choice(choice, takes_null) for choice in _in_order(raw, count or len(raw))]
     choices = [choice if isinstance(choice, Choice) else None for choice in read]
     if not any(choices):
         unusable = (choice for choice in read if isinstance(choice, RetryDecision))
@@ -245,27 +256,32 @@ def _place(index: Any) -> int:
     return int(index) if isinstance(index, int | float) and type(index) is not bool and index == index // 1 else 0
 
 
-def _read_choice(raw: Any) -> Choice | RetryDecision:
+def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
     """One choice, or what to do about a choice that failed or cannot be read."""
     if not isinstance(raw, dict):
         return _retry("wrong_schema", "no choice has a message")
-    failure = reported_error(raw) or finish_failure(raw)
+    failure = reported_error(raw) or finish_failure(raw, takes_null=takes_null)
     if failure is not None:
         return failure
     message, finish = raw.get("message"), read_finish_reason(raw.get("finish_reason"))
     if message is None and finish == "content_filter":
         message = {}
+    if message is None and FILTERED.search(finish or ""):
+        return RetryDecision(
+            RetryAction.REJECT, "content_filter", f"the reply was withheld: finish_reason is {str(finish)[:100]!r}"
+        )
     if not isinstance(message, dict):
         return _retry("wrong_schema", "no choice has a message")
-    content = message.get("content")
+    content, thoughts = message.get("content"), None
     if isinstance(content, list):  # content parts
+        thoughts = _thoughts(content)
         texts = [part.get("text") if isinstance(part, dict) else part for part in content]
         content = "".join(text for text in texts if isinstance(text, str))
     if content is None:
         content = message.get("refusal") or ""
     if not isinstance(content, str):
         return _retry("wrong_schema", "the message of a choice is no text")
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or thoughts
     length = len(content) + (len(reasoning) if isinstance(reasoning, str) else 0)
     if length > _MOST_CHARACTERS:
         return _retry("too_long", f"a choice has {length:,} characters, and at most {_MOST_CHARACTERS:,} are read")
@@ -284,6 +300,14 @@ def _read_choice(raw: Any) -> Choice | RetryDecision:
         token_ids,
         logprobs,
     )
+
+
+def _thoughts(parts: list[Any]) -> str | None:
+    """The reasoning among the parts of a content: a text, or parts of its own as Mistral sends them; None: none."""
+    found = [part.get("thinking") or part.get("reasoning") for part in parts if isinstance(part, dict)]
+    inner = [one if isinstance(one, list) else [{"text": one}] for one in found]
+    texts = [part.get("text") for own in inner for part in own if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str)) or None
 
 
 def _logprobs(raw: Any) -> list[float] | None:

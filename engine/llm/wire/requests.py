@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.retry import OPTIONAL_PARAMETERS
+from engine.llm.quirks import OPTIONAL, SYSTEM, ZERO, parts_of, without_system
 from engine.records import IMAGE_MARK, ChatRequest, Message
 
 TOKENS_PER_IMAGE = 1500
@@ -19,16 +19,16 @@ _SEEDS = 2**31 - 2**25
 """First seeds are below this, so that with the index of a sample they fit into 31 bits."""
 
 CHAT = "chat"
-"""The name in ``Capabilities.proven`` of a request without optional parameters."""
+"""The name in ``Capabilities.proven`` of a request without optional parts."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Which parameters an endpoint supports, as far as known.
+    """Which optional parts of a request an endpoint takes, as far as known.
 
     Args:
-        proven: ``chat`` and the optional parameters of requests that the endpoint answered.
-        dropped: optional parameters that it refused or ignored; they are not sent again.
+        proven: ``chat`` and the optional parts of requests that the endpoint answered.
+        dropped: those that it refused or ignored; they are not sent again.
     """
 
     proven: frozenset[str] = frozenset()
@@ -42,33 +42,24 @@ class Capabilities:
             found = facts.get(kind)
             return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
 
-        return cls(names("proven") & (OPTIONAL_PARAMETERS | {CHAT}), names("dropped") & OPTIONAL_PARAMETERS)
+        return cls(names("proven") & {CHAT, *OPTIONAL}, names("dropped") & OPTIONAL.keys())
 
     def facts(self) -> dict[str, list[str]]:
         """Return the capabilities as a JSON object."""
         return {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
 
     def with_proven(self, names: Iterable[str]) -> Capabilities:
-        """Return a copy in which these parameters are proven."""
+        """Return a copy in which these parts are proven."""
         return Capabilities(self.proven | set(names), self.dropped)
 
     def without(self, name: str) -> Capabilities:
-        """Return a copy in which this parameter is dropped."""
+        """Return a copy in which this part is dropped."""
         return Capabilities(self.proven - {name}, self.dropped | {name})
 
 
-def optional_names(request: ChatRequest, count: int, capabilities: Capabilities) -> frozenset[str]:
-    """The optional parameters to send in a request for ``count`` samples."""
-    sampling = request.sampling
-    wanted = {
-        "n": count > 1,
-        "response_format": request.json_schema is not None,
-        "seed": sampling.seed is not None,
-        "logprobs": sampling.logprobs,
-        "return_token_ids": sampling.logprobs,
-        "max_tokens": sampling.max_tokens is not None,
-    }
-    return frozenset(name for name, is_wanted in wanted.items() if is_wanted) - capabilities.dropped
+def optional_names(request: ChatRequest, endpoint: Endpoint, count: int, capabilities: Capabilities) -> frozenset[str]:
+    """The optional parts to send in a request for ``count`` samples."""
+    return parts_of(request, count, endpoint.extra_body) - capabilities.dropped
 
 
 def request_body(
@@ -84,36 +75,30 @@ def request_body(
     Args:
         request: the chat request.
         endpoint: gives the model and the extra body fields.
-        names: the optional parameters to send, from :func:`optional_names`.
+        names: the optional parts to send, from :func:`optional_names`.
         first_index: index of the first sample.
         count: number of samples.
     """
     sampling = request.sampling
+    left_out = parts_of(request, count, endpoint.extra_body) - names
     body: dict[str, Any] = {
         "model": endpoint.model,
-        "messages": wire_messages(request),
+        "messages": wire_messages(request, merges_system=SYSTEM in left_out),
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_completion_tokens" if "max_tokens" in left_out else "max_tokens": sampling.max_tokens,
+        "n": count if count > 1 else None,
+        "seed": None if sampling.seed is None else _first_seed(sampling.seed, request.messages) + first_index,
+        "response_format": None
+        if request.json_schema is None
+        else {"type": "json_schema", "json_schema": {"name": "reply", "schema": request.json_schema}},
+        "logprobs": sampling.logprobs or None,
+        "return_token_ids": sampling.logprobs or None,
     }
-    if sampling.temperature is not None:
-        body["temperature"] = sampling.temperature
-    if sampling.top_p is not None:
-        body["top_p"] = sampling.top_p
-    if sampling.max_tokens is not None:
-        body["max_tokens" if "max_tokens" in names else "max_completion_tokens"] = sampling.max_tokens
-    if "n" in names:
-        body["n"] = count
-    if "seed" in names and sampling.seed is not None:
-        body["seed"] = _first_seed(sampling.seed, request.messages) + first_index
-    if "response_format" in names:
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "schema": request.json_schema},
-        }
-    if "logprobs" in names:
-        body["logprobs"] = True
-    if "return_token_ids" in names:
-        body["return_token_ids"] = True
-    body.update(endpoint.extra_body)
-    return body
+    if ZERO in left_out:
+        left_out |= {"temperature"}
+    body = {name: value for name, value in body.items() if value is not None} | endpoint.extra_body
+    return {name: value for name, value in body.items() if name not in left_out}
 
 
 def _first_seed(seed: int, messages: Sequence[Message]) -> int:
@@ -122,13 +107,19 @@ def _first_seed(seed: int, messages: Sequence[Message]) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS
 
 
-def wire_messages(request: ChatRequest) -> list[dict[str, Any]]:
-    """The messages; the content of one with images is a list of parts, as OpenAI defines it."""
+def wire_messages(request: ChatRequest, *, merges_system: bool = False) -> list[dict[str, Any]]:
+    """The messages; the content of one with images is a list of parts, as OpenAI defines it.
+
+    Args:
+        request: the chat request.
+        merges_system: put the texts of the system before that of the user.
+    """
+    messages = without_system(request.messages) if merges_system else request.messages
     if not request.images:
-        return [{"role": message.role, "content": message.content} for message in request.messages]
+        return [{"role": message.role, "content": message.content} for message in messages]
     images = iter(request.images)
     found = []
-    for message in request.messages:
+    for message in messages:
         first, *rest = message.content.split(IMAGE_MARK)
         parts: list[dict[str, Any]] = [{"type": "text", "text": first}]
         for text in rest:
@@ -148,3 +139,8 @@ def most_prompt_tokens(request: ChatRequest) -> int:
     """Upper bound of the prompt tokens: one token per byte of UTF-8, plus 16 per message; of images an estimate."""
     text = sum(len(message.content.encode("utf-8", "replace")) + 16 for message in request.messages)
     return text + TOKENS_PER_IMAGE * len(request.images)
+
+
+def least_prompt_tokens(request: ChatRequest) -> int:
+    """Lower bound of the prompt tokens of texts in words: one for six characters that are no spaces."""
+    return sum(len("".join(message.content.split())) for message in request.messages) // 6

@@ -2,7 +2,8 @@
 
 import pytest
 
-from grpo_training.runs.reply_watch import ReplyWatch
+from engine.records import Completion, Usage
+from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 
 
 def warnings(replies, style="full", max_tokens=400):
@@ -45,3 +46,20 @@ def test_a_fifth_or_less_and_a_few_replies_are_not_told():
 def test_the_advice_is_what_the_run_does_not_do_yet(replies, style, max_tokens, end):
     [(_, text)] = warnings(replies, style, max_tokens)
     assert text.endswith(end)
+
+
+@pytest.mark.parametrize(("tokens", "max_tokens"), [(1, None), (1, 400), (50, 400)])
+def test_replies_that_end_where_the_context_is_full_do_not_ask_for_more_tokens(tokens, max_tokens):
+    told = []
+    watch = ReplyWatch("compact", max_tokens, told.append)
+    for _ in range(20):
+        watch.add(is_cut_off=True, is_unreadable=True, tokens=tokens)
+    [text] = told
+    assert "20 ended after a few tokens as the context of the server was full" in text
+    assert "num_ctx" in text
+    assert "larger --max-tokens" not in text
+
+
+def test_an_empty_reply_of_several_in_a_request_counts_as_one_token():
+    assert tokens_of(Completion(text="", finish_reason="length")) == 1
+    assert tokens_of(Completion(text="", reasoning="long", usage=Usage(completion_tokens=90))) == 90

@@ -42,7 +42,7 @@ def drawn_completions(content, keys, **changes):
 
 
 def test_a_body_contains_all_parameters_of_the_request():
-    names = optional_names(REQUEST, 3, Capabilities())
+    names = optional_names(REQUEST, ENDPOINT, 3, Capabilities())
     body = request_body(REQUEST, ENDPOINT, names, 2, 3)
     assert body.pop("seed") - request_body(REQUEST, ENDPOINT, names, 0, 3)["seed"] == 2
     assert body == {
@@ -63,15 +63,16 @@ def test_a_body_contains_all_parameters_of_the_request():
 
 def test_dropped_parameters_are_left_out_and_max_tokens_gets_its_newer_name():
     every = frozenset({"n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"})
-    names = optional_names(REQUEST, 3, Capabilities(dropped=every))
+    names = optional_names(REQUEST, ENDPOINT, 3, Capabilities(dropped=every))
     body = request_body(REQUEST, ENDPOINT, names, 0, 1)
     assert set(body) == {"model", "messages", "temperature", "max_completion_tokens", "top_k"}
 
 
 def test_a_plain_request_has_no_optional_parameters():
     plain = ChatRequest(role="g", messages=(Message(role="user", content="u"),))
-    assert optional_names(plain, 1, Capabilities()) == frozenset()
-    assert set(request_body(plain, ENDPOINT, frozenset(), 0, 1)) == {"model", "messages", "top_k"}
+    assert optional_names(plain, ENDPOINT, 1, Capabilities()) == {"top_k"}  # of extra_body
+    assert set(request_body(plain, ENDPOINT, frozenset({"top_k"}), 0, 1)) == {"model", "messages", "top_k"}
+    assert set(request_body(plain, ENDPOINT, frozenset(), 0, 1)) == {"model", "messages"}
 
 
 def test_capabilities_round_trip_without_unknown_names():

@@ -1,0 +1,180 @@
+"""What servers refuse of a request, how they say so, and what is sent instead. One table for all servers.
+
+A row of :data:`OPTIONAL` is a part of a request without which it can be sent. Once a server has refused it, it is left
+out for that model, in all roles; the journal remembers it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.records import ChatRequest, Message
+
+ZERO, SYSTEM = "temperature=0", "system"
+"""Names of two parts that are no field of the body: a temperature of 0, and a message of the role ``system``."""
+
+
+@dataclass(frozen=True)
+class OptionalPart:
+    """A part of a request that servers refuse.
+
+    Args:
+        said: how an error says that it is refused, besides naming it in its field ``param``.
+        instead: what is done without it, as a user is told; empty for a part whose absence changes no reply.
+    """
+
+    said: re.Pattern[str]
+    instead: str = ""
+
+
+def _named(name: str) -> str:
+    """The name of a field in a text; ``_`` may be a space. Letters of other alphabets may stand beside it."""
+    return rf"(?<![A-Za-z0-9_]){name.replace('_', '[_ ]')}(?![A-Za-z0-9_])"
+
+
+def _part(pattern: str, instead: str = "") -> OptionalPart:
+    return OptionalPart(re.compile(pattern, re.IGNORECASE), instead)
+
+
+def _word(name: str, also: str = "(?!)") -> str:
+    """The name of a field that is also a common word: quoted, in a list of fields, or followed by what it must be."""
+    return (
+        rf"['\"`]{name}['\"`]|\b{name}\s*(?:[=><]|must|should|is\b)"
+        rf"|(?:parameter|argument|supplied|field|option)(?:s|\(s\))?: ?(?:[\w.]+, ?)*{name}\b"
+        rf"|(?:parameter|argument|supplied) {name}\b|{also}"
+    )
+
+
+_DEFAULT = "the model's own value is used"
+_OTHERS = (
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "top_k",
+    "min_p",
+    "typical_p",
+)
+OPTIONAL: dict[str, OptionalPart] = {
+    ZERO: _part(_named("temperature") + r".{0,60}(positive|greater|above|> ?=? ?0|non-?zero|at least)", _DEFAULT),
+    "temperature": _part(_named("temperature"), _DEFAULT),
+    "top_p": _part(_named("top_p"), _DEFAULT),
+    **{name: _part(_named(name), _DEFAULT) for name in _OTHERS},
+    "stop": _part(_word("stop", r"stop[_ ](sequence|string|word)"), "replies end where the model ends them"),
+    "n": _part(_word("n", "only one completion choice")),
+    "response_format": _part(
+        r"response_format|json_schema|guided|structured[_ ]output|\bschema\b|grammar",
+        "the prompt alone describes the form of a reply",
+    ),
+    "seed": _part(r"\bseed\b", "the same run gives other replies on another day"),
+    "return_token_ids": _part("return_token_ids"),
+    "logprobs": _part("logprob", "replies are stored without log-probs"),
+    # Only if the name is refused, and ``max_completion_tokens`` is then sent: "too large" is a configuration error.
+    "max_tokens": _part(
+        r"use ['\"`]?max_completion_tokens"
+        r"|(unsupported|unrecogni[sz]ed|unknown|unexpected)[\w :]{0,30}['\"`]?max_tokens"
+        r"|max_tokens['\"`]?( \w+){0,3} (not supported|unsupported|not allowed|not permitted|deprecated)"
+    ),
+    SYSTEM: _part(
+        r"system['\"`]?[ _](role|message|prompt|instruction)|role[: ]{1,2}['\"`]?system|developer instruction"
+        r"|roles must alternate",
+        "its text is put before that of the user",
+    ),
+}
+"""By name. Of several that an error names, the first one is left out, and the request is sent again."""
+
+_OF_EXTRA_BODY = frozenset(OPTIONAL) - {ZERO, SYSTEM, "max_tokens", "response_format", "return_token_ids"}
+_SAMPLING = ("temperature", "top_p", *_OTHERS)
+_ALL_SAMPLING = re.compile(
+    r"only (?:the )?(?:model'?s )?default|default (?:\(.{1,9}\) )?values?|sampling param", re.IGNORECASE
+)
+"""An error that names no parameter: those of the sampling are left out one after another."""
+
+
+def parts_of(request: ChatRequest, count: int, extra_body: Mapping[str, Any]) -> frozenset[str]:
+    """The optional parts of a request for ``count`` samples."""
+    sampling = request.sampling
+    wanted = {
+        ZERO: sampling.temperature == 0 and "temperature" not in extra_body,
+        "temperature": sampling.temperature is not None,
+        "top_p": sampling.top_p is not None,
+        "n": count > 1,
+        "response_format": request.json_schema is not None,
+        "seed": sampling.seed is not None,
+        "logprobs": sampling.logprobs,
+        "return_token_ids": sampling.logprobs,
+        "max_tokens": sampling.max_tokens is not None,
+        SYSTEM: any(message.role == "system" for message in request.messages),
+    }
+    return frozenset(name for name, is_wanted in wanted.items() if is_wanted) | (_OF_EXTRA_BODY & extra_body.keys())
+
+
+def refused_part(text: str, param: str | None, sent: Collection[str]) -> str | None:
+    """The optional part that an error refuses; None if it names none of those that were sent.
+
+    Args:
+        text: the message of the error.
+        param: the field that it names, if it names one in a field of its own.
+        sent: the optional parts of the request.
+    """
+    # An error about max_tokens usually means that its value is too large; leaving it out would hide that.
+    named = (param or "").split(".")[0]
+    by_text = [name for name, part in OPTIONAL.items() if name in sent and part.said.search(text)]
+    if named in sent and named != "max_tokens" and not (by_text and by_text[0] == ZERO):
+        return named
+    if not by_text and _ALL_SAMPLING.search(text):
+        by_text = [name for name in _SAMPLING if name in sent]
+    return by_text[0] if by_text else None
+
+
+def without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages with the texts of the system before that of the user."""
+    texts = [message.content for message in messages if message.role == "system"]
+    others = [message for message in messages if message.role != "system"]
+    place = next((at for at, message in enumerate(others) if message.role == "user"), None)
+    if place is None:
+        return (Message(role="user", content="\n\n".join(texts)), *others)
+    joined = "\n\n".join([*texts, others[place].content])
+    others[place] = others[place].model_copy(update={"content": joined})
+    return tuple(others)
+
+
+TOO_LONG = re.compile(
+    r"context_length_exceeded|max(imum)?[_ ](context|model)[_ ]len|context (length|window|size)|prompt is too long"
+    r"|input is too long|too many (input )?tokens|string_above_max_length|exceed_context_size"
+    r"|inputs\W{1,2} tokens \+ \W?max_new_tokens",
+    re.IGNORECASE,
+)
+WINDOW = re.compile(r"(?:context|model)[_ ]len(?:gth)?\D{0,20}(\d{2,9})", re.IGNORECASE)
+"""The length of the context in such an error."""
+FILTERED = re.compile(
+    r"content[_ ]filter|content[_ ](management[_ ])?policy|data_inspection_failed|content exists risk|moderation"
+    r"|responsibleaipolicy|inappropriate content|prohibited_content|invalid_prompt|flagged",
+    re.IGNORECASE,
+)
+"""An error about the content of one prompt, of which a further attempt is of no use. There are others: a refused
+request is about its content wherever the endpoint answers another one (:mod:`engine.llm.sender`)."""
+NO_MODEL = re.compile(
+    r"model_not_found|model.{0,200}(not exist|not found|not available|unknown)|(invalid|unknown) model",
+    re.IGNORECASE | re.DOTALL,
+)
+ABOUT_KEY = re.compile(
+    r"api[-_ ]?key|\bkey\b|token|credential|authenti|authori[sz]ation|unauthori[sz]ed|log ?in|密钥|令牌", re.IGNORECASE
+)
+"""An error that blames the key."""
+
+FAILED_FINISH = re.compile(
+    r"error|abort|cancel|time.?out|deadline|fail|incomplete|unfinished|interrupt|exception|unavailable|overload|shut.?down"
+    r"|disconnect|crash|kill|preempt|evict|unload|rate.?limit|resource|out.of.memory|unspecified"
+    r"|^\s*(?:load|null|none|[45]\d\d|)\s*$",
+    re.IGNORECASE,
+)
+"""Finish reasons of a failed call; gateways and servers have names of their own, such as ``upstream_error``."""
+FINISH_SYNONYMS = {
+    **dict.fromkeys(("max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("content_filtered", "safety", "sensitive", "prohibited_content", "blocklist"), "content_filter"),
+    **dict.fromkeys(("spii", "recitation", "guardrail_intervened", "error_toxic"), "content_filter"),
+}

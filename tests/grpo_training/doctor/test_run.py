@@ -16,7 +16,6 @@ from engine.contract.checks import CheckLevel, failed, failure_of, passed, passe
 from engine.errors import InputError
 from engine.storage.installation import install_command
 from engine.tasks.code import checks as code_checks
-from engine.tasks.code.reply import CodeReply, ReplyStatus
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor import __main__ as doctor
 from grpo_training.doctor import endpoints, environment, files, models, run, tasks
@@ -297,15 +296,6 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     assert "✓ PASS it is right" in teacher
     assert "✗ FAIL the reply cannot be read" in student
     assert len(app["seen"]) == 2
-
-
-def test_an_extractor_that_takes_drafts_is_found(monkeypatch):
-    monkeypatch.setattr(code_checks, "extract", lambda *arguments: CodeReply(None, "f = 0", ReplyStatus.OK))
-    assert set(levels(code_checks.extraction())) == {CheckLevel.FAIL}
-
-
-def test_the_extractor_reads_the_canned_replies():
-    assert set(levels(code_checks.extraction())) == {CheckLevel.PASS}
 
 
 def test_execution_that_rewards_everything_is_found(monkeypatch):

@@ -52,10 +52,15 @@ PARTS_CAP = 0.04
 """The same for a prompt whose features are known: it rises with the share of the features that the run shows whole.
 Parts of features, which one program has for most prompts, do not raise it above this."""
 
+UNRUN_FAULT_CAP = 0.5
+"""The most that a program may earn that was not run, and in which a stage that only reads programs found a fault. It is
+less than what any program without a fault earns, also without a plan."""
+
 MOST_OTHER_KINDS, MOST_OTHER_OBJECTS = 8, 60
 """Kinds of objects, and objects, that a game may show besides those that its features ask for. Above it the cap falls
 with the square of the ratio: a game that shows everything shows what was asked for, too."""
 
+_READ_ONLY = ("signals", "eslint", "api")
 _UPDATE_ERROR_RUNS = 0.3
 
 
@@ -147,6 +152,9 @@ def _cap(validation: Validation, reply: GameReply, code: Part, facts: GameFacts)
     if validation.gates["runtime"].ok is None:
         if not signals.has_new_phaser_game or not signals.has_scene_in_config:
             caps.append((NOTHING_CAP, "no_game" if not signals.has_new_phaser_game else "no_scene"))
+        faults = [stage for stage in _READ_ONLY if validation.gates[stage].ok is False]
+        if faults:
+            caps.append((UNRUN_FAULT_CAP, f"{faults[0]}_failed"))
     else:
         outcome = validation.runtime.outcome
         most = RUN_CAPS.get(outcome, 1.0)

@@ -112,6 +112,22 @@ def test_every_mock_rollout_ends_as_it_expects(validator):
             assert min(good) > max(values), (prompt, quality)
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [2026, 7])
+def test_without_a_run_every_faulty_rollout_is_below_every_good_one(validator, seed):
+    task = PhaserTask(GameOptions(skip_runtime=True), validator)
+    seeds = make_prompt_seeds(60, seed)
+    problems = {row["id"]: task.problem_from_row(row, "row") for row in seeds}
+    totals: dict[str, dict[bool, list[float]]] = {}
+    for row in make_rollouts(seeds, step=1, num_prompts=12, group_size=8, seed=seed, created_at=""):
+        problem = problems[row["prompt_id"]]
+        measured = task.evaluate(task.parse(Completion(text=row["text"]), problem), problem)
+        of_prompt = totals.setdefault(row["prompt_id"], {True: [1.0], False: [0.0]})
+        of_prompt[row["meta"]["quality"] == "good"].append(task_total(task, measured.components))
+    assert len(totals) == 12
+    assert [prompt for prompt, of in totals.items() if max(of[False]) >= min(of[True])] == []
+
+
 def test_must_use_miss_uses_none_of_the_symbols_that_a_prompt_may_demand(validator):
     """Whatever one feature a prompt asks for; the programs differ in the feature that they show instead."""
     [miss] = [fault for fault in FAULTS if fault.name == "must_use_miss"]
@@ -136,3 +152,17 @@ def test_a_prompt_without_symbols_gets_no_must_use_miss():
     rows = make_rollouts([prompt], step=1, num_prompts=1, group_size=300, seed=1, created_at="")
     kinds = {row["meta"]["quality"] for row in rows}
     assert kinds == {"good", *(fault.name for fault in FAULTS)} - {"must_use_miss"}
+
+
+@pytest.mark.parametrize("below", ["polygon", "rectangle", "graphics_rectangle", "text"])
+@pytest.mark.parametrize("label", ["intersects", "distance"])
+def test_what_a_later_feature_draws_does_not_cover_the_label_of_an_earlier_one(validator, label, below):
+    by_name = {feature.name: feature for feature in all_features()}
+    largest = max((draw_values(random.Random(seed)) for seed in range(40)), key=lambda one: int(one.code["height"]))
+    first = Part(by_name[label], draw_values(random.Random(label)))
+    hints = first.values.hints(first.feature)
+    found = validator.validate(
+        GameOptions().request(Program((first, Part(by_name[below], largest))).source(), GameFacts(eval_hints=hints))
+    )
+    assert found.gates["runtime"].ok, found.runtime.message
+    assert [hint for hint in hints if not holds(hint, found.runtime.observed)] == []

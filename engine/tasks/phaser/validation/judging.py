@@ -75,7 +75,6 @@ def static_result(answer: Mapping[str, Any], request: ValidationRequest, index: 
         return unparsed(error["message"], error["line"], error["column"])
     safety = [Finding(severity="error", **found) for found in answer["safety"]]
     lint = [Finding(**found) for found in answer["eslint"] or ()]
-    throws = [Finding(code="always_throws", **found) for found in answer["throws"]]
     lint_errors = [finding for finding in lint if finding.severity == "error"]
     misses = tuple(ApiUse(**found, near=index.near(found["symbol_id"])) for found in answer["misses"])
     signals = SourceSignals(**answer["signals"])
@@ -83,13 +82,13 @@ def static_result(answer: Mapping[str, Any], request: ValidationRequest, index: 
     gates = {
         "parse": Gate(ok=True),
         "safety": _gate(f"{finding.code}: {finding.message}" for finding in safety),
-        "signals": _gate([*missing, *(f"{finding.message} (line {finding.line})" for finding in throws)]),
+        "signals": _gate(missing),
         "eslint": Gate(ok=None, reasons=("skipped",))
         if request.skip_eslint
         else _gate(f"{finding.code}: {finding.message} (line {finding.line})" for finding in lint_errors),
         "api": _gate(_miss_text(miss) for miss in misses),
     }
-    findings = [*safety, *throws, *lint]
+    findings = [*safety, *lint]
     findings += [
         Finding(code="api_miss", message=_miss_text(miss), line=miss.line, column=miss.column) for miss in misses
     ]

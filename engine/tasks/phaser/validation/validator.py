@@ -31,7 +31,7 @@ from engine.tasks.phaser.validation.verdict import (
 )
 from engine.tasks.phaser.validation.worker import UnavailableError, Worker
 
-VERSION = "2"
+VERSION = "1"
 """Version of the rules by which verdicts are formed; part of the key of a cached verdict."""
 
 RuntimeName = Literal["headless", "chromium"]

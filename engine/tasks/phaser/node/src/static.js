@@ -8,7 +8,6 @@ const { Liveness } = require('./liveness.js');
 const { parse, runnable } = require('./parse.js');
 const { checkSafety, globalName, literal, propertyName } = require('./safety.js');
 const { sourceSignals } = require('./signals.js');
-const { alwaysThrowing } = require('./throws.js');
 const { specification, isUsed } = require('./must_use.js');
 const { lint, configHash } = require('./lint.js');
 const { receive, send } = require('./wire.js');
@@ -111,7 +110,6 @@ function analyse(job, types) {
   return {
     safety,
     signals,
-    throws: alwaysThrowing(ast, live),
     eslint: messages,
     hits: hits.slice(0, MAX_USES),
     misses: misses.slice(0, MAX_USES),

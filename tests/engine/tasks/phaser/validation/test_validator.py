@@ -4,7 +4,6 @@ import pytest
 
 from engine.records import Outcome
 from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationLimits, ValidationRequest
-from tests.support.table import table
 
 pytestmark = pytest.mark.node
 
@@ -160,37 +159,6 @@ def test_api_misses_are_found_through_aliases_and_own_members_are_none(validator
     assert {miss.symbol_id for miss in verdict.api_usage.misses} == misses
     assert verdict.gates["api"].ok is not bool(misses)
     assert verdict.gates["runtime"].ok is None
-
-
-@table(
-    ("code", "throws"),
-    [
-        ("throw new Error('no level');", True),
-        ("if (this.score) { throw 1; } else { throw 2; }", True),
-        ("try { this.score += 1; } finally { throw 1; }", True),
-        ("try { throw 1; } catch (error) { throw error; }", True),
-        ("{ throw 1; }", True),
-        ("this.fail();", True),
-        ("fail();", True),
-        ("again();", False),
-        ("if (this.score) { throw 1; }", False),
-        ("try { throw 1; } catch (error) { this.score = 1; }", False),
-        ("if (!this.score) { return; } throw 1;", False),
-        ("this.input.on('pointerdown', () => { throw 1; });", False),
-        ("for (const one of []) { throw one; }", False),
-        ("this.later = () => { throw 1; };", False),
-        ("this.input.on('pointerdown', () => { return 1; }); throw 2;", True),
-    ],
-)
-def test_a_method_of_the_scene_that_always_throws_is_found_without_a_run(validator, code, throws):
-    own = "  fail() { const why = 'x'; throw new Error(why); }\n  create() {"
-    functions = "function fail() { throw new Error('x'); }\nfunction again() { again(); }\n"
-    program = functions + GAME.replace("  create() {", own, 1).replace("this.score = 0;", f"this.score = 0;\n{code}\n")
-    verdict = _validate(validator, program, skip_runtime=True)
-    assert verdict.gates["signals"].ok is not throws
-    assert [finding.message for finding in verdict.findings if finding.code == "always_throws"] == (
-        ["create always throws an error"] if throws else []
-    )
 
 
 def test_code_that_is_no_program_fails_to_parse(validator):

@@ -394,7 +394,7 @@ def test_prepared_data_and_libraries(tmp_path):
     assert by_level[f"{tmp_path}/val.jsonl does not exist yet"] is CheckLevel.WARN
     assert [level for text, level in by_level.items() if str(library) in text] == [CheckLevel.FAIL]
     library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
-    assert passed("generator_1_experiences.json: 1 experiences") in list(files.data_files(tmp_path))
+    assert passed("generator_1_experiences.json: 1 experience") in list(files.data_files(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import symtable
 import threading
 import warnings
 from typing import Any, Literal, overload
@@ -52,3 +54,21 @@ def literal(text: str) -> Any:
         return ast.literal_eval(parse(text.lstrip(" \t"), "eval"))
     except (TypeError, MemoryError, RecursionError, SyntaxError) as error:
         raise ValueError(f"not a Python literal: {str(error)[:200]}") from None
+
+
+def unbound_names(source: str) -> set[str]:
+    """The names that a program reads and neither it nor Python binds; none if it is not valid Python."""
+    try:
+        with _PARSER_LOCK:
+            tables = [symtable.symtable(source, _FILE, "exec")]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    read: set[str] = set()
+    bound = set(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+    for table in tables:
+        tables.extend(table.get_children())
+        for symbol in table.get_symbols():
+            if table is tables[0] or symbol.is_global():
+                is_bound = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+                (bound if is_bound else read).add(symbol.get_name())
+    return read - bound

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from grpo_training.cli.footer import Footer
 from grpo_training.cli.stragglers import NAME, Stragglers
-from grpo_training.cli.terminal_text import LastingStream, harmless, shortened
+from grpo_training.cli.terminal_text import LastingStream, counted, harmless, shortened
 
 if TYPE_CHECKING:
     from engine.llm.tally import Counters
@@ -123,8 +123,8 @@ class Progress:
         """Report what earlier starts have left: completed groups, and experiences in the library."""
         if groups:
             self._before = groups
-            there = f"{groups} groups" if self._total is None else f"{groups} of {self._total} groups"
-            self.note(f"{self._label}: continuing; {there} and {experiences} experiences are there")
+            there = counted(groups, "group") if self._total is None else f"{groups} of {counted(self._total, 'group')}"
+            self.note(f"{self._label}: continuing; {there} and {counted(experiences, 'experience')} are there")
 
     @property
     def totals(self) -> dict[str, int]:
@@ -294,7 +294,7 @@ class Progress:
                 ("─" * (_BAR - filled), "dim"),
                 f" {done}/{self._of()} {times}{right}",
             ),
-            Text(f"in flight {counters.in_flight} · {self._saved} experiences · {spent}{retries}"),
+            Text(f"in flight {counters.in_flight} · {counted(self._saved, 'experience')} · {spent}{retries}"),
             *(Text(harmless(text), style="yellow") for text in (self._straggler.text(), self._waits) if text),
         ]
 

@@ -25,6 +25,11 @@ def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("plain", _in_plain_characters)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 group, 2 groups."""
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
 def harmless(text: str, keep: str = "") -> str:
     r"""Escape control and format characters, separators of lines, and lone surrogates (``\x1b``).
 

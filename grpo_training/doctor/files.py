@@ -18,6 +18,7 @@ from engine.storage.lines import Line, LineReader
 from engine.storage.shipped_files import shipped_file
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.settings import DEFAULT_DATASET
+from grpo_training.cli.terminal_text import counted
 from grpo_training.teacher.traces import TeacherTrace
 from prompts import prompt_styles
 
@@ -76,7 +77,7 @@ def _library(path: Path) -> CheckResult:
         entries = parse_library(path.read_bytes(), path)
     except ScaffoldError as error:
         return failure_of(error)
-    return passed(f"{path.name}: {len(entries)} experiences")
+    return passed(f"{path.name}: {counted(len(entries), 'experience')}")
 
 
 def _traces(path: Path) -> Iterator[CheckResult]:

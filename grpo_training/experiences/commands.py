@@ -16,6 +16,7 @@ from engine.experience.state import LibraryState, diff
 from engine.records import Experience, Operation
 from grpo_training.cli.pager import paged
 from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import counted
 from grpo_training.experiences.arguments import LISTINGS
 from grpo_training.experiences.descriptions import (
     change_of,
@@ -101,7 +102,8 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
 
 
 def _count(found: int, all_of_them: int) -> str:
-    return f"{all_of_them} experiences" if found == all_of_them else f"{found} of {all_of_them} experiences"
+    whole = counted(all_of_them, "experience")
+    return whole if found == all_of_them else f"{found} of {whole}"
 
 
 def _marked(one: Experience, mark: str) -> str:
@@ -156,7 +158,7 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     view.line(f"in the prompts of {last.uses.rollouts} rollouts")
     if library.state.trials.interval(last.id) is not None:
         mean, interval, p_helps, groups = measured(last.id, library.state.trials)
-        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {groups} groups")
+        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {counted(groups, 'group')}")
         view.line(f"probability that it helps: {p_helps}")
     if figures.when_present is None and last.uses.rollouts:
         view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
@@ -221,7 +223,7 @@ def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) 
     library = folder.open(name, read_only=False)
     before = {one.id for one in library.state.experiences if one.status == "pinned"}
     state = library.rollback(arguments.version)
-    view.line(f"{name} is again at version {state.version}: {len(state.experiences)} experiences")
+    view.line(f"{name} is again at version {state.version}: {counted(len(state.experiences), 'experience')}")
     dropped = sorted(before - {one.id for one in state.experiences if one.status == "pinned"})
     if dropped:
         view.line(f"No longer pinned, as that version did not pin them: {', '.join(dropped)}")

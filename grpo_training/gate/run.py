@@ -22,6 +22,7 @@ from engine.storage.append_log import replacement
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
+from grpo_training.cli.terminal_text import counted
 from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault, refused_lines, sum_of_costs
 from grpo_training.evaluate.files import write_samples
 from grpo_training.evaluate.sampling import evaluate_problems
@@ -168,8 +169,8 @@ async def gate(
     own = _own(problems, state)
     stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
     print(
-        f"Library of {settings.role}, version {state.version}, {len(state.tested)} experiences in use; {len(problems)} "
-        f"problems with {samples} answers each way. {stops}.",
+        f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
+        f"{len(problems)} problems with {samples} answers each way. {stops}.",
         file=stream,
     )
     if earlier is not None:

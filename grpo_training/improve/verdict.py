@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from engine.experience.events import GateEvent
+from grpo_training.cli.terminal_text import counted
 from grpo_training.experiences.descriptions import points
 
 _DIGITS = 2
@@ -44,8 +45,7 @@ def sentence(event: GateEvent | None, experiences: int, spent: str, none_right: 
     found = f"{event.problems} {kind} are right, without {without}: {difference} points ({interval}){ratio}"
     if event.verdict == "rejected":
         return f"The experiences harm and are not used: with {experiences} of them {with_it} of {found}{cost}."
-    plural = "experience" if experiences == 1 else "experiences"
-    return f"With {experiences} {plural} {with_it} of {found}{cost}."
+    return f"With {counted(experiences, 'experience')} {with_it} of {found}{cost}."
 
 
 def unfinished_sentence(experiences: int, spent: str) -> str:

@@ -243,6 +243,7 @@ class NoExtractor(ExperienceExtractor):
         """What this means for the run."""
         count = len(self.library.state.for_prompts)
         used = f"the {count} experiences of the library are used as they are" if count else "the library is empty"
+        used = "the experience of the library is used as it is" if count == 1 else used
         return [f"Only rollouts are collected, and {used} (--learn none)"]
 
     def recorded(self, step: Step) -> StepResult:

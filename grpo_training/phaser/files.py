@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,18 @@ from engine.storage.append_log import replace_file
 from engine.storage.lines import LineReader
 
 
-def read_rows(path: Path, fix: str) -> list[dict[str, Any]]:
+def read_rows(path: Path, maker: str) -> list[dict[str, Any]]:
     """The rows of a file, without blank lines.
 
     Args:
         path: the file.
-        fix: what to do if there is no such file.
+        maker: the step that writes it, with its flag for the file.
 
     Raises:
         MissingInputError: there is no such file.
         InputError: it is empty, or a line is not a JSON object; the message names the line.
     """
+    fix = f"Make it: python -m grpo_training.phaser {maker} {shlex.quote(str(path))}"
     if not path.is_file():
         raise MissingInputError(f"File not found: {path}", fix=fix)
     rows = []

@@ -25,9 +25,6 @@ from grpo_training.phaser.settings import (
 )
 from grpo_training.phaser.validation import validate
 
-_MAKE_SEEDS = "Make prompt seeds: python -m grpo_training.phaser prompt-seeds"
-_MAKE_SETS = "Make prompts: python -m grpo_training.phaser build-sets"
-
 
 def run_step(settings: StepSettings) -> int:
     """Run the step that the settings belong to; the exit code."""
@@ -67,7 +64,7 @@ def make_seeds(settings: PromptSeedSettings) -> int:
 
 def make_sets(settings: SetsSettings) -> int:
     """Write training and evaluation prompts, and a report in ``reports`` beside the training prompts."""
-    seeds = read_rows(settings.prompt_seeds, _MAKE_SEEDS)
+    seeds = read_rows(settings.prompt_seeds, "prompt-seeds --out")
     for number, row in enumerate(seeds, 1):
         read_prompt(row, f"{settings.prompt_seeds}, row {number}")
     complete = [{**_EMPTY, "id": f"row_{number}", **row} for number, row in enumerate(seeds, 1)]
@@ -105,7 +102,7 @@ def make_sets(settings: SetsSettings) -> int:
 def make_mock_rollouts(settings: MockSettings) -> int:
     """Write mock rollouts."""
     rows = make_rollouts(
-        read_rows(settings.prompts, _MAKE_SETS),
+        read_rows(settings.prompts, "build-sets --out-train"),
         step=settings.step,
         num_prompts=settings.num_prompts,
         group_size=settings.group_size,

@@ -11,7 +11,7 @@ from engine.errors import MissingInputError
 from engine.records import Fusion, Problem, Rollout, RolloutGroup
 from engine.storage.stored_records import StoredFusions, StoredGroups, StoredRecords
 from engine.tasks.registry import DEFAULT_TASK
-from grpo_training.runs.learner_files import results_file
+from grpo_training.runs.learner_files import learner_of_results, results_file
 from grpo_training.runs.scored_groups import SCORED, scored_groups
 
 VERDICTS = {True: "right", False: "wrong", None: "not judged"}
@@ -31,13 +31,17 @@ def stored_answers(cache_dir: Path, role: str | None = None) -> Iterator[StoredA
     """Everything that is stored, by role, in problem order; of repeated groups the last one. Read one at a time.
 
     Args:
-        cache_dir: a cache folder, or a file of ``score_rollouts``, whose groups have the role ``scored``.
+        cache_dir: a cache folder, the results of one learner in it, or a file of ``score_rollouts``, whose groups have
+            the role ``scored``.
         role: only this one.
 
     Raises:
         MissingInputError: no role has stored anything there.
         InputError: a file that holds something else.
     """
+    learner, old = learner_of_results(cache_dir) or ("", "")
+    if cache_dir.is_file() and learner in LEARNERS and not old and role in (None, learner):
+        cache_dir, role = cache_dir.parent, learner
     if cache_dir.is_file():
         for group in scored_groups(cache_dir):
             yield StoredAnswers(SCORED, group.problem_id, group.epoch, (group,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -132,6 +133,9 @@ def configured(task: Task, settings: ScoreSettings) -> Task:
         raise InputError(f"The task {task.name} has no option {flag}", fix="Leave it out, or name another --task.")
     if not isinstance(task, HasCheckOptions) or options is None or not given:
         return task
+    for name in given:
+        if why := type(options).model_fields[name].deprecated:
+            print(f"--{name.replace('_', '-')} has no effect: {why}.", file=sys.stderr)
     try:
         return task.with_check_options(type(options).model_validate({**options.model_dump(), **given}))
     except ValidationError as error:

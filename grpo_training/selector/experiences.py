@@ -17,7 +17,7 @@ from engine.experience.library import ExperienceLibrary
 from engine.records import Experience, Problem, Record
 from engine.storage.append_log import replace_file
 from engine.storage.stored_records import StoredFusions, StoredGroups, StoredRecords
-from grpo_training.cli.terminal_text import say
+from grpo_training.cli.terminal_text import counted, say
 from grpo_training.runs.learner_files import library_file, results_file
 from grpo_training.runs.named import places
 from grpo_training.selector.data.beam_file import beam_entry
@@ -114,7 +114,7 @@ def write_experience_data(settings: ExperiencesSettings) -> int:
     settings.output_dir.mkdir(parents=True, exist_ok=True)
     write_embeddings(settings.output_dir / "embeddings.npy", rows, settings.embedding_model, embedder.name)
     replace_file(settings.output_dir / "beams.json", json.dumps(entries).encode() + b"\n")
-    print(f"{len(entries)} problems, {len(order)} experiences: {settings.output_dir}")
+    print(f"{len(entries)} problems, {counted(len(order), 'experience')}: {settings.output_dir}")
     print(f"problems whose sequences have different rewards: {differing}; sequences left out: {dropped}")
     return 0
 

@@ -12,6 +12,7 @@ from engine.errors import InputError
 from engine.records import Fusion, Rollout, RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import counted
 from grpo_training.runs.stored_answers import VERDICTS, StoredAnswers, answers_in, problem_of, stored_answers
 
 _STYLE = {True: "green", False: "red", None: "yellow"}
@@ -71,13 +72,21 @@ def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
     rows = []
     for one in stored:
         verdicts = [member.is_correct for member in _members(one)]
-        rows.append((one.problem_id, one.role, one.epoch, sum(map(bool, verdicts)), len(verdicts)))
+        judged = len(verdicts) - verdicts.count(None)
+        rows.append((one.problem_id, one.role, one.epoch, verdicts.count(True), judged, len(verdicts)))
     if as_json:
-        names = ("problem_id", "role", "epoch", "right", "answers")
+        names = ("problem_id", "role", "epoch", "right", "judged", "answers")
         view.json([dict(zip(names, row, strict=True)) for row in rows])
         return
     head = ("problem", "role", "epoch", "right")
-    view.table(f"{len(rows)} groups", head, [(p, r, str(e), f"{right} of {of}") for p, r, e, right, of in rows])
+    view.table(counted(len(rows), "group"), head, [(p, r, str(e), _right(*figures)) for p, r, e, *figures in rows])
+
+
+def _right(right: int, judged: int, answers: int) -> str:
+    """How many answers are right of those that were judged, and how many were not."""
+    known = [f"{right} of {judged}"] if judged else []
+    open_ = [f"{answers - judged} {VERDICTS[None]}"] if judged < answers else []
+    return ", ".join(known + open_) or "none"
 
 
 def _problem(stored: list[StoredAnswers], given: str) -> str:

@@ -17,6 +17,7 @@ from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.task import TASK
 from engine.tasks.traffic.validation import all_rows
 from grpo_training.cli.bar import progress_bar
+from grpo_training.cli.terminal_text import counted
 from grpo_training.traffic.settings import RolloutsSettings, SftSettings
 
 ENUMERATED = "enumerated"
@@ -92,7 +93,7 @@ def write_rollouts(settings: RolloutsSettings) -> int:
     settings.output_dir.mkdir(parents=True, exist_ok=True)
     path = settings.output_dir / ROLLOUTS
     replace_file(path, "".join(line + "\n" for line in lines).encode())
-    print(f"{len(lines)} groups of both decisions in {path}")
+    print(f"{counted(len(lines), 'group')} of both decisions in {path}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Checks of the task ``code`` for the ``doctor`` command: reply reading and the isolation of the sandbox."""
+"""Checks of the task ``code`` for the ``doctor`` command: the isolation of the sandbox."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import strongest_level
 from engine.task import Example
 from engine.tasks.code.problems import code_problem
-from engine.tasks.code.reply import ReplyStatus, extract
 from engine.tasks.code.testing.program_tests import CallTest
 from engine.tasks.code.testing.tester import shared_tester
 
-_REINSTALL = "The installed code was changed: compare it with its repository (git status), or install it again."
 _STRONGER = "apt-get install bubblewrap; in a container, permit user namespaces."
 
 _ROW = {
@@ -53,50 +51,7 @@ def example() -> Example:
 
 def checks() -> list[tuple[str, Callable[[], Iterable[CheckResult]]]]:
     """The checks with their titles."""
-    return [("Reading of replies", extraction), ("Sandbox under attack", attacks)]
-
-
-@dataclass(frozen=True)
-class _StoredReply:
-    """A stored reply and the expected result of reading it."""
-
-    name: str
-    text: str
-    status: ReplyStatus
-    code: str | None = "f = 1"
-    thinking: str | None = None
-    reasoning: str | None = None
-    entry_point: str | None = None
-
-
-_BLOCK = "```python\nf = 1\n```"
-_DRAFT = "```python\nf = 0\n```"
-_STORED_REPLIES = (
-    _StoredReply("thinking and code", f"<think>\nwhy\n</think>\n\n{_BLOCK}", ReplyStatus.OK, thinking="why"),
-    _StoredReply("upper-case tags", f"<THINK>why</THINK>{_BLOCK}", ReplyStatus.OK, thinking="why"),
-    _StoredReply("code alone", _BLOCK, ReplyStatus.OK),
-    _StoredReply("no fence", "f = 1", ReplyStatus.OK),
-    _StoredReply("untagged fence", "So:\n```\nf = 1\n```", ReplyStatus.OK),
-    _StoredReply("reasoning in a field of its own", _BLOCK, ReplyStatus.OK, thinking="why", reasoning="why"),
-    _StoredReply("only a closing tag, a draft before it", f"why {_DRAFT} </think>\n{_BLOCK}", ReplyStatus.OK,
-            thinking=f"why {_DRAFT}"),
-    _StoredReply("thinking that never ends", f"<think> why\n{_DRAFT}", ReplyStatus.UNCLOSED_THINK, None,
-            thinking=f"why\n{_DRAFT}"),
-    _StoredReply("a usage example after the solution", f"{_BLOCK}\nUse it:\n```python\nprint(f + 1 + 1)\n```",
-            ReplyStatus.OK, entry_point="f"),
-    _StoredReply("prose only", "I cannot help with that.", ReplyStatus.NO_CODE, None),
-    _StoredReply("broken Python", "```python\nf = (\n```", ReplyStatus.SYNTAX_ERROR, "f = ("),
-)  # fmt: skip
-
-
-def extraction() -> Iterator[CheckResult]:
-    """Read stored replies and compare the results with the expected ones."""
-    for case in _STORED_REPLIES:
-        read = extract(case.text, case.reasoning, case.entry_point)
-        code = read.code.strip() if read.code else None
-        is_right = (read.status, code, read.thinking) == (case.status, case.code, case.thinking)
-        found = f"status {read.status}, code {code!r}, thinking {read.thinking!r}"
-        yield passed(f"{case.name}: {case.status}") if is_right else failed(f"{case.name}: {found}", _REINSTALL)
+    return [("Sandbox under attack", attacks)]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from engine.records import Problem
 from engine.sandbox.program_process import ProgramLimits
 from engine.tasks.code.facts import facts_of, read_facts
 from engine.tasks.code.literals import from_literal
+from engine.tasks.code.starter_code import with_starter_names
 from engine.tasks.code.test_cases import CodeTest
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Report, StdinTest
 from engine.tasks.code.testing.tester import shared_tester
@@ -20,13 +21,13 @@ def run_program(
     """Run a program against a problem's tests. Blocks; works from any thread.
 
     Args:
-        code: the program; untrusted.
+        code: the program; untrusted. It may use the names of :func:`engine.tasks.code.starter_code.with_starter_names`.
         problem: a problem of the task ``code``.
         stop_early: stop at the first test that fails.
         limits: replace the limits of the problem.
     """
     return shared_tester().run(
-        code,
+        with_starter_names(code, problem),
         program_tests(problem.answer),
         entry_point=facts_of(problem).required_name,
         limits=limits or limits_of(problem),

@@ -56,6 +56,11 @@ class CodeFacts:
         """The name that a program must define at its top level: the function, or the class of the method."""
         return self.entry_point.partition(".")[0] if self.entry_point else None
 
+    @property
+    def is_method(self) -> bool:
+        """Whether tests call a method of a class."""
+        return "." in (self.entry_point or "")
+
 
 def facts_of(problem: Problem) -> CodeFacts:
     """The content of a problem's ``answer``.

@@ -10,28 +10,35 @@ import ast
 import re
 import sys
 import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 
 from engine.reading.python_syntax import parse
 
 MAX_CODE = 200_000
 """Longest program that is read, in characters."""
 
-_MOST_PARSED = 400_000  # characters that are parsed in the search for the entry point
-_MOST_FENCES = 64  # fences that are examined, starting with the last
-_MOST_DOCSTRINGS = 8  # ticks in docstrings that are left out
-_PYTHON = frozenset({"python", "python3", "py", "py3"})
+_MOST_PARSED = 400_000  # characters that are parsed in the search for the program
+_LEAST_PARSED = 100  # what a short text counts as
 
 _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
 _OPENING = re.compile(r"<(?i:think(?:ing)?)>")
 
-_FIRST_LINE = re.compile(r"^(?:@|(?:async +def|def|class|import|from)\b)", re.MULTILINE)
+_FIRST_LINE = re.compile(r"^(?:@|>>> |(?:async +def|def|class|import|from)\b)", re.MULTILINE)
 _MOST_FIRST_LINES = 8  # lines at which a program without a fence may begin; a sentence may also begin with "from"
-_MARGIN = 40  # most characters of indentation, bullets and quote marks before a fence
-_LINE_START = re.compile(r"(?:\A|\n)[ \t>*-]*\Z")
-_TICKS = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^\w`~\n]*(?P<tag>\w*)[^`~\n]*)")
+_MARK = re.compile(  # at most 40 characters of indentation, bullets and quote marks may stand before a fence
+    r"(?P<margin>(?:\A|\n)[ \t>*-]{0,40})?(?P<run>`{3,}|~{3,})"
+    r"(?P<info>[^\w`~\n]*(?P<tag>\w*)[^`~\n]*)(?P<ends>(?=\n|\Z))?"
+)
+_STRINGS = re.compile(  # also comments, whose quotes open no string
+    r"""\#[^\n]*|(?P<quotes>\"{3}|'{3})(?:\\.|[^\\])*?(?:(?P<end>(?P=quotes))|\Z)"""
+    r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""",
+    re.DOTALL,
+)
+_PROMPTS = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)(.*)$", re.MULTILINE)
+_QUOTE_MARKS = re.compile(r"^[ \t]*> ?", re.MULTILINE)
 
 
 class ReplyStatus(StrEnum):
@@ -60,27 +67,18 @@ class CodeReply:
     status: ReplyStatus
 
 
-@dataclass(frozen=True)
-class _Fence:
-    language: str
-    body: str
-    is_closed: bool
-
-
-def extract(text: str, reasoning: str | None = None, entry_point: str | None = None) -> CodeReply:
+def extract(text: str, reasoning: str | None = None, entry_point: str | None = None, stub: str = "") -> CodeReply:
     """Read a reply.
 
     The thinking is ``reasoning`` if the endpoint returned it, else the text before the last ``</think>`` (the opening
-    tag may be missing, because some chat templates put it into the prompt). The program is the first of these that
-    exists after the thinking:
+    tag may be missing, because some chat templates put it into the prompt).
 
-    1. the last fence tagged as Python that defines the entry point,
-    2. the last untagged fence that defines it,
-    3. an unclosed last fence that holds a complete program (status ``unclosed_fence``),
-    4. the last fence tagged as Python,
-    5. the last untagged fence that is a Python program,
-    6. without a fence, the whole text if it is a Python program, else the text from the first line that begins an
-       import, a decorator or a definition (8 are tried), if it is a program that defines the entry point.
+    The rest of the reply consists of fences and the texts between them. They are tried in this order, the last of each
+    kind first: fences tagged as Python, other fences, fences that are not closed (status ``unclosed_fence``), texts.
+    The program is the first of them that defines the entry point; if there is none, the first that does so as the
+    continuation of the stub; if there is none, the last fence tagged as Python, else the first of them that is a
+    program. In a text the program may begin after some sentences, at one of the first 8 lines that begin an import, a
+    decorator or a definition.
 
     Does not raise for any text.
 
@@ -88,14 +86,17 @@ def extract(text: str, reasoning: str | None = None, entry_point: str | None = N
         text: the reply.
         reasoning: the endpoint's ``reasoning`` or ``reasoning_content``.
         entry_point: the name that the tests call; None for a program that reads stdin.
+        stub: the beginning of the program that the prompt gives.
     """
     thinking, rest = _split_thinking(text.replace("\r\n", "\n"))
     if reasoning is not None and reasoning.strip():
         thinking = reasoning.strip()
-    fences, outside = _fences(rest)
+    reader = _Reader(entry_point, stub.rstrip())
+    pieces = reader.pieces(rest)
+    outside = "\n".join(piece.body for piece in pieces if piece.tag is None)
     if _OPENING.search(outside):  # a tag inside a fence is part of the program
         return CodeReply(thinking or _OPENING.sub("", rest, count=1).strip() or None, None, ReplyStatus.UNCLOSED_THINK)
-    code, status = _code(fences, rest, entry_point)
+    code, status = reader.code(pieces)
     return CodeReply(thinking, code, status)
 
 
@@ -133,19 +134,31 @@ def defined_names(tree: ast.Module) -> set[str]:
     A name that it imports from elsewhere than the standard library, as a test of a solution does, is not among them.
     """
     names: set[str] = set()
-    nodes: list[ast.AST] = list(tree.body)
-    for node in nodes:
+    for node in _outside_functions(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             parts = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             if all(part.partition(".")[0] in sys.stdlib_module_names for part in parts):
                 names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        else:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
-            nodes.extend(ast.iter_child_nodes(node))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
     return names
+
+
+def stub_indentation(stub: str) -> str:
+    """The indentation of what continues a stub, which ends with a docstring, a comment or the line of a definition."""
+    line = stub.rstrip().rpartition("\n")[2]
+    return line[: len(line) - len(line.lstrip())] + "    " * line.endswith(":")
+
+
+def _outside_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes outside functions and classes, and these themselves."""
+    nodes: list[ast.AST] = list(tree.body)
+    for node in nodes:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            nodes.extend(ast.iter_child_nodes(node))
 
 
 def _split_thinking(text: str) -> tuple[str | None, str]:
@@ -159,133 +172,188 @@ def _split_thinking(text: str) -> tuple[str | None, str]:
     return before[opening.end() if opening else 0 :].strip() or None, text[last.end() :]
 
 
-def _fences(text: str) -> tuple[list[_Fence], str]:
-    """The fences of a text in order, and the text outside of them.
+@dataclass(frozen=True)
+class _Piece:
+    """The body of a fence, or a text between fences, whose tag is None."""
 
-    A fence opens at the start of a line, or anywhere in a line if it is tagged as Python. It closes with at least as
-    many ticks at the start or the end of a line. A fence tagged as Python at the start of a line also ends an open
-    fence, which then counts as unclosed. Ticks in a docstring close none.
-    """
-    fences: list[_Fence] = []
-    outside: list[str] = []
-    start = at = 0  # where the open fence's body starts; where the text outside starts
-    run = language = ""
-    docstrings = 0
-    for ticks in _TICKS.finditer(text):
-        info = ticks["info"].strip()
-        tag = ticks["tag"].lower()
-        ends_line = ticks.end() == len(text) or text[ticks.end()] == "\n"
-        starts_line = _LINE_START.search(text, max(0, ticks.start() - _MARGIN), ticks.start()) is not None
-        opens_python = starts_line and ends_line and tag in _PYTHON
-        if run and ticks["run"].startswith(run) and (starts_line or (ends_line and not info)) and not opens_python:
-            if docstrings < _MOST_DOCSTRINGS and language in _PYTHON and _ends_in_string(text[start : ticks.start()]):
-                docstrings += 1
-                continue
-            fences.append(_Fence(language, text[start : ticks.start()], is_closed=True))
-            run, at = "", ticks.start() + len(ticks["run"])
-        elif run and not opens_python:
-            continue
-        elif ends_line and (starts_line or tag in _PYTHON):
-            if run:
-                fences.append(_Fence(language, text[start : ticks.start()], is_closed=False))
+    body: str
+    tag: str | None
+    is_closed: bool = True
+
+
+class _Reader:
+    """Divides a reply into fences and texts, and finds the program. It parses at most ``_MOST_PARSED`` characters."""
+
+    def __init__(self, entry_point: str | None, stub: str) -> None:
+        self._entry_point, self._stub = entry_point, stub
+        self._left = _MOST_PARSED
+
+    def pieces(self, text: str) -> list[_Piece]:
+        """The fences and the texts between them, in order.
+
+        A fence opens at the start of a line, or anywhere in a line if it is tagged as Python. It closes with at least
+        as many ticks at the start or the end of a line. A fence tagged as Python at the start of a line also ends an
+        open fence, which then counts as unclosed. Ticks in a string of a program neither open nor close a fence.
+        """
+        marks = list(_MARK.finditer(text))
+        pieces: list[_Piece] = []
+        opener: re.Match[str] | None = None
+        start = place = 0
+        while True:
+            tag = None if opener is None else opener["tag"].lower()
+            ends = _ends(opener, marks, place)
+            end = self._end(text, start, tag, marks, ends)
+            mark = None if end is None else marks[end]
+            is_closed = opener is None or (mark is not None and _closes(opener, mark))
+            pieces.append(_Piece(text[start : mark.start() if mark else None], tag, is_closed))
+            if mark is None or end is None:
+                return pieces
+            place = end + 1
+            if opener is not None and is_closed:
+                opener, start = None, mark.end("run")
             else:
-                outside.append(text[at : ticks.start()])
-            run, language, start = ticks["run"], tag, ticks.end() + 1
-        elif tag in _PYTHON and text.startswith(ticks["run"], ticks.end()):  # ```python f = 1``` within a line
-            outside.append(text[at : ticks.start()])
-            fences.append(_Fence(tag, text[ticks.end("tag") : ticks.end()].strip(), is_closed=True))
-            at = ticks.end() + len(ticks["run"])
-    if run:
-        fences.append(_Fence(language, text[start:], is_closed=False))
-    else:
-        outside.append(text[at:])
-    return fences, "\n".join(outside)
+                opener, start = mark, mark.end("tag") if mark["ends"] is None else mark.end() + 1
+
+    def _end(
+        self, text: str, start: int, tag: str | None, marks: Sequence[re.Match[str]], ends: Iterator[int]
+    ) -> int | None:
+        """The mark that ends the piece that begins at ``start``; None is the end of the text.
+
+        It is the first that can, or if that one is in a string, the first at which the piece is a program.
+        """
+        first = next(ends, None)
+        if first is not None and _ends_in_string(text[start : marks[first].start()]):
+            for later in chain(ends, [None]):
+                body = text[start : None if later is None else marks[later].start()]
+                self._left -= max(len(body), _LEAST_PARSED)
+                if self._left < 0:
+                    break
+                if not _ends_in_string(body) and self._first(_Piece(body, tag), _does_something):
+                    return later
+        return first
+
+    def code(self, pieces: Sequence[_Piece]) -> tuple[str | None, ReplyStatus]:
+        """The program and the status; see :func:`extract`."""
+        texts = [piece for piece in reversed(pieces) if piece.tag is None]
+        fences = [piece for piece in reversed(pieces) if piece.tag is not None]
+        tagged = [fence for fence in fences if fence.is_closed and _is_python(fence.tag)]
+        others = [fence for fence in fences if fence.is_closed and not _is_python(fence.tag)]
+        unclosed = [fence for fence in fences if not fence.is_closed and (not fence.tag or _is_python(fence.tag))]
+        every = [*tagged, *others, *unclosed, *texts]
+        untagged = [fence for fence in others if not fence.tag]
+        tries = [(self._defining, every), (self._continuing, every)] if self._entry_point else [(self._doing, unclosed)]
+        for read, tried in [*tries, (self._doing, [] if tagged else [*untagged, *texts])]:
+            for piece in tried:
+                if code := read(piece):
+                    return code, ReplyStatus.OK if piece.is_closed else ReplyStatus.UNCLOSED_FENCE
+        if tagged:
+            code = next(_readings(tagged[0].body))
+            if not code.strip() or len(code) > MAX_CODE:
+                return None, ReplyStatus.NO_CODE
+            return code, ReplyStatus.OK if parse_program(code) else ReplyStatus.SYNTAX_ERROR
+        return None, ReplyStatus.UNCLOSED_FENCE if fences and not fences[0].is_closed else ReplyStatus.NO_CODE
+
+    def _parse(self, code: str) -> ast.Module | None:
+        self._left -= max(len(code), _LEAST_PARSED)
+        return parse_program(code) if self._left >= 0 else None
+
+    def _defining(self, piece: _Piece) -> str | None:
+        """The program of a piece if it defines the entry point."""
+        name = self._entry_point or ""
+        return self._first(piece, lambda tree: name in defined_names(tree)) if name in piece.body else None
+
+    def _doing(self, piece: _Piece) -> str | None:
+        """The program of a piece if it does something. Only where no name is required, text may stand before it."""
+        return self._first(piece, _does_something, whole=self._entry_point is not None)
+
+    def _first(self, piece: _Piece, accepts: Callable[[ast.Module], bool], *, whole: bool = False) -> str | None:
+        for code in chain(_readings(piece.body), () if whole or piece.tag is not None else _parts(piece.body)):
+            if self._left < 0:
+                break
+            tree = self._parse(code)
+            if tree is not None and accepts(tree):
+                return code
+        return None
+
+    def _continuing(self, piece: _Piece) -> str | None:
+        """The stub with the piece as its continuation, if the piece is no program by itself."""
+        body = piece.body.strip("\n")
+        if not self._stub or not body.strip() or self._left < 0:
+            return None
+        alone = self._parse(body)
+        if alone is not None and not _returns(alone):
+            return None
+        for code in _continuations(self._stub, body):
+            tree = self._parse(code)
+            if tree is not None and not _returns(tree) and self._entry_point in defined_names(tree):
+                return code
+        return None
+
+
+def _is_python(tag: str | None) -> bool:
+    return tag is not None and tag.startswith(("py", "ipy"))
+
+
+def _opens_python(mark: re.Match[str]) -> bool:
+    """Whether it is a fence tagged as Python that fills a line."""
+    return mark["margin"] is not None and mark["ends"] is not None and _is_python(mark["tag"].lower())
+
+
+def _closes(opener: re.Match[str], mark: re.Match[str]) -> bool:
+    if _opens_python(mark) or not mark["run"].startswith(opener["run"]):
+        return False
+    ends_line = mark["ends"] is not None and not mark["info"].strip()
+    is_inline = mark.start("run") == opener.end()  # ```python f = 1``` within a line
+    return mark["margin"] is not None or ends_line or is_inline
+
+
+def _opens(mark: re.Match[str]) -> bool:
+    if mark["ends"] is None:
+        return _is_python(mark["tag"].lower()) and mark.string.startswith(mark["run"], mark.end())
+    return mark["margin"] is not None or _is_python(mark["tag"].lower())
+
+
+def _ends(opener: re.Match[str] | None, marks: Sequence[re.Match[str]], place: int) -> Iterator[int]:
+    """The marks from a place on that can end the open fence, or if there is none, the text before the next one."""
+    for index in range(place, len(marks)):
+        mark = marks[index]
+        if _opens(mark) if opener is None else _opens_python(mark) or _closes(opener, mark):
+            yield index
 
 
 def _ends_in_string(code: str) -> bool:
     """Whether a string in triple quotes is open at the end of the code."""
-    if len(code) > MAX_CODE or not (code.count('"""') % 2 or code.count("'''") % 2):
-        return False
-    try:
-        parse(_dedented(code))
-    except ValueError as error:
-        return "unterminated triple-quoted" in str(error)
-    return False
+    return any(string["quotes"] and string["end"] is None for string in _STRINGS.finditer(code))
 
 
-def _code(fences: list[_Fence], rest: str, entry_point: str | None) -> tuple[str | None, ReplyStatus]:
-    tagged = [fence for fence in fences if fence.is_closed and fence.language in _PYTHON]
-    untagged = [fence for fence in fences if fence.is_closed and not fence.language]
-    if entry_point is not None:
-        found = _defining(tagged, entry_point) or _defining(untagged, entry_point)
-        if found is not None:
-            return found, ReplyStatus.OK
-    unfinished = _unfinished(fences, entry_point)
-    if unfinished is not None:
-        return unfinished, ReplyStatus.UNCLOSED_FENCE
-    if tagged:
-        code = _dedented(tagged[-1].body)
-        if not code.strip() or len(code) > MAX_CODE:
-            return None, ReplyStatus.NO_CODE
-        return code, ReplyStatus.OK if parse_program(code) else ReplyStatus.SYNTAX_ERROR
-    for fence in untagged[: -_MOST_FENCES - 1 : -1]:
-        if _is_program(_dedented(fence.body)):
-            return _dedented(fence.body), ReplyStatus.OK
-    if fences:
-        return None, ReplyStatus.NO_CODE if fences[-1].is_closed else ReplyStatus.UNCLOSED_FENCE
-    found = _unfenced(rest.strip(), entry_point)
-    return found, ReplyStatus.OK if found else ReplyStatus.NO_CODE
-
-
-def _defining(fences: list[_Fence], entry_point: str) -> str | None:
-    """The code of the last fence that defines the name."""
-    left = _MOST_PARSED
-    for fence in fences[: -_MOST_FENCES - 1 : -1]:
-        left -= len(fence.body)
-        if left < 0:
-            return None
-        if entry_point in fence.body:
-            code = _dedented(fence.body)
-            tree = parse_program(code)
-            if tree is not None and entry_point in defined_names(tree):
-                return code
-    return None
-
-
-def _unfinished(fences: list[_Fence], entry_point: str | None) -> str | None:
-    """The code of an unclosed last fence if it is a complete program, with the entry point if one is required."""
-    if not fences or fences[-1].is_closed or fences[-1].language not in (*_PYTHON, ""):
-        return None
-    code = _dedented(fences[-1].body)
-    tree = parse_program(code)
-    if tree is None or not _does_something(tree):
-        return None
-    return code if entry_point is None or entry_point in defined_names(tree) else None
-
-
-def _unfenced(text: str, entry_point: str | None) -> str | None:
-    """The program of a text without fences; a sentence may stand before it."""
-    if _is_program(text):
-        return text
-    for first in islice(_FIRST_LINE.finditer(text), _MOST_FIRST_LINES):
-        code = text[first.start() :]
-        tree = parse_program(code)
-        if tree is not None and (entry_point is None or entry_point in defined_names(tree)):
-            return code
-    return None
-
-
-def _dedented(body: str) -> str:
-    """The body without the indentation that it has inside a list item."""
+def _readings(body: str) -> Iterator[str]:
+    """The body of a fence as code: without the indentation of a list item, a console's prompts or quotation marks."""
     body = body.strip("\n")
-    if len(body) > MAX_CODE or body[:1] not in (" ", "\t"):
-        return body
-    return textwrap.dedent(body)
+    is_short = len(body) <= MAX_CODE
+    yield textwrap.dedent(body) if is_short and body[:1] in (" ", "\t") else body
+    if is_short and body.lstrip()[:1] == ">":
+        yield "\n".join(_PROMPTS.findall(body))
+        yield textwrap.dedent(_QUOTE_MARKS.sub("", body))
 
 
-def _is_program(code: str) -> bool:
-    tree = parse_program(code)
-    return tree is not None and _does_something(tree)
+def _parts(text: str) -> Iterator[str]:
+    """The ends of a text that begin with the first line of a program."""
+    for first in islice(_FIRST_LINE.finditer(text), _MOST_FIRST_LINES):
+        yield from _readings(text[first.start() :])
+
+
+def _continuations(stub: str, body: str) -> Iterator[str]:
+    """A stub with its continuation, whose indentation may be missing, whole or in its first line."""
+    if body[:1].isspace():
+        yield f"{stub}\n{body}"
+    indentation = stub_indentation(stub)
+    yield f"{stub}\n{textwrap.indent(textwrap.dedent(body), indentation)}"
+    yield f"{stub}\n{indentation}{body.lstrip()}"
+
+
+def _returns(tree: ast.Module) -> bool:
+    """Whether there is a return or yield outside functions, which Python parses but does not run."""
+    return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _outside_functions(tree))
 
 
 def _does_something(tree: ast.Module) -> bool:

@@ -25,6 +25,7 @@ from engine.tasks.code.facts import CodeFacts, facts_of
 from engine.tasks.code.preparation import CodePreparation
 from engine.tasks.code.problems import code_problem
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
+from engine.tasks.code.starter_code import starter_code
 from engine.tasks.code.test_cases import CodeTest, as_statement
 from engine.tasks.code.testing.program_tests import Report
 from engine.tasks.code.testing.tester import VERSION, shared_tester
@@ -144,8 +145,8 @@ class CodeTask(Task[Program]):
 
     def parse(self, completion: Completion, problem: Problem) -> Candidate[Program]:
         """Read the program of a reply."""
-        text = completion.text
-        return _candidate(extract(text, completion.reasoning, facts_of(problem).required_name), text)
+        text, name = completion.text, facts_of(problem).required_name
+        return _candidate(extract(text, completion.reasoning, name, starter_code(problem)), text)
 
     def thinking(self, completion: Completion) -> str | None:
         """The reasoning, as :func:`engine.tasks.code.reply.extract` finds it."""
@@ -279,7 +280,7 @@ class CodeTask(Task[Program]):
         return checks.example()
 
     def checks(self) -> Sequence[tuple[str, Callable[[], Iterable[CheckResult]]]]:
-        """Checks of reply reading and of the sandbox."""
+        """Checks of the sandbox."""
         return checks.checks()
 
 

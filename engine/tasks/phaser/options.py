@@ -42,7 +42,8 @@ class GameOptions(BaseModel):
     )
     validator_cli: Path | None = Field(
         default=None,
-        description="accepted for commands written for other validators; the validator of this project is used",
+        description="accepted for commands written for other validators",
+        deprecated="the validator of this project is used",
     )
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from engine.records import RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
+from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.extractor import Step
 from grpo_training.runs.learner_files import manifest_file, results_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
@@ -159,7 +160,7 @@ class GeneratorCaches:
         """The groups that were left out, with the generator that lacks them. A problem has one in each epoch."""
         keys = dict.fromkeys(key for groups in self._groups.values() for key in groups)
         return [
-            f"left out: {len(lacking)} groups that {name} has not completed ({lacking[0][0]} ...)"
+            f"left out: {counted(len(lacking), 'group')} that {name} has not completed ({lacking[0][0]} ...)"
             for name, groups in self._groups.items()
             if (lacking := [key for key in keys if key not in groups])
         ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.records import Problem
 from grpo_training.cli.settings import shown_path
-from grpo_training.cli.terminal_text import say
+from grpo_training.cli.terminal_text import counted, say
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.offline.plan import plan_steps
@@ -57,7 +57,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
         model,
         ("data", f"{place} (experiences: {config.experiences}, prompts: {config.prompts or 'as sent'})"),
         ("groups", _groups(data)),
-        ("training", f"{len(data.groups)} groups, {len(rows)} replies"),
+        ("training", f"{counted(len(data.groups), 'group')}, {len(rows)} replies"),
         ("rewards", f"mean {statistics.fmean(row.reward for row in rows):.3f}, {_verdicts(rows)}"),
         tokens,
         (

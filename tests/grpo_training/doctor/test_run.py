@@ -16,7 +16,6 @@ from engine.contract.checks import CheckLevel, failed, failure_of, passed, passe
 from engine.errors import InputError
 from engine.storage.installation import install_command
 from engine.tasks.code import checks as code_checks
-from engine.tasks.code.reply import CodeReply, ReplyStatus
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor import __main__ as doctor
 from grpo_training.doctor import endpoints, environment, files, models, run, tasks
@@ -299,15 +298,6 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     assert len(app["seen"]) == 2
 
 
-def test_an_extractor_that_takes_drafts_is_found(monkeypatch):
-    monkeypatch.setattr(code_checks, "extract", lambda *arguments: CodeReply(None, "f = 0", ReplyStatus.OK))
-    assert set(levels(code_checks.extraction())) == {CheckLevel.FAIL}
-
-
-def test_the_extractor_reads_the_canned_replies():
-    assert set(levels(code_checks.extraction())) == {CheckLevel.PASS}
-
-
 def test_execution_that_rewards_everything_is_found(monkeypatch):
     from engine.records import Outcome
     from engine.tasks.code import task as code
@@ -404,7 +394,7 @@ def test_prepared_data_and_libraries(tmp_path):
     assert by_level[f"{tmp_path}/val.jsonl does not exist yet"] is CheckLevel.WARN
     assert [level for text, level in by_level.items() if str(library) in text] == [CheckLevel.FAIL]
     library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
-    assert passed("generator_1_experiences.json: 1 experiences") in list(files.data_files(tmp_path))
+    assert passed("generator_1_experiences.json: 1 experience") in list(files.data_files(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_the_list_shows_all_libraries(run, places):
         assert f"generator_1: 2 experiences, version {version_of(places)}" in out
         assert re.search(rf"G1-001 +counting +aime_7 +3 +67 % +{re.escape(PARITY)}\n", out)
         assert re.search(rf"G1-002 +aime_8 +0 +- +{re.escape(UNITS)}\n", out)
-        assert "critic: 1 experiences" in out
+        assert "critic: 1 experience, version" in out
     assert "generator_1" not in run("list", "--library", "critic")
 
 
@@ -235,7 +235,7 @@ def test_diff_and_rollback(run, places):
     assert run("diff", old[:6], new).splitlines() == [f"generator_1: {old} -> {new}", f"+ [G1-002] {UNITS}"]
     assert run("diff", new, old).splitlines()[1] == f"- [G1-002] {UNITS}"
     assert run("diff", new, new).splitlines()[1] == "no difference"
-    assert run("rollback", old) == f"generator_1 is again at version {old}: 1 experiences\n"
+    assert run("rollback", old) == f"generator_1 is again at version {old}: 1 experience\n"
     assert version_of(places) == old
     assert "back to " + old in run("history")
 

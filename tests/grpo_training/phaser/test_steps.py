@@ -46,7 +46,10 @@ def test_bad_seeds_are_named_and_nothing_is_written(tmp_path, line, message):
 def test_missing_files_and_steps(tmp_path):
     with pytest.raises(MissingInputError, match="File not found") as caught:
         main(["build-sets", "--prompt-seeds", str(tmp_path / "absent.jsonl")])
-    assert "prompt-seeds" in caught.value.fix
+    assert caught.value.fix.endswith(f"phaser prompt-seeds --out {tmp_path / 'absent.jsonl'}")
+    with pytest.raises(MissingInputError, match="File not found") as caught:
+        main(["mock-rollouts", "--prompts", str(tmp_path / "my prompts.jsonl")])
+    assert caught.value.fix.endswith(f"phaser build-sets --out-train '{tmp_path / 'my prompts.jsonl'}'")
     with pytest.raises(InputError, match="Unknown step 'train'"):
         main(["train"])
 
@@ -118,4 +121,11 @@ def test_a_damaged_index_or_one_of_another_version_is_named(tmp_path, index, dam
     game.write_text("")
     with pytest.raises(ConfigurationError, match=message) as caught:
         main(["validate", str(game), "--api-index", str(index)])
-    assert "api-index" in caught.value.fix
+    assert caught.value.fix.endswith(f"phaser api-index --out-dir {index.parent}")
+
+
+def test_a_missing_index_is_named_by_the_path_that_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="was not found") as caught:
+        main(["validate", __file__, "--api-index", "stage0/data/api_index/phaser_api.jsonl"])
+    assert caught.value.fix.endswith("phaser api-index --out-dir stage0/data/api_index")

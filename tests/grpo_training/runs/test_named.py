@@ -307,7 +307,7 @@ def test_training_data_of_a_selector_are_those_of_a_run(folder, capsys):
     with_library(folder, "first")
     for flags in ([], ["--run", "first"]):
         assert selector.main(["experiences", "--output-dir", str(folder / "out"), *flags]) == 0
-        assert "2 problems, 1 experiences" in capsys.readouterr().out
+        assert "2 problems, 1 experience:" in capsys.readouterr().out
     with pytest.raises(InputError, match="no run 'other'"):
         selector.main(["experiences", "--run", "other"])
     with pytest.raises(InputError, match="exclude each other"):

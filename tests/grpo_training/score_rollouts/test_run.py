@@ -5,8 +5,10 @@ import json
 import pytest
 
 from engine.errors import InputError, MissingInputError
+from engine.tasks.registry import task_named
 from grpo_training.runs.scored_groups import scored_groups
 from grpo_training.score_rollouts.__main__ import main
+from grpo_training.score_rollouts.settings import configured, with_check_options
 from grpo_training.show import __main__ as show
 from tests.support.scoring import rollout
 
@@ -298,3 +300,14 @@ def test_a_cached_total_that_no_task_gives_is_not_used(scoring, total):
     cache.write_bytes(cache.read_bytes().replace(b'"total":0.125', b'"total":' + total))
     assert main(scoring.arguments(path, "--cache", str(cache), "--fresh")) == 0
     assert [row["reward"] for row in scoring.rows()] == [row["reward"] for row in right]
+
+
+@pytest.mark.parametrize("place", ["stage0/validator/src/cli.js", "nowhere/cli.js", __file__])
+def test_an_option_that_has_no_effect_is_said(place, capsys):
+    files = {"prompts": "p.jsonl", "rollouts": "r.jsonl", "out": "o.jsonl"}
+    settings = with_check_options([])(**files, validator_cli=place)
+    assert configured(task_named("phaser"), settings).check_options.skip_runtime is False
+    said = capsys.readouterr().err
+    assert said == "--validator-cli has no effect: the validator of this project is used.\n"
+    configured(task_named("phaser"), with_check_options([])(**files, skip_runtime=True))
+    assert capsys.readouterr().err == ""

@@ -49,6 +49,32 @@ def test_a_fusion_that_does_not_say_how_it_was_made_is_not_said_to_be_merged(sho
     assert "fusion of generator_9: " in text
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "right"),
+    [
+        ([True, False, None, None], "1 of 2, 2 not judged"),
+        ([None, None], "2 not judged"),
+        ([True, False], "1 of 2"),
+        ([False, None], "0 of 1, 1 not judged"),
+    ],
+)
+def test_only_answers_that_were_judged_count(shown, tmp_path, verdicts, right):
+    rows = [{"prompt_id": "p", "text": "t", "is_correct": verdict, "reward": {"total": 0.5}} for verdict in verdicts]
+    (tmp_path / "scored.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = shown(tmp_path / "scored.jsonl")
+    assert "1 group\n" in text
+    assert text.rstrip().endswith(right)
+    [listed] = json.loads(shown(tmp_path / "scored.jsonl", "--json"))
+    assert (listed["right"], listed["judged"]) == (verdicts.count(True), len(verdicts) - verdicts.count(None))
+
+
+@pytest.mark.parametrize("name", ["generator_2_rollouts.jsonl", "critic_results.jsonl"])
+def test_the_results_of_one_learner_are_shown(shown, name):
+    learner = "critic" if "critic" in name else "generator_2"
+    assert shown(EXAMPLE / name) == shown(EXAMPLE, "--role", learner)
+    assert shown(EXAMPLE / name, "handshakes") == shown(EXAMPLE, "handshakes", "--role", learner)
+
+
 def test_json_has_the_stored_records(shown):
     records = [json.loads(line) for line in shown(EXAMPLE, "handshakes", "--json").splitlines()]
     assert [record.get("generator_id") for record in records] == ["generator_1", "generator_2", "generator_3"] * 2

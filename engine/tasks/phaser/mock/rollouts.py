@@ -51,6 +51,7 @@ def make_rollouts(
                 "group_id": place,
                 "text": reply_text(prompt, fault, rng),
                 "meta": {
+                    **DECODE,
                     "created_at": created_at,
                     "decode": dict(DECODE),
                     "quality": fault.name,

@@ -3,7 +3,8 @@
 * A reply without code, code that does not parse, unsafe code and a run that was tampered with get 0.
 * What a run shows is read from the run: symbols count where they were used, hints where they were observed. Comments,
   strings, padding and code that is never reached earn nothing.
-* A stage that was skipped is not measured: its weight is shared by the others. It is never counted as passed.
+* A stage that was skipped is not measured: its weight is shared by the others. It is never counted as passed. Without a
+  run a plan is paid like the code: a program that crashes by its values cannot be told from one that works.
 * Caps keep a program that fails early, or ignores its prompt, below one that does what was asked.
 """
 
@@ -52,10 +53,15 @@ PARTS_CAP = 0.04
 """The same for a prompt whose features are known: it rises with the share of the features that the run shows whole.
 Parts of features, which one program has for most prompts, do not raise it above this."""
 
+UNRUN_FAULT_CAP = 0.5
+"""The most that a program may earn that was not run, and in which a stage that only reads programs found a fault. It is
+less than what any program without a fault earns, also without a plan."""
+
 MOST_OTHER_KINDS, MOST_OTHER_OBJECTS = 8, 60
 """Kinds of objects, and objects, that a game may show besides those that its features ask for. Above it the cap falls
 with the square of the ratio: a game that shows everything shows what was asked for, too."""
 
+_READ_ONLY = ("eslint", "api")
 _UPDATE_ERROR_RUNS = 0.3
 
 
@@ -70,13 +76,16 @@ def reward_v1(validation: Validation, reply: GameReply, facts: GameFacts) -> Gam
     code = Part(_code_components(validation, facts), CODE_WEIGHTS, is_present=bool(reply.code.strip()))
     plan = _plan_part(validation, reply.plan, facts)
     cap, reason = _cap(validation, reply, code, facts)
+    code_paid, plan_paid = min(code.score, cap), min(plan.score, cap)
+    if validation.gates["runtime"].ok is None and plan.is_present:
+        plan_paid = code_paid  # a good plan must not lift a program that may crash above one that works
     return GameReward(
         version=VERSION,
         plan=plan,
         code=code,
         plan_weight=PLAN_WEIGHT,
-        plan_paid=min(plan.score, cap),
-        code_paid=min(code.score, cap),
+        plan_paid=plan_paid,
+        code_paid=code_paid,
         gates=gates_of(validation),
         cap=cap,
         cap_reason=reason,
@@ -147,6 +156,9 @@ def _cap(validation: Validation, reply: GameReply, code: Part, facts: GameFacts)
     if validation.gates["runtime"].ok is None:
         if not signals.has_new_phaser_game or not signals.has_scene_in_config:
             caps.append((NOTHING_CAP, "no_game" if not signals.has_new_phaser_game else "no_scene"))
+        faults = [stage for stage in _READ_ONLY if validation.gates[stage].ok is False]
+        if faults:
+            caps.append((UNRUN_FAULT_CAP, f"{faults[0]}_failed"))
     else:
         outcome = validation.runtime.outcome
         most = RUN_CAPS.get(outcome, 1.0)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import os
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +26,10 @@ DEFAULT_PATH = Path("data/phaser/api_index/phaser_api.jsonl")
 
 PHASER_VERSION = "3.90.0"
 
-_FIX = "Build it: python -m grpo_training.phaser api-index"
+
+def _fix(path: Path) -> str:
+    folder = os.path.relpath(path.parent) if path.is_relative_to(Path.cwd()) else path.parent
+    return f"Build it: python -m grpo_training.phaser api-index --out-dir {shlex.quote(str(folder))}"
 
 
 class ApiIndex:
@@ -55,7 +60,9 @@ class ApiIndex:
             content = path.read_bytes()
             meta = json.loads(path.with_name("meta.json").read_bytes())
         except FileNotFoundError as error:
-            raise ConfigurationError(f"The index of Phaser's API was not found: {error.filename}", fix=_FIX) from None
+            raise ConfigurationError(
+                f"The index of Phaser's API was not found: {error.filename}", fix=_fix(path)
+            ) from None
         except ValueError as error:
             raise _damaged(path.with_name("meta.json"), str(error)) from None
         sha256 = hashlib.sha256(content).hexdigest()
@@ -64,7 +71,7 @@ class ApiIndex:
         version = meta.get("phaser_version")
         if version != PHASER_VERSION:
             raise ConfigurationError(
-                f"The index of Phaser's API is of Phaser {version}, not {PHASER_VERSION}: {path}", fix=_FIX
+                f"The index of Phaser's API is of Phaser {version}, not {PHASER_VERSION}: {path}", fix=_fix(path)
             )
         try:
             rows = [json.loads(line) for line in content.splitlines()]
@@ -140,4 +147,4 @@ def _split(symbol: str) -> tuple[str, str, str]:
 
 
 def _damaged(path: Path, why: str) -> ConfigurationError:
-    return ConfigurationError(f"The index of Phaser's API is damaged: {path}", why=why, fix=_FIX)
+    return ConfigurationError(f"The index of Phaser's API is damaged: {path}", why=why, fix=_fix(path))

@@ -3,10 +3,11 @@ import json
 import pytest
 
 from engine.errors import InputError
-from engine.records import Problem
+from engine.records import Completion, Problem
 from engine.task import validate
 from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import facts_of
+from engine.tasks.code.preparation import CodePreparation
 from engine.tasks.code.problems import MAX_TESTS_CHARS, UnusableRowError, code_problem, row_of
 from engine.tasks.registry import task_named, task_of_row
 from tests.support.table import table
@@ -192,6 +193,81 @@ def test_a_test_of_human_eval_may_call_another_function_of_the_head():
     assert validate(task_named("code"), problem) == []
     assert not run_program(head + "    return x - 2\n", problem).all_passed
     assert code_problem(row_of(problem), "x").answer == problem.answer
+
+
+FUTURE = '"""F."""\nfrom __future__ import generator_stop\n'
+
+
+def human_eval(head, name, test):
+    test = f"def check(candidate):\n    assert {test}\n"
+    return code_problem({"task_id": "HumanEval/1", "prompt": head, "entry_point": name, "test": test}, "x")
+
+
+@table(
+    ("head", "code", "wrong"),
+    [
+        ("from typing import List\n\n\n", "def f(x: List[int]) -> int:\n    return sum(x)", "sum(x)"),
+        ("from typing import *\nfrom math import *\n", "def f(x):\n    return int(fsum(x))", "fsum(x)"),
+        ("import math as m\n", "def f(x):\n    return int(m.fsum(x))", "m.fsum(x)"),
+        ("import collections.abc\n", "def f(x: collections.abc.Sequence):\n    return sum(x)", "sum(x)"),
+        ("def add(a, b):\n    return a + b\n\n", "def f(x):\n    return add(*x)", "add(*x)"),
+        ("from functools import reduce\nLEAST = 0\n", "def f(x): return reduce(int.__add__, x, LEAST)", "int.__add__,"),
+        ("from typing import List\n", f"{FUTURE}def f(x: List): return sum(x)", "sum(x)"),
+    ],
+)  # fmt: skip
+def test_a_program_may_use_what_stands_before_its_function_in_the_prompt(head, code, wrong):
+    stub = 'def f(x):\n    """The sum of x."""\n'
+    problem = human_eval(head + stub, "f", "candidate([1, 2]) == 3")
+    assert run_program(code, problem).all_passed
+    assert run_program(code if code.startswith(FUTURE) else f"{head}\n{code}", problem).all_passed
+    assert not run_program(code.replace(wrong, "max," if "," in wrong else "0"), problem).all_passed
+    assert run_program(code, human_eval(stub, "f", "candidate([1, 2]) == 3")).detail.startswith("NameError")
+
+
+def test_a_name_that_the_program_defines_is_its_own():
+    head = 'def add(a, b):\n    return a + b\n\ndef f(x):\n    """The sum."""\n'
+    problem = human_eval(head, "f", "candidate([1, 2]) == 3")
+    assert not run_program("def add(a, b): return 0\ndef f(x): return add(*x)", problem).all_passed
+    assert not run_program("def f(x):\n    add = max\n    return add(x)", problem).all_passed
+
+
+@table(
+    "body",
+    [
+        "def f(self, x: List[int]) -> Optional[int]:\n        return sum(x)",
+        "def f(self, x):\n        return max(accumulate(x))",
+        "def f(self, x):\n        return reduce(lambda a, b: a + b, x)",
+        "def f(self, x):\n        heapify(x)\n        return heappop(x) + heapq.heappop(x)",
+        "def f(self, x):\n        return deque([sum(Counter(x))]).pop()",
+        "def f(self, x):\n        return int(math.fsum(x)) if inf > bisect_left(x, 2) else 0",
+        "@cache\n    def g(self): return 3\n    def f(self, x): return self.g()",
+    ],
+)
+@table("starter", ["class Solution:\n    def f(self, x: List[int]) -> int:\n        ", ""])
+def test_programs_for_starter_code_have_the_names_of_its_authors_harness(starter, body):
+    program = f"class Solution:\n    {body}\n"
+    given = {"fn_name": "f", "inputs": [[[1, 2]]], "outputs": [3]}
+    problem = apps(given, starter_code=starter, solutions=json.dumps([program]))
+    assert facts_of(problem).entry_point == "Solution.f"
+    assert CodePreparation().fault(problem) is None
+    unknown = run_program(program.replace("return", "lists; return"), problem)
+    assert (unknown.all_passed, "lists" in unknown.detail) == (False, True)
+
+
+@table(
+    ("text", "is_right"),
+    [
+        ("        return sum(x)", True),
+        ("```python\n        return sum(x)\n```", True),
+        ("```python\nreturn len(x)\n```", False),
+        ("```python\ndef f(x: List[int]):\n    return sum(x)\n```", True),
+    ],
+)
+def test_a_reply_that_continues_the_prompt(text, is_right):
+    head = 'from typing import List\n\n\ndef f(x: List[int]) -> int:\n    """The sum of x."""\n'
+    problem = human_eval(head, "f", "candidate([1, 2]) == 3 and candidate([]) == 0")
+    task = task_named("code")
+    assert task.evaluate(task.parse(Completion(text=text), problem), problem).is_correct is is_right
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,106 @@ def test_the_table(text, entry_point, thinking, code, status):
     assert (reply.thinking, strip(reply.code), reply.status) == (thinking, strip(code), status)
 
 
+EXAMPLE = f"def f():\n    {QUOTES}One.\n\n    ```python\n    f()\n    ```\n    {QUOTES}\n    return 1"
+TWO = EXAMPLE + "\n\n" + EXAMPLE.replace("def f", "def g").replace("```python", "~~~py").replace("```", "~~~")
+IMPORTING = f"from math import tau\n\n\n@staticmethod\n{F}"
+PROMPTED = "\n".join(("... " if line[:1] in ("", " ") else ">>> ") + line for line in F.split("\n"))
+
+
+@table("code", [F, DOCUMENTED, EXAMPLE, TWO, IMPORTING, "async " + F, "f = lambda: 1"])
+@table(
+    "style",
+    [
+        "CODE",
+        "CODE\n",
+        "```python\nCODE\n```",
+        "```py\nCODE\n```\n",
+        "```\nCODE\n```",
+        "~~~python\nCODE\n~~~",
+        "````python\nCODE\n````",
+        "```text\nCODE\n```",
+        "CODE\n```",
+        "CODE\n```\n\nIt returns one, and that's all.",
+        "CODE\n```\nUse it:\n```python\nprint(f())\n```",
+        "CODE\n\n```python\nprint(f())\n```",
+        "Here's it:\n\n```python\nCODE\n```\n\nIt returns one.",
+        "```python\nprint(2)\n```\nbut rather\n```python\nCODE\n```",
+        "```python\nCODE\n```\nUse it:\n```python\nprint(f())\n```",
+        "```python\nCODE\n```\nIt prints\n```\n1\n```",
+        "<think>Not ```python\nf = 2\n```</think>\n```python\nCODE\n```",
+        "<think>One.</think>\nCODE",
+    ],
+)
+def test_a_program_is_read_in_every_style(style, code):
+    reply = extract(style.replace("CODE", code), entry_point="f")
+    assert (reply.status, (reply.code or "").strip()) == (OK, code)
+
+
+@table("code", [F, IMPORTING, "f = lambda: 1", DOCUMENTED, EXAMPLE])
+@table("style", ["```python\nCODE", "Here it is:\n```\nCODE", "```python\nCODE\n\n```python\nprint(f())\n```"])
+def test_a_complete_program_in_a_fence_that_is_not_closed(style, code):
+    reply = extract(style.replace("CODE", code), entry_point="f")
+    assert (reply.status, (reply.code or "").strip()) == (FENCE, code)
+
+
+@table("style", ["CODE\n```", "CODE\n```\nIt's done.", "So:\n\nCODE\n```\n", "```python\nCODE\n```"])
+@table("code", [f"import sys\n{F}\nprint(f())", f"{EXAMPLE}\n\n\nprint(f())"])
+def test_a_program_that_reads_stdin_is_read_in_every_style(style, code):
+    reply = extract(style.replace("CODE", code))
+    assert (reply.status, (reply.code or "").strip()) == (OK, code)
+
+
+@table("text", [fenced(PROMPTED), PROMPTED, fenced(PROMPTED + "\n>>> f()\n1", "pycon"), f"So:\n{PROMPTED}\n"])
+def test_the_prompts_of_a_console_are_left_out(text):
+    assert normalised(extract(text, entry_point="f").code).startswith(F)
+
+
+def test_marks_of_a_quotation_are_left_out():
+    assert extract("\n".join(f"> {line}" for line in fenced(F).split("\n")), entry_point="f").code == F
+
+
+STUB = f"def f(x, y):\n    {QUOTES}Their sum.{QUOTES}\n"
+METHOD_STUB = "class Solution:\n    def f(self, x, y):\n        "
+
+
+@table(("stub", "name", "indentation"), [(STUB, "f", 4), ("def f(x, y):", "f", 4), (METHOD_STUB, "Solution", 8)])
+@table("body", ["return x + y", "z = x\nif y:\n    z = x + y\nreturn z", "yield x\nyield y"])
+@table(
+    "style",
+    [
+        "INDENTED",
+        "STRIPPED",
+        "BODY",
+        "\nINDENTED\n\n\n",
+        "INDENTED\n\n\ndef g():\n    return 2",
+        "```python\nINDENTED\n```",
+        "```python\nBODY\n```\nIt adds them.",
+        "```\nSTRIPPED\n```",
+        "INDENTED\n```",
+        "INDENTED\n```\nIt adds them.",
+        "<think>Add.</think>\nINDENTED",
+    ],
+)
+def test_a_body_continues_the_stub(style, body, stub, name, indentation):
+    indented = "\n".join(" " * indentation + line for line in body.split("\n"))
+    text = style.replace("INDENTED", indented).replace("STRIPPED", indented.strip()).replace("BODY", body)
+    reply = extract(text, entry_point=name, stub=stub)
+    assert reply.status == OK
+    assert normalised(reply.code).startswith(normalised(f"{stub.rstrip()}\n{indented}"))
+
+
+@table(
+    "text", ["Sorry", "I cannot solve this.", "Answer: 42", "", fenced("print(f(1, 2))"), fenced("def g(): return 1")]
+)
+def test_what_is_no_continuation_leaves_the_stub_alone(text):
+    assert extract(text, entry_point="f", stub=STUB) == extract(text, entry_point="f")
+
+
+def test_a_whole_program_is_not_a_continuation():
+    assert extract(fenced(F), entry_point="f", stub=STUB).code == F
+    assert extract(f"    return 2\n\n{fenced(F)}", entry_point="f", stub=STUB).code == F
+
+
 def test_reasoning_that_the_endpoint_gives_is_the_thinking():
     assert extract(fenced(F), reasoning=" first ").thinking == "first"
     assert extract(f"<think>old</think>{fenced(F)}", reasoning="new").thinking == "new"
@@ -115,6 +215,10 @@ HOSTILE = {
     "sum": fenced("x = " + "+".join("1" * 60_000)),
     "NUL": fenced("\0"),
     "half a pair": fenced("\ud800"),
+    "100k strings": '"""' * 100_000 + "\n```python\nf()\n```\n" * 1000,
+    "half strings": "```python\n" + '\\"' * 500_000 + "\n```",
+    "open strings": "```python\n'''\n" * 50_000 + "```\n" * 50_000,
+    "prompts": "```python\n" + ">>> f(\n" * 20_000 + "```",
     "first lines": "def f():\n" + "from a import b\n" * 10_000 + "(",
 }
 

@@ -112,6 +112,25 @@ def test_every_mock_rollout_ends_as_it_expects(validator):
             assert min(good) > max(values), (prompt, quality)
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [2026, 7])
+def test_without_a_run_no_faulty_rollout_is_above_a_good_one(validator, seed):
+    task = PhaserTask(GameOptions(skip_runtime=True), validator)
+    seeds = make_prompt_seeds(60, seed)
+    problems = {row["id"]: task.problem_from_row(row, "row") for row in seeds}
+    totals: dict[str, dict[str, list[float]]] = {}
+    for row in make_rollouts(seeds, step=1, num_prompts=12, group_size=8, seed=seed, created_at=""):
+        problem = problems[row["prompt_id"]]
+        measured = task.evaluate(task.parse(Completion(text=row["text"]), problem), problem)
+        total = task_total(task, measured.components)
+        totals.setdefault(row["prompt_id"], {}).setdefault(row["meta"]["quality"], []).append(total)
+    assert len(totals) == 12
+    for prompt, of_prompt in totals.items():
+        least = min(of_prompt.pop("good", [1.0]))
+        assert max(of_prompt.pop("runtime_crash", [0.0])) <= least, prompt
+        assert max([0.0, *(max(values) for values in of_prompt.values())]) < least, (prompt, of_prompt)
+
+
 def test_must_use_miss_uses_none_of_the_symbols_that_a_prompt_may_demand(validator):
     """Whatever one feature a prompt asks for; the programs differ in the feature that they show instead."""
     [miss] = [fault for fault in FAULTS if fault.name == "must_use_miss"]
@@ -136,3 +155,17 @@ def test_a_prompt_without_symbols_gets_no_must_use_miss():
     rows = make_rollouts([prompt], step=1, num_prompts=1, group_size=300, seed=1, created_at="")
     kinds = {row["meta"]["quality"] for row in rows}
     assert kinds == {"good", *(fault.name for fault in FAULTS)} - {"must_use_miss"}
+
+
+@pytest.mark.parametrize("below", ["polygon", "rectangle", "graphics_rectangle", "text"])
+@pytest.mark.parametrize("label", ["intersects", "distance"])
+def test_what_a_later_feature_draws_does_not_cover_the_label_of_an_earlier_one(validator, label, below):
+    by_name = {feature.name: feature for feature in all_features()}
+    largest = max((draw_values(random.Random(seed)) for seed in range(40)), key=lambda one: int(one.code["height"]))
+    first = Part(by_name[label], draw_values(random.Random(label)))
+    hints = first.values.hints(first.feature)
+    found = validator.validate(
+        GameOptions().request(Program((first, Part(by_name[below], largest))).source(), GameFacts(eval_hints=hints))
+    )
+    assert found.gates["runtime"].ok, found.runtime.message
+    assert [hint for hint in hints if not holds(hint, found.runtime.observed)] == []

@@ -172,6 +172,23 @@ def test_without_a_run_a_game_and_a_scene_are_needed():
         assert reward_v1(found, REPLY, FACTS).total <= 0.05
 
 
+@pytest.mark.parametrize("stage", ["eslint", "api"])
+def test_without_a_run_a_fault_that_reading_finds_is_below_every_program_without_one(stage):
+    faulty = reward_v1(right(failed=(stage,), skipped=("runtime",)), REPLY, FACTS)
+    assert (faulty.total, faulty.cap_reason) == (0.5, f"{stage}_failed")
+    least = right(skipped=("runtime",), signals=("has_new_phaser_game", "has_scene_in_config"))
+    assert reward_v1(least, GameReply(code=REPLY.code), FACTS).total > 0.5
+    assert reward_v1(right(failed=(stage,)), REPLY, FACTS).cap == 1.0
+
+
+def test_without_a_run_a_plan_lifts_no_program_above_another():
+    found, short = right(skipped=("runtime",)), GameReply(plan=Plan(steps=("create",)), code=REPLY.code)
+    assert reward_v1(found, short, FACTS).total == reward_v1(found, REPLY, FACTS).total == 1.0
+    assert reward_v1(found, short, FACTS).plan.score < reward_v1(found, REPLY, FACTS).plan.score
+    assert reward_v1(found, GameReply(code=REPLY.code), FACTS).total == pytest.approx(0.9)
+    assert reward_v1(right(), short, FACTS).total < 1.0
+
+
 def test_hints_are_read_from_the_run():
     assert hint_results(right(), FACTS) == {"objects.Rectangle >= 1": True, "moved": True}
     assert hint_results(right(skipped=("runtime",)), FACTS) == {}

@@ -50,6 +50,11 @@ def shortened(name: str, width: int) -> str:
     return f"{name[:begin]}…{name[len(name) - (width - 1 - begin) :]}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with a noun whose plural ends in s: ``1 group``, ``2 groups``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print text that a model, a file or a server may have written, on stdout by default. Line breaks are kept."""
     print(harmless(text, keep="\n\t"), file=stream or sys.stdout, flush=True)

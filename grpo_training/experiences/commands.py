@@ -16,6 +16,7 @@ from engine.experience.state import LibraryState, diff
 from engine.records import Experience, Operation
 from grpo_training.cli.pager import paged
 from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import counted
 from grpo_training.experiences.arguments import LISTINGS
 from grpo_training.experiences.descriptions import (
     change_of,
@@ -101,7 +102,8 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
 
 
 def _count(found: int, all_of_them: int) -> str:
-    return f"{all_of_them} experiences" if found == all_of_them else f"{found} of {all_of_them} experiences"
+    there = counted(all_of_them, "experience")
+    return there if found == all_of_them else f"{found} of {there}"
 
 
 def _marked(one: Experience, mark: str) -> str:
@@ -119,8 +121,8 @@ def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse
     verdict = f"; gate: {gate.verdict.replace('_', ' ')}" if gate is not None and is_current else ""
     listed = sum(one in state.experiences for one, _ in found)
     title = (
-        f"{name}: {_count(listed, len(state.texts))}, version {state.version}, measured in {state.trials.groups} "
-        f"groups{verdict}"
+        f"{name}: {_count(listed, len(state.texts))}, version {state.version}, measured in "
+        f"{counted(state.trials.groups, 'group')}{verdict}"
     )
     if not view.is_terminal:
         head = ("id", "category", "effect", "95 % interval", "P(helps)", "groups", "state", "content")
@@ -153,10 +155,11 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     if reason := library.state.quarantined.get(last.id):
         view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
     view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
-    view.line(f"in the prompts of {last.uses.rollouts} rollouts")
+    view.line(f"in the prompts of {counted(last.uses.rollouts, 'rollout')}")
     if library.state.trials.interval(last.id) is not None:
         mean, interval, p_helps, groups = measured(last.id, library.state.trials)
-        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {groups} groups")
+        in_groups = counted(int(groups), "group")
+        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {in_groups}")
         view.line(f"probability that it helps: {p_helps}")
     if figures.when_present is None and last.uses.rollouts:
         view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
@@ -221,7 +224,7 @@ def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) 
     library = folder.open(name, read_only=False)
     before = {one.id for one in library.state.experiences if one.status == "pinned"}
     state = library.rollback(arguments.version)
-    view.line(f"{name} is again at version {state.version}: {len(state.experiences)} experiences")
+    view.line(f"{name} is again at version {state.version}: {counted(len(state.experiences), 'experience')}")
     dropped = sorted(before - {one.id for one in state.experiences if one.status == "pinned"})
     if dropped:
         view.line(f"No longer pinned, as that version did not pin them: {', '.join(dropped)}")

@@ -10,6 +10,7 @@ from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState
 from engine.experience.trial import Trials
 from engine.records import Evidence, Experience, Fusion, Rollout
+from grpo_training.cli.terminal_text import counted
 from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
 
 
@@ -85,7 +86,7 @@ def changes(entry: HistoryEntry) -> list[str]:
     elif event.event == "rollback":
         lines = [f"back to {event.version}"]
     elif event.event == "import":
-        lines = [f"{len(event.experiences)} experiences"]
+        lines = [counted(len(event.experiences), "experience")]
     elif event.event == "begin":
         lines = ["version of the run's first prompts"]
     elif event.event == "gate":

@@ -16,6 +16,7 @@ from engine.experience.state import EMPTY, LibraryState
 from engine.records import Fault, Operation, Outcome
 from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import Progress, Row
+from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredFigures, ScoredGroup, Step
 from grpo_training.learning.tracking import TrackGroup
 from grpo_training.runs.window import as_they_come, run_in_window
@@ -110,12 +111,15 @@ class LearningLoop(Generic[RecordT]):
         """Rows of the final table: library, effect, open steps; as details repairs and ranges of the rewards."""
         state = self.extractor.library.state
         library = [
-            Row("library", f"{len(state.experiences)} experiences (version {state.version})"),
+            Row("library", f"{counted(len(state.experiences), 'experience')} (version {state.version})"),
             *_trial_rows(state),
         ]
         rows = [
             *(library if self.extractor.learns else []),
-            *(Row("analyst not asked", f"for {count} groups: {reason}") for reason, count in self._not_asked.items()),
+            *(
+                Row("analyst not asked", f"for {counted(count, 'group')}: {reason}")
+                for reason, count in self._not_asked.items()
+            ),
             Row("replies repaired / re-asked", f"{self.repaired} / {self.re_asked} of {self.members}", is_detail=True),
         ]
         for item in self._watch.summary():
@@ -125,7 +129,7 @@ class LearningLoop(Generic[RecordT]):
 
     def prompts_row(self) -> Row:
         """In how many groups the prompts had experiences."""
-        used = f"experiences were in the prompts of {self._with_experiences} of {self._groups} groups"
+        used = f"experiences were in the prompts of {self._with_experiences} of {counted(self._groups, 'group')}"
         return Row("learning", f"{used} (--window {self.window})")
 
     async def _tick(self) -> None:
@@ -230,11 +234,11 @@ def _trial_rows(state: LibraryState) -> list[Row]:
         return []
     helpful = [one for one in measured if state.trials.belief(one.id).p_helps >= _PROBABLE]
     found = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
-    rows = [Row("experiences on trial", f"{found} ({state.trials.groups} groups)")]
+    rows = [Row("experiences on trial", f"{found} ({counted(state.trials.groups, 'group')})")]
     best = max(helpful, key=lambda one: state.trials.belief(one.id).effect, default=None)
     if best is not None and best.trial is not None:
         belief = state.trials.belief(best.id)
-        evidence = f"helps with p = {belief.p_helps:.2f}, {best.trial.differences} groups"
+        evidence = f"helps with p = {belief.p_helps:.2f}, {counted(best.trial.differences, 'group')}"
         rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+z.0f} points expected ({evidence})"))
     return rows
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.storage.append_log import writer_of
 from engine.storage.lines import LineReader
+from grpo_training.cli.terminal_text import counted
 from grpo_training.runs.learner_files import library_file, results_file
 
 
@@ -38,7 +39,7 @@ class LearnerStatus:
         if not self._answers:
             return ""
         share = f"{self._right / self._answers:.0%} right"
-        return f"{len(self._seen)}/{self._groups} problems, {share}, {self._experiences()} experiences"
+        return f"{len(self._seen)}/{self._groups} problems, {share}, {counted(self._experiences(), 'experience')}"
 
     def _experiences(self) -> int:
         try:

@@ -45,9 +45,9 @@ _ERROR_LINE = re.compile(r"(?:^|\s)((?:[\w.]*(?:Error|Exception)|Fatal Python er
 _NOT_THE_CAUSE = "See root cause above"
 """In the last line of a vLLM server whose engine, another process, has failed."""
 _WARM_UP = "What is the sum of 2 and 2? Answer with a number."
-"""On a CPU with AMX, vLLM 0.32 multiplies steps of at most 4 tokens by small weights without AMX, and its attention always
-uses AMX. Only a product with AMX asks Linux for the permission to use it, so an engine whose first step has 4 tokens ends
-with "Illegal instruction". The permission is kept: the lengths of later steps do not matter.
+"""More than 4 tokens. With vLLM 0.32 on a CPU with AMX, an engine whose first step has 4 ends with "Illegal
+instruction": it multiplies up to 4 tokens by small weights without AMX, and its attention uses AMX without asking Linux
+for the permission, as its products with AMX do. A process keeps the permission, so later steps may be short.
 """
 _SMALL_MODEL_BYTES = 64 * 1024**2
 _SMALL_MODEL_PROCESSES = 2

@@ -55,8 +55,6 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
         arguments.cache_dir, arguments.experiences_dir = places(*given)
     else:
         arguments.cache_dir, arguments.experiences_dir = unnamed_run().cache, unnamed_run().experiences
-    if hasattr(arguments, "id"):
-        arguments.id = arguments.id.upper()
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)
     subcommand = _SUBCOMMANDS[arguments.command]
     if arguments.command in LISTINGS and sys.stdout.isatty():
@@ -138,7 +136,7 @@ def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse
 
 
 def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=True)
+    name, arguments.id = folder.with_experience(arguments.id, deleted_too=True)
     library = folder.open(name)
     history = library.history()
     versions = (entry.after.get(arguments.id) or entry.before.get(arguments.id) for entry in reversed(history))
@@ -231,16 +229,16 @@ def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) 
 
 
 def _change(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name, arguments.id = folder.with_experience(arguments.id, deleted_too=False)
     operation = Operation(op=arguments.command, id=arguments.id)
     if arguments.command == "edit":
         operation = Operation(op="modify", id=arguments.id, content=arguments.text)
-    name = folder.with_experience(arguments.id, deleted_too=False)
     state = folder.open(name, read_only=False).edit([operation])
     view.line(f"{arguments.id} {_CHANGES[arguments.command]}; {name} is version {state.version}")
 
 
 def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=True)
+    name, arguments.id = folder.with_experience(arguments.id, deleted_too=True)
     folder.open(name, read_only=False).edit([Operation(op="allow", id=arguments.id)])
     view.line(f"{arguments.id} is no longer forbidden; it is not restored (`rollback` does that)")
 

@@ -6,12 +6,15 @@ import argparse
 import difflib
 import sys
 from collections.abc import Iterator, Mapping
+from statistics import fmean, pstdev
 from typing import Any
 
 from engine.errors import InputError
 from engine.records import Fusion, Rollout, RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training.cli.tables import View
+from grpo_training.cli.terminal_text import counted
+from grpo_training.experiences.descriptions import number
 from grpo_training.runs.stored_answers import VERDICTS, StoredAnswers, answers_in, problem_of, stored_answers
 
 _STYLE = {True: "green", False: "red", None: "yellow"}
@@ -71,13 +74,18 @@ def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
     rows = []
     for one in stored:
         verdicts = [member.is_correct for member in _members(one)]
-        rows.append((one.problem_id, one.role, one.epoch, sum(map(bool, verdicts)), len(verdicts)))
+        rewards = [total for member in _members(one) if (total := member.rewards.r_total) is not None]
+        figures = (fmean(rewards), pstdev(rewards)) if rewards else (None, None)
+        rows.append((one.problem_id, one.role, one.epoch, sum(map(bool, verdicts)), len(verdicts), *figures))
     if as_json:
-        names = ("problem_id", "role", "epoch", "right", "answers")
+        names = ("problem_id", "role", "epoch", "right", "answers", "mean", "std")
         view.json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    head = ("problem", "role", "epoch", "right")
-    view.table(f"{len(rows)} groups", head, [(p, r, str(e), f"{right} of {of}") for p, r, e, right, of in rows])
+    view.table(
+        counted(len(rows), "group"),
+        ("problem", "role", "epoch", "right", "μ", "σ"),
+        [(p, r, str(e), f"{right} of {of}", number(mean), number(std)) for p, r, e, right, of, mean, std in rows],
+    )
 
 
 def _problem(stored: list[StoredAnswers], given: str) -> str:

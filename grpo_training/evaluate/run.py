@@ -105,8 +105,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
             fix="Give another ending, such as .json.",
         )
     settings = files.run.resumed(settings)
-    print(subject_line(settings), flush=True)
     loaded = read_problems(settings)
+    print(subject_line(settings))
     problems = without_duplicates(loaded.problems)  # equal prompts have equal replies, which are no further evidence
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)

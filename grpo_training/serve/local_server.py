@@ -42,8 +42,8 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "VLLM_NO_USA
 _LOG_TAIL_BYTES = 64 * 1024
 _LINE_CHARACTERS = 600
 _ERROR_LINE = re.compile(r"(?:^|\s)((?:[\w.]*(?:Error|Exception)|Fatal Python error): .+)$")
-_NOT_THE_CAUSE = "See root cause above"
-"""In the last line of a vLLM server whose engine, another process, has failed."""
+_NOT_THE_CAUSE = "root cause"
+"""In the last errors of a vLLM server whose engine, another process, has failed: they point to it."""
 _WARM_UP = "What is the sum of 2 and 2? Answer with a number."
 """More than 4 tokens. With vLLM 0.32 on a CPU with AMX, an engine whose first step has 4 ends with "Illegal
 instruction": it multiplies up to 4 tokens by small weights without AMX, and its attention uses AMX without asking Linux

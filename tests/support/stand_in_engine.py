@@ -21,7 +21,7 @@ class Handler(BaseHTTPRequestHandler):
         print("asked", body["temperature"], flush=True)
         words = len(body["messages"][0]["content"].split())
         if behaviour == "crashes" or (behaviour == "crashes_if_short" and words < 5):
-            print("Fatal Python error: Illegal instruction", "Thread 1:", sep="\\n", flush=True)
+            print("Fatal Python error: Illegal instruction", "DeadError: See the root cause.", sep="\\n", flush=True)
             os._exit(1)
         self.answer(400 if behaviour == "refuses" else 200, {"model": body["model"]})
         if behaviour == "stops":

@@ -11,9 +11,9 @@ if sys.argv[:1] == ["-m"]:  # the value of argv[0] while `python -m grpo_trainin
     from grpo_training.cli.start import leave_ctrl_c_to_the_system
 
     leave_ctrl_c_to_the_system()
-    from grpo_training.doctor.before_install import check_dependencies
+    from grpo_training.cli.before_install import explain_missing_packages
 
-    check_dependencies()
+    explain_missing_packages()
 
 if TYPE_CHECKING:
     from grpo_training.evaluate.sampling import evaluate_problems

@@ -119,12 +119,65 @@ def test_the_console_script_runs_commands(tmp_path):
     assert re.search(r"Unknown command 'generator4'\n  Did you mean 'generator\d'\?", unknown.stderr)
 
 
-def test_a_python_without_the_dependencies_gets_one_clear_message(tmp_path):
+def without(folder, *modules):
+    """A folder for PYTHONPATH in which modules are missing, as in a Python that has only some of the packages."""
+    code = "import sys\nclass Finder:\n    def find_spec(self, name, path=None, target=None):\n"
+    code += f"        if name.partition('.')[0] in {modules!r}:\n"
+    code += "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+    code += "sys.meta_path.insert(0, Finder())\n"
+    (folder / "sitecustomize.py").write_text(code)
+    return folder
+
+
+@pytest.mark.parametrize("start", [["-m", "grpo_training.generator1"], ["-m", "grpo_training", "generator1"]])
+def test_a_python_without_the_dependencies_gets_one_clear_message(tmp_path, start):
     venv.create(tmp_path / "bare", with_pip=False)
-    done = run(["-m", "grpo_training.generator1"], cwd=ROOT, path="", python=tmp_path / "bare/bin/python")
+    done = run(start, cwd=ROOT, path="", python=tmp_path / "bare/bin/python")
     assert done.returncode == 1
     assert done.stderr.startswith("Scaffold-GRPO's dependencies are not installed in this Python environment")
+    assert "Missing: aiohttp, httpx, jinja2, " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["tenacity", "tqdm", "pydantic", "openai", "jinja2", "rich", "anyio"])
+@pytest.mark.parametrize("is_script", [False, True])
+def test_a_python_with_some_of_the_packages_gets_one_clear_message(tmp_path, module, is_script):
+    """Also if a package of a package is missing."""
+    start = ["-c", "from grpo_training.cli.program import main; main()", "generator1"]
+    words = [
+        "--dataset",
+        "quickstart",
+        "--base-url",
+        "http://127.0.0.1:1/v1",
+        "--model",
+        "m",
+        "--connect-minutes",
+        "0.001",
+    ]
+    start = [*(start if is_script else ["-m", "grpo_training.generator1"]), *words]
+    done = run(start, cwd=tmp_path, path=f"{ROOT}:{without(tmp_path, module)}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Scaffold-GRPO's dependencies are not installed in this Python environment")
+    assert f"Missing: {module}\n" in done.stderr
+    assert re.search("(make|pip) .*install|source .*/bin/activate", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_package_of_an_extra_is_told_with_its_command(tmp_path):
+    code = "import grpo_training.cli.before_install as one; one.explain_missing_packages(); import torch"
+    done = run(["-c", code], cwd=tmp_path, path=f"{ROOT}:{without(tmp_path, 'torch')}")
+    assert done.stderr.startswith("The package torch is not installed in this Python environment")
+    assert "[local]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "error", ["import engine.of_nobody", "raise ModuleNotFoundError('x')", "import json.nothing, x"]
+)
+def test_other_errors_keep_their_traceback(tmp_path, error):
+    code = f"import grpo_training.cli.before_install as one; one.explain_missing_packages(); {error}"
+    done = run(["-c", code], cwd=tmp_path, path=ROOT)
+    assert "Traceback" in done.stderr
 
 
 def test_an_old_python_gets_one_clear_message(tmp_path):

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import grpo_training
 from engine.errors import InputError
+from grpo_training.cli.before_install import explain_missing_packages
 from grpo_training.cli.entry import HELP_FLAGS, run_command
 
 GROUPS = {
@@ -59,6 +60,7 @@ def commands() -> list[str]:
 
 def main() -> NoReturn:
     """Run the command that the first argument names, with the remaining arguments."""
+    explain_missing_packages()
     run_command(_run, resumes=False)  # each command that it runs says this for itself
 
 

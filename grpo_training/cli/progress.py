@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _BAR, _SHORTEST_NAME = 10, 10
 """Columns of the bar, and the fewest of the name of a problem in a line."""
+_TIME_LEFT_S = 30.0
+"""Seconds between two lines of a file or pipe that say how long the run will take."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 """Purpose of a request -> who asks, where that is another word."""
 
@@ -88,6 +90,7 @@ class Progress:
         self._started = clock()
         self._straggler = Stragglers(clock)
         self._waits = ""
+        self._told = self._started  # when the time left was told
         self._live: Footer | None = None
         self._bar: tqdm[Any] | None = None
 
@@ -135,7 +138,8 @@ class Progress:
         """Report the :attr:`totals` of a run that earlier starts have completed."""
         self._before, self._saved = totals["groups"], totals["saved"]
         self._totals = Counter({name: number for name, number in totals.items() if name not in ("groups", "saved")})
-        self.note(f"{self._label}: all {totals['groups']} groups are there; nothing is asked")
+        there = "its group is" if totals["groups"] == 1 else f"all {totals['groups']} groups are"
+        self.note(f"{self._label}: {there} there; nothing is asked")
         self._advance(totals["groups"])
 
     def restored_one(self, step: int, line: GroupLine) -> None:
@@ -157,7 +161,7 @@ class Progress:
         verdict = "" if line.triggered is None else " → Extract (σ>τ)" if line.triggered else " → Skip (σ≤τ)"
         number = f"[{self._done + self._before}/{self._of()}]"
         begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
-        end = f", {line.correct} of {line.size} right]"
+        end = f", {line.correct} of {line.size} right]{self._time_left()}"
         self._say(f"{begin}{shortened(problem_id, self._left(begin, end))}{end}")
 
     def ended(
@@ -279,7 +283,7 @@ class Progress:
     def _footer(self) -> list[Text]:
         counters, done = self._counters(), self._done + self._before
         elapsed = self._clock() - self._started
-        left = None if self._total is None or not self._done else elapsed / self._done * (self._total - done)
+        left = self._seconds_left()
         filled = 0 if not self._total else round(_BAR * min(done, self._total) / self._total)
         times = f"[{tqdm.format_interval(elapsed)}<{'?' if left is None else tqdm.format_interval(left)}]"
         right = f" {self._totals['correct'] / self._totals['answers']:.0%} right" if self._totals["answers"] else ""
@@ -297,6 +301,22 @@ class Progress:
             Text(f"in flight {counters.in_flight} · {counted(self._saved, 'experience')} · {spent}{retries}"),
             *(Text(harmless(text), style="yellow") for text in (self._straggler.text(), self._waits) if text),
         ]
+
+    def _seconds_left(self) -> float | None:
+        """Seconds until all groups are there, at the speed of this start; None while that is not known."""
+        if self._total is None or not self._done:
+            return None
+        left = max(0, self._total - self._done - self._before)
+        return (self._clock() - self._started) / self._done * left
+
+    def _time_left(self) -> str:
+        """The end of a line where there is no footer, such as ``, about 3 min left``; usually empty."""
+        left, now = self._seconds_left(), self._clock()
+        if self._live is not None or not left or now - self._told < _TIME_LEFT_S:
+            return ""
+        self._told = now
+        seconds, unit = next((one for one in ((3600, "h"), (60, "min")) if left >= 1.5 * one[0]), (1, "s"))
+        return f", about {left / seconds:.0f} {unit} left"
 
     def _of(self) -> str:
         return "?" if self._total is None else str(self._total)

@@ -8,6 +8,7 @@ from agents.generator import generator_messages
 from engine.experience.choice import PromptExperiences, experiences_for
 from engine.records import Message, Problem
 from engine.tasks.registry import task_named
+from grpo_training.cli.settings import POCKET_MODEL, shown_path
 from grpo_training.evaluate.arms import sum_of_costs
 from grpo_training.evaluate.models import EvaluatedModel, LocalModel
 from grpo_training.evaluate.settings import EvaluateSettings
@@ -17,6 +18,20 @@ from grpo_training.runs.estimate import TOKENS_OF_REPLY, tokens_line, tokens_of
 def prompt_of(problem: Problem, experiences: PromptExperiences, style: str) -> tuple[Message, ...]:
     """The messages of a problem."""
     return generator_messages(task_named(problem.task), problem, experiences_for(problem, experiences), style)
+
+
+def subject_line(settings: EvaluateSettings) -> str:
+    """Which model is evaluated on which dataset, and the flags that name others, as far as they were not given."""
+    if settings.base_url is not None or settings.role is not None:
+        model, is_default = settings.model or f"the model of {settings.role}", False
+    else:
+        parts = [one for one in (settings.model_path, settings.adapter) if one is not None]
+        is_default = not parts
+        model = " + ".join(str(shown_path(one)) for one in parts or [POCKET_MODEL])
+    flags = ["--model-path FOLDER"] if is_default else []
+    flags += [] if "dataset" in settings.model_fields_set else ["--dataset FILE"]
+    others = f" (default; others: {', '.join(flags)})" if flags else ""
+    return f"Evaluates {model} on {settings.dataset}{others}"
 
 
 def plan_lines(

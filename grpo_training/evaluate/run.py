@@ -39,7 +39,7 @@ from grpo_training.evaluate.models import (
     samplings_by_server,
     served,
 )
-from grpo_training.evaluate.plan import plan_lines, prompt_of
+from grpo_training.evaluate.plan import plan_lines, prompt_of, subject_line
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.evaluate.tables import paired_line, partial_lines, show_models
@@ -106,6 +106,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         )
     settings = files.run.resumed(settings)
     loaded = read_problems(settings)
+    print(subject_line(settings))
     problems = without_duplicates(loaded.problems)  # equal prompts have equal replies, which are no further evidence
     for text in filter(None, (loaded.note, *remarks_on(problems))):
         print(text)

@@ -55,8 +55,6 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
         arguments.cache_dir, arguments.experiences_dir = places(*given)
     else:
         arguments.cache_dir, arguments.experiences_dir = unnamed_run().cache, unnamed_run().experiences
-    if hasattr(arguments, "id"):
-        arguments.id = arguments.id.upper()
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)
     subcommand = _SUBCOMMANDS[arguments.command]
     if arguments.command in LISTINGS and sys.stdout.isatty():
@@ -121,8 +119,8 @@ def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse
     verdict = f"; gate: {gate.verdict.replace('_', ' ')}" if gate is not None and is_current else ""
     listed = sum(one in state.experiences for one, _ in found)
     title = (
-        f"{name}: {_count(listed, len(state.texts))}, version {state.version}, measured in {state.trials.groups} "
-        f"groups{verdict}"
+        f"{name}: {_count(listed, len(state.texts))}, version {state.version}, measured in "
+        f"{counted(state.trials.groups, 'group')}{verdict}"
     )
     if not view.is_terminal:
         head = ("id", "category", "effect", "95 % interval", "P(helps)", "groups", "state", "content")
@@ -138,7 +136,7 @@ def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse
 
 
 def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=True)
+    name, arguments.id = folder.with_experience(arguments.id, deleted_too=True)
     library = folder.open(name)
     history = library.history()
     versions = (entry.after.get(arguments.id) or entry.before.get(arguments.id) for entry in reversed(history))
@@ -155,10 +153,11 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     if reason := library.state.quarantined.get(last.id):
         view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
     view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
-    view.line(f"in the prompts of {last.uses.rollouts} rollouts")
+    view.line(f"in the prompts of {counted(last.uses.rollouts, 'rollout')}")
     if library.state.trials.interval(last.id) is not None:
         mean, interval, p_helps, groups = measured(last.id, library.state.trials)
-        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {counted(groups, 'group')}")
+        in_groups = counted(int(groups), "group")
+        view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {in_groups}")
         view.line(f"probability that it helps: {p_helps}")
     if figures.when_present is None and last.uses.rollouts:
         view.line(f"right when present: {uses(last)[1]} (its rollouts are not in {arguments.cache_dir})")
@@ -230,16 +229,16 @@ def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) 
 
 
 def _change(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
+    name, arguments.id = folder.with_experience(arguments.id, deleted_too=False)
     operation = Operation(op=arguments.command, id=arguments.id)
     if arguments.command == "edit":
         operation = Operation(op="modify", id=arguments.id, content=arguments.text)
-    name = folder.with_experience(arguments.id, deleted_too=False)
     state = folder.open(name, read_only=False).edit([operation])
     view.line(f"{arguments.id} {_CHANGES[arguments.command]}; {name} is version {state.version}")
 
 
 def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_experience(arguments.id, deleted_too=True)
+    name, arguments.id = folder.with_experience(arguments.id, deleted_too=True)
     folder.open(name, read_only=False).edit([Operation(op="allow", id=arguments.id)])
     view.line(f"{arguments.id} is no longer forbidden; it is not restored (`rollback` does that)")
 

@@ -142,7 +142,7 @@ def takes_temperature(journal: Path, model: str) -> bool:
     """Whether a model has not refused a temperature in a run."""
     query = "SELECT COUNT(*) FROM abilities, json_each(facts, '$.dropped') WHERE model = ? AND value = 'temperature'"
     with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
-        return connection.execute(query, (model,)).fetchone() == (0,)
+        return bool(connection.execute(query, (model,)).fetchone() == (0,))
 
 
 def spent(journal: Path) -> tuple[int, float | None]:

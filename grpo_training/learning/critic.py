@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from agents.templates import role_template
-from engine.errors import InputError
+from engine.errors import InputError, MissingInputError
 from engine.experience.state import LibraryState
 from engine.experience.trial import half_of_rollout, in_half
 from engine.records import Fault, Fusion, Half, RolloutGroup
@@ -41,7 +41,14 @@ def run_critic(settings: CriticSettings) -> int:
     """
     if settings.follow:
         wait_for_run(settings)
-    settings = in_found_run(settings.for_its_model())
+    try:
+        settings = in_found_run(settings.for_its_model())
+    except MissingInputError as error:
+        raise MissingInputError(
+            f"Rollouts file not found: {error.what[0].lower()}{error.what[1:]}",
+            fix="Run python -m grpo_training.generator1, generator2 and generator3 first, or start the critic beside "
+            "them with --follow. If they have run, start it in the folder of the run.",
+        ) from None
     load_tasks_of(settings.cache_dir, given=settings.task)
     return run_learner(ROLE, settings, CriticLearner)
 

@@ -21,6 +21,7 @@ from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import GroupStats, Problem
 from engine.tasks.registry import task_named
 from grpo_training.cli.progress import GroupLine
+from grpo_training.cli.terminal_text import counted
 
 RecordT = TypeVar("RecordT")
 
@@ -242,8 +243,8 @@ class NoExtractor(ExperienceExtractor):
     def notes(self) -> list[str]:
         """What this means for the run."""
         count = len(self.library.state.for_prompts)
-        used = f"the {count} experiences of the library are used as they are" if count else "the library is empty"
-        used = "the experience of the library is used as it is" if count == 1 else used
+        unchanged = "is used as it is" if count == 1 else "are used as they are"
+        used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
         return [f"Only rollouts are collected, and {used} (--learn none)"]
 
     def recorded(self, step: Step) -> StepResult:

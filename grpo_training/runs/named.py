@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.api_manager import GENERATORS
-from engine.errors import InputError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError
 from engine.tasks.registry import load_task
 from grpo_training.cli.settings import WORKING_DIR, as_flag, shown_path
 from grpo_training.runs.learner_files import manifest_file
@@ -213,7 +213,7 @@ def in_found_run(settings: SettingsT) -> SettingsT:
 def in_own_run(settings: SettingsT, dataset: str, role: str) -> SettingsT:
     """The settings with the folders of ``--run``, or of the run of this dataset and model, except for given ones.
 
-    Results without a name that an earlier version made with the same dataset and model are continued where they are.
+    Results without a name of the same dataset and model are continued where they are, also those of another generator.
 
     Args:
         settings: of a generator.
@@ -233,12 +233,13 @@ def in_own_run(settings: SettingsT, dataset: str, role: str) -> SettingsT:
 
 def _own_run(settings: RoleSettings, dataset: str, role: str) -> RunFolder:
     model = _model(settings)
-    earlier = unnamed_run()
-    manifest = load_manifest(manifest_file(earlier.cache, role))
-    if manifest is not None and (manifest.settings.get("dataset"), manifest.facts.get("model")) == (dataset, model):
-        print(f"Continuing the results in {shown_path(earlier.cache)}")
-        return earlier
-    return run_folder(automatic_name(dataset, model))
+    unnamed, named = unnamed_run(), run_folder(automatic_name(dataset, model))
+    own = load_manifest(manifest_file(unnamed.cache, role))
+    begun = [own] if own else [] if any(named.changed()) else _manifests(unnamed.cache)
+    if any((one.settings.get("dataset"), one.facts.get("model")) == (dataset, model) for one in begun):
+        print(f"Continuing the results in {shown_path(unnamed.cache)}")
+        return unnamed
+    return named
 
 
 def load_tasks_of(cache: Path, *, given: str | None = None) -> None:
@@ -324,14 +325,19 @@ def _placed(settings: SettingsT, run: RunFolder) -> SettingsT:
 
 
 def _model(settings: RoleSettings) -> str:
-    """The model of the first generator that is configured: the generators of a run share its folder."""
+    """The model of the first generator with a usable entry: the generators of a run share its folder.
+
+    Keys are not needed: whoever starts first may have no other key than its own.
+    """
     if settings.endpoint == "local":
         return str(settings.local_model)
     if settings.model is not None:
         return settings.model
-    manager = settings.load_endpoints()
-    role = next((name for name in GENERATORS if manager.has(name)), GENERATORS[0])
-    return manager.local_model(role) or manager.endpoint(role).model
+    manager = settings.load_endpoints().without_keys()
+    for role in filter(manager.has, GENERATORS):
+        with contextlib.suppress(ConfigurationError):
+            return manager.local_model(role) or manager.endpoint(role).model
+    return manager.endpoint(GENERATORS[0]).model
 
 
 def _slug(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -98,6 +99,17 @@ def automatic_engine() -> tuple[Engine, str]:
     machine = "a CUDA GPU" if has_gpu() else "no CUDA GPU"
     build = f"{vllm} is a build for {'CPUs' if vllm.is_for_cpu else 'GPUs'}, and there is {machine}"
     return (VLLM if vllm.is_for_cpu != has_gpu() else TRANSFORMERS), build
+
+
+def other_engine(engine: Engine, model: Path, adapter: Path | None = None) -> str:
+    """How to serve a model with transformers in place of an engine that has failed; empty if it was transformers."""
+    if engine is TRANSFORMERS:
+        return ""
+    words = ["python", "-m", "grpo_training.serve", str(model), *(["--adapter", str(adapter)] if adapter else [])]
+    return (
+        "Use --engine transformers. In place of --endpoint local, which has no such flag: "
+        f"{shlex.join(words)} --engine transformers, and --base-url with the address that it prints."
+    )
 
 
 def _vllm_lora_flags(adapter: Path, names: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from engine.reading.control_characters import without_control_characters
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded
-from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
+from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu, other_engine
 from grpo_training.serve.model_folder import content_digest, find_model, merged_with, model_name
 from grpo_training.serve.vllm_program import find_vllm
 
@@ -41,9 +41,14 @@ _CPU_CONCURRENCY = 16
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "VLLM_NO_USAGE_STATS": "1"}
 _LOG_TAIL_BYTES = 64 * 1024
 _LINE_CHARACTERS = 600
-_ERROR_LINE = re.compile(r"(?:^|\s)([\w.]*(?:Error|Exception): .+)$")
-_NOT_THE_CAUSE = "See root cause above"
-"""In the last line of a vLLM server whose engine, another process, has failed."""
+_ERROR_LINE = re.compile(r"(?:^|\s)((?:[\w.]*(?:Error|Exception)|Fatal Python error): .+)$")
+_NOT_THE_CAUSE = "root cause"
+"""In the last errors of a vLLM server whose engine, another process, has failed: they point to it."""
+_WARM_UP = "What is the sum of 2 and 2? Answer with a number."
+"""More than 4 tokens. With vLLM 0.32 on a CPU with AMX, an engine whose first step has 4 ends with "Illegal
+instruction": it multiplies up to 4 tokens by small weights without AMX, and its attention uses AMX without asking Linux
+for the permission, as its products with AMX do. A process keeps the permission, so later steps may be short.
+"""
 _SMALL_MODEL_BYTES = 64 * 1024**2
 _SMALL_MODEL_PROCESSES = 2
 """On a CPU: one core each, without thread barriers (9.6 requests/s; one process on both cores: 6.9)."""
@@ -60,6 +65,7 @@ class LocalServer:
         ended: whether one of the processes has exited.
         max_concurrency: requests in flight above which a process becomes slower; None if unknown.
         log: the output of the processes.
+        otherwise: how to serve the model with another engine; empty if there is none.
     """
 
     base_urls: tuple[str, ...]
@@ -68,6 +74,7 @@ class LocalServer:
     ended: Callable[[], bool]
     max_concurrency: int | None = None
     log: Path | None = None
+    otherwise: str = ""
 
     def check(self) -> None:
         """Check that all processes run.
@@ -79,7 +86,7 @@ class LocalServer:
             raise ConfigurationError(
                 f"The local server of {self.model} at {', '.join(self.base_urls)} has exited",
                 why=why_ended(self.log),
-                fix="Run the same command again: it starts the server, and stored replies are used again.",
+                fix=again_or(self.otherwise),
             )
 
     def endpoint(self) -> dict[str, Any]:
@@ -152,10 +159,15 @@ def local_server(
             lambda: any(process.poll() is not None for process in running),
             _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
             log,
+            other_engine(engine, folder, adapter),
         )
         for process, base_url in zip(running, server.base_urls, strict=True):
-            _wait_until_up(process, base_url, log, quiet=quiet)
-            _send_first_request(base_url, server.model, first_sampling(model, temperature, top_p))
+            try:
+                _wait_until_up(process, base_url, quiet=quiet)
+                _send_first_request(base_url, server.model, first_sampling(model, temperature, top_p))
+            except ConfigurationError as error:
+                why = "\n".join(filter(None, (error.why, why_ended(log))))
+                raise ConfigurationError(error.what, why=why, fix=server.otherwise) from None
         yield server
 
 
@@ -268,6 +280,16 @@ def _temporary_log(stack: contextlib.ExitStack) -> Path:
     return folder / "log"
 
 
+def again_or(otherwise: str) -> str:
+    """What to do about a server that has exited.
+
+    Args:
+        otherwise: how to serve the model with another engine; empty if there is none.
+    """
+    again = "Run the same command again: it starts the server, and stored replies are used again."
+    return f"{again} If it exits again: {otherwise}" if otherwise else again
+
+
 def why_ended(log: Path | None) -> str:
     """The last line of the log of a server that has exited, and its last error; empty without a log."""
     if log is None or not log.is_file():
@@ -312,11 +334,11 @@ def when_up(check: Callable[[], T], process: subprocess.Popen[bytes], *, quiet: 
         return until_up(check) or None
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, log: Path, *, quiet: bool) -> None:
+def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, *, quiet: bool) -> None:
     if not when_up(lambda: is_up(base_url), process, quiet=quiet):
         status = process.returncode
         why = f"no answer after {_START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
-        raise ConfigurationError("The local server did not start", why=f"{why}\n{why_ended(log)}")
+        raise ConfigurationError("The local server did not start", why=why)
 
 
 def _send_first_request(base_url: str, model: str, sampling: dict[str, Any]) -> None:
@@ -324,7 +346,7 @@ def _send_first_request(base_url: str, model: str, sampling: dict[str, Any]) -> 
 
     body = {
         "model": model,
-        "messages": [{"role": "user", "content": "."}],
+        "messages": [{"role": "user", "content": _WARM_UP}],
         "max_tokens": 1,
         **sampling,
     }

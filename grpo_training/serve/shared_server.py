@@ -24,8 +24,8 @@ from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command
-from grpo_training.serve.engines import Engine, choose_engine
-from grpo_training.serve.local_server import is_up, local_server, when_up, why_ended
+from grpo_training.serve.engines import Engine, choose_engine, other_engine
+from grpo_training.serve.local_server import again_or, is_up, local_server, when_up, why_ended
 
 KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
 """Command of the keeper; the model's folder, the temperature and the descriptor of the lock are appended."""
@@ -65,8 +65,7 @@ def shared_server(
                 raise
             # The error says that the server cannot be reached; only its log says why.
             why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
-            fix = "Run the same command again: it starts the server, and stored replies are used again."
-            raise type(error)(error.what, why=why, fix=fix) from error
+            raise type(error)(error.what, why=why, fix=again_or(other_engine(engine, model))) from error
 
 
 def keep(model: Path, temperature: float, lock: int, engine: Engine | None = None) -> int:

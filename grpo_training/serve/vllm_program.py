@@ -24,6 +24,7 @@ _CPU_VARIABLES = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound to cores, two servers on a machine take the same ones
     # --enforce-eager leaves the code of log-probs to be compiled at their first request, with g++ and for minutes.
     "TORCH_COMPILE_DISABLE": "1",
+    "PYTHONFAULTHANDLER": "1",  # a process that an instruction ends says so in the log
 }
 
 

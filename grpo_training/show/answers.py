@@ -6,6 +6,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Iterator, Mapping
+from statistics import fmean, pstdev
 from typing import Any
 
 from engine.errors import InputError
@@ -13,6 +14,7 @@ from engine.records import Fusion, Rollout, RolloutGroup
 from engine.tasks.registry import task_named
 from grpo_training.cli.tables import View
 from grpo_training.cli.terminal_text import counted
+from grpo_training.experiences.descriptions import number
 from grpo_training.runs.stored_answers import VERDICTS, StoredAnswers, answers_in, problem_of, stored_answers
 
 _STYLE = {True: "green", False: "red", None: "yellow"}
@@ -73,13 +75,19 @@ def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
     for one in stored:
         verdicts = [member.is_correct for member in _members(one)]
         judged = len(verdicts) - verdicts.count(None)
-        rows.append((one.problem_id, one.role, one.epoch, verdicts.count(True), judged, len(verdicts)))
+        rewards = [total for member in _members(one) if (total := member.rewards.r_total) is not None]
+        spread = (fmean(rewards), pstdev(rewards)) if rewards else (None, None)
+        right = (verdicts.count(True), judged, len(verdicts))
+        rows.append((one.problem_id, one.role, one.epoch, *right, *spread))
     if as_json:
-        names = ("problem_id", "role", "epoch", "right", "judged", "answers")
+        names = ("problem_id", "role", "epoch", "right", "judged", "answers", "mean", "std")
         view.json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    head = ("problem", "role", "epoch", "right")
-    view.table(counted(len(rows), "group"), head, [(p, r, str(e), _right(*figures)) for p, r, e, *figures in rows])
+    view.table(
+        counted(len(rows), "group"),
+        ("problem", "role", "epoch", "right", "μ", "σ"),
+        [(p, r, str(e), _right(*right), number(mean), number(std)) for p, r, e, *right, mean, std in rows],
+    )
 
 
 def _right(right: int, judged: int, answers: int) -> str:

@@ -19,6 +19,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         print("asked", body["temperature"], flush=True)
+        words = len(body["messages"][0]["content"].split())
+        if behaviour == "crashes" or (behaviour == "crashes_if_short" and words < 5):
+            print("Fatal Python error: Illegal instruction", "DeadError: See the root cause.", sep="\\n", flush=True)
+            os._exit(1)
         self.answer(400 if behaviour == "refuses" else 200, {"model": body["model"]})
         if behaviour == "stops":
             print("RuntimeError: out of memory", "the engine is dead", sep="\\n", flush=True)
@@ -29,7 +33,8 @@ HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 @dataclass(frozen=True)
 class StandInEngine:
-    """An engine whose program serves, exits at once ("dies"), after a request ("stops"), or rejects it ("refuses")."""
+    """An engine whose program serves, exits at once ("dies"), in a request ("crashes"; with fewer than five words
+    "crashes_if_short"), after one ("stops"), or rejects it ("refuses")."""
 
     name: str = "stand-in"
     never_send: tuple = ("n",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,13 +112,17 @@ class GeneratorCaches:
                 tell(f"Waiting for {missing}: the window depends on how many groups they will make (--window sets it)")
             told = missing
             await asyncio.sleep(_POLL_S)
-        planned = [manifest.groups for manifest in manifests.values() if manifest.groups is not None]
-        steps = min(planned) if len(planned) == len(self.names) else None
+        steps = self._planned_groups(manifests)
         if not self._follows:
             self._read_all()
             steps = max(steps or 0, sum(map(self._is_common, self._groups[self.names[0]])))
         passes = [manifest.settings.get("epochs") for manifest in manifests.values()]
         return steps, max((number for number in passes if isinstance(number, int)), default=1)
+
+    def _planned_groups(self, manifests: Mapping[str, RunManifest]) -> int | None:
+        """How many groups each generator will have made; None if a manifest is missing, or does not have it."""
+        planned = [manifest.groups for manifest in manifests.values() if manifest.groups is not None]
+        return min(planned) if len(planned) == len(self.names) else None
 
     def manifests(self) -> dict[str, RunManifest]:
         """The manifests of the generators that have begun."""
@@ -171,9 +175,14 @@ class GeneratorCaches:
         changed = asyncio.Event()
         readers = [asyncio.ensure_future(self._follow_one(name, changed)) for name in self.names]
         number = yielded = 0
+        total: int | None = None
         try:
             while True:
                 ended = all(reader.done() for reader in readers)
+                expected = self._expected(ended=ended)
+                if expected is not None and expected != total:
+                    total = expected
+                    progress.set_total(expected)
                 changed.clear()
                 while self._ready:
                     there, key = self._ready[0]
@@ -204,6 +213,12 @@ class GeneratorCaches:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
+
+    def _expected(self, *, ended: bool) -> int | None:
+        """How many steps a critic that follows will have; None if the generators' manifests do not say it."""
+        there = sum(map(self._is_common, self._groups[self.names[0]]))
+        planned = there if ended else self._planned_groups(self.manifests())
+        return None if planned is None else max(planned, there)
 
     def _waiting_for(self) -> str:
         """Which generators are not finished, and which of them do not run; empty if all run or are finished."""

@@ -10,6 +10,7 @@ from rich.text import Text
 from engine.llm.tally import Spent
 from grpo_training.cli.footer import Footer
 from grpo_training.cli.progress import GroupLine, Progress, Row, print_next
+from grpo_training.cli.terminal_text import counted
 
 
 @dataclass
@@ -117,6 +118,36 @@ def test_what_the_run_waits_for_is_named_after_ten_seconds_and_then_ever_less_of
         "waiting for aime2024_001, 92 s",
         "waiting for the analyst about aime2024_001, 10 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "total", "before", "expected"),
+    [
+        (10.0, 8, 0, ["", "", ", about 50 s left", "", "", ", about 20 s left", "", ""]),
+        (200.0, 4, 0, [", about 10 min left", ", about 7 min left", ", about 3 min left", ""]),
+        (200.0, 6, 2, [", about 10 min left", ", about 7 min left", ", about 3 min left", ""]),
+        (7000.0, 3, 0, [", about 4 h left", ", about 2 h left", ""]),
+        (200.0, None, 0, ["", ""]),
+    ],
+)
+def test_a_log_says_now_and_then_how_long_the_run_will_take(seconds, total, before, expected):
+    stream, now = io.StringIO(), [100.0]
+    with Progress("generator_1", total, Traffic, stream=stream, live=False, clock=lambda: now[0]) as progress:
+        for step in range(before):
+            progress.restored_one(step, line(0.5, 0.0, False, 3))
+        for step in range(len(expected)):
+            now[0] += seconds
+            progress.scored(before + step, "p", line(0.5, 0.0, False, 3))
+    assert [text.partition("right]")[2] for text in stream.getvalue().splitlines()] == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, "0 groups"), (1, "1 group"), (2, "2 groups")])
+def test_a_number_and_its_noun_agree(count, expected):
+    assert counted(count, "group") == expected
+    stream = io.StringIO()
+    with Progress("critic", None, Traffic, stream=stream, live=False) as progress:
+        progress.restored(count, 1)
+    assert stream.getvalue() == (f"critic: continuing; {expected} and 1 experience are there\n" if count else "")
 
 
 def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_known_or_not():

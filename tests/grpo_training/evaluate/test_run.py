@@ -12,9 +12,11 @@ from engine.errors import BudgetExceededError, ConfigurationError, IncompleteRun
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli import settings as command_settings
 from grpo_training.cli.parsing import parse_settings
+from grpo_training.cli.settings import POCKET_MODEL, shown_path
 from grpo_training.evaluate import models
 from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main
+from grpo_training.evaluate.plan import subject_line
 from grpo_training.evaluate.run import evaluate
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.runs import named
@@ -429,6 +431,7 @@ def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys
     flags = ("--greedy", "--dry-run", "--api-key-env", "NO_SUCH_KEY")
     assert world.evaluate(*flags, "--experiences", world.library) == []
     said = capsys.readouterr().out
+    assert said.startswith("Evaluates ")
     assert "12 problems, 4 samples and a greedy one each: 60 answers of at most 1,024 tokens." in said
     assert re.search(r"About \d,\d00 tokens to the model and 15,000 from it .*; 0\.0\d USD\.", said)
     assert "rule-invoices-1" in said
@@ -436,3 +439,23 @@ def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys
     assert {path for path in tmp_path.iterdir() if "library" not in path.name} <= before
     with pytest.raises(ConfigurationError, match="NO_SUCH_KEY"):
         world.evaluate("--api-key-env", "NO_SUCH_KEY")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "Evaluates {pocket} on quickstart:test (default; others: --model-path FOLDER, --dataset FILE)"),
+        ({"dataset": "data/val.jsonl"}, "Evaluates {pocket} on data/val.jsonl (default; others: --model-path FOLDER)"),
+        ({"model_path": "out/merged"}, "Evaluates out/merged on quickstart:test (default; others: --dataset FILE)"),
+        ({"model": "out/merged", "dataset": "mbpp"}, "Evaluates out/merged on mbpp"),
+        (
+            {"model_path": "out/merged", "adapter": "out/lora", "dataset": "mbpp"},
+            "Evaluates out/merged + out/lora on mbpp",
+        ),
+        ({"base_url": "http://a/v1", "model": "m", "dataset": "mbpp"}, "Evaluates m on mbpp"),
+        ({"role": "teacher"}, "Evaluates the model of teacher on quickstart:test (default; others: --dataset FILE)"),
+    ],
+)
+def test_what_is_evaluated_and_how_to_name_others_is_said_first(given, expected):
+    settings = EvaluateSettings.model_validate(given)
+    assert subject_line(settings) == expected.format(pocket=shown_path(POCKET_MODEL))

@@ -196,6 +196,32 @@ def test_edits_by_hand_are_read_at_once_and_keep_their_ids(run, places):
     assert [one["id"] for one in json.loads(path.read_text())] == ["G1-001", "G1-002", "G1-003"]
 
 
+@pytest.mark.parametrize("written", ["mine", "Über uns", "G1-099", "x-1-2", 7])
+@pytest.mark.parametrize("command", ["show", "pin", "edit", "forbid"])
+def test_an_entry_added_by_hand_is_known_by_the_id_in_the_file_until_it_has_its_own(places, capsys, command, written):
+    text, other = "Draw the figure before any algebra.", "Draw it first."
+    path = places["experiences"] / "generator_1_experiences.json"
+    path.write_text(json.dumps([*json.loads(path.read_text()), {"id": written, "content": f" {text}"}]))
+    where = ["--experiences-dir", str(places["experiences"])]
+    assert main([*where, command, str(written).lower(), *([other] if command == "edit" else [])]) == 0
+    shown = capsys.readouterr()
+    assert f"{str(written).lower()} has the id G1-003 in generator_1" in shown.err
+    assert "G1-003" in shown.out
+    after = {one["id"]: one for one in json.loads(path.read_text())}
+    changed = after.get("G1-003", {})
+    expected = {"pin": (text, "pinned"), "edit": (other, "active"), "forbid": (None, None), "show": (None, None)}
+    assert (changed.get("content"), changed.get("status")) == expected[command]
+
+
+def test_an_id_that_two_people_have_given_asks_for_the_library(places, run):
+    for name in ("generator_1", "critic"):
+        path = places["experiences"] / f"{name}_experiences.json"
+        path.write_text(json.dumps([*json.loads(path.read_text()), {"id": "mine", "content": f"Check {name} twice."}]))
+    with pytest.raises(InputError, match="mine is in critic, generator_1"):
+        run("pin", "mine")
+    assert "C-002 is pinned" in run("pin", "mine", "--library", "critic")
+
+
 def test_options_may_stand_before_the_command(places, capsys):
     assert main(["--experiences-dir", str(places["experiences"]), "--library", "critic", "list"]) == 0
     assert FUSE in capsys.readouterr().out

@@ -152,3 +152,31 @@ async def test_following_waits_for_the_plan_of_every_generator(tmp_path):
         assert not plan.done()
         write_manifest(tmp_path, name=name, groups=groups, finished=False)
     assert await plan == (24, 1)
+
+
+@pytest.mark.parametrize(
+    ("planned", "are_finished", "expected"),
+    [
+        ((20, 20), False, [20]),  # while they run
+        ((20, 30), False, [20]),
+        ((2, 2), True, [2, 3]),  # the last start had fewer problems than the first
+        ((None, 20), False, []),  # of an earlier version, or not begun
+        ((None, None), True, [3]),  # what they have made is all that there will be
+        ((20, 20), True, [20, 3]),  # some stayed open
+    ],
+)
+async def test_a_following_critic_knows_its_total_from_its_generators(tmp_path, planned, are_finished, expected):
+    names = ("generator_1", "generator_2")
+    for name, groups in zip(names, planned, strict=True):
+        store = RolloutStore(tmp_path / f"{name}_rollouts.jsonl")
+        for problem_id in "abc":
+            store.append(group(problem_id))
+        write_manifest(tmp_path, name=name, groups=groups, finished=are_finished)
+    told = []
+    progress = SimpleNamespace(set_total=told.append, set_waiting=lambda text: None)
+    steps = GeneratorCaches(tmp_path, "1,2", follow=True).steps(progress)
+    assert [(await anext(steps)).problem.id for _ in range(3)] == ["a", "b", "c"]
+    if are_finished:
+        assert [step async for step in steps] == []
+    assert list(dict.fromkeys(told)) == expected
+    await steps.aclose()

@@ -65,7 +65,7 @@ def test_a_library_that_is_there_is_used_and_not_changed(world, capsys):
     assert library.read_bytes() == before
     assert [path.name for path in library.parent.glob("*_experiences*")] == [library.name]
     assert all(text in json.dumps(seen.body) for seen in world.app["seen"])
-    assert "the experience of the library is used as it is" in capsys.readouterr().out
+    assert "the 1 experience of the library is used as it is" in capsys.readouterr().out
 
 
 def test_results_with_and_without_learning_are_not_mixed_and_a_gate_needs_a_library(world):

@@ -15,6 +15,8 @@ from engine.experience.library import ExperienceLibrary
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome
 from engine.storage.append_log import writer_of
+from grpo_training import critic
+from grpo_training.runs import named
 from grpo_training.runs.manifest import load_manifest
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
@@ -289,20 +291,31 @@ def test_a_missing_cache_names_the_commands_to_run(files, tmp_path):
     assert "--follow" in caught.value.fix
 
 
+@pytest.mark.parametrize("folder", ["nothing", "other files"])
+def test_a_critic_before_any_run_says_that_the_rollouts_are_missing(tmp_path, monkeypatch, folder):
+    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    if folder == "other files":
+        (tmp_path / "runs/a/cache").mkdir(parents=True)
+    with pytest.raises(MissingInputError, match="^Rollouts file not found: there is no run in ") as caught:
+        critic.main(["--base-url", "http://localhost:1/v1", "--model", "m"])
+    assert "python -m grpo_training.generator1" in caught.value.fix
+    assert "--follow" in caught.value.fix
+
+
 def test_three_generators_and_a_following_critic_in_parallel(files, aime2024, tmp_path, undisturbed):
     with World(tmp_path, files, seed=5, longest_s=0.1) as together:
         flags = ("--dataset", aime2024, "--max-problems", 12)
-        critic = together.fork("critic", "--follow")
+        follower = together.fork("critic", "--follow")
         deadline = time.monotonic() + 60
         while writer_of(together.cache / "critic_results.jsonl") is None and time.monotonic() < deadline:
             time.sleep(0.05)
         second = together.fork("critic", "--follow")
         said, _ = second.communicate(timeout=60)
         generators = [together.fork(f"generator{n}", *flags) for n in (1, 2, 3)]
-        outputs = [process.communicate(timeout=120)[0] for process in [*generators, critic]]
-    assert [process.returncode for process in [*generators, critic]] == [0] * 4, outputs
+        outputs = [process.communicate(timeout=120)[0] for process in [*generators, follower]]
+    assert [process.returncode for process in [*generators, follower]] == [0] * 4, outputs
     assert second.returncode == 1
-    assert f"process {critic.pid}" in said
+    assert f"process {follower.pid}" in said
     assert outputs[-1].startswith("Waiting for generator_1 and generator_2 and generator_3: the window depends on")
     assert window_of_critic(together) == 2  # 12 groups
     assert normalised(together) == undisturbed

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import InputError, MissingInputError
+from engine.errors import ConfigurationError, InputError, MissingInputError
 from engine.tasks import registry
-from grpo_training import critic, generator1
+from grpo_training import critic, generator1, generator2, generator3
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.export import __main__ as export
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
@@ -83,6 +83,54 @@ def test_another_dataset_or_model_is_another_run_and_the_same_one_continues(fold
         generate(folder, "--dataset", folder / "one.jsonl", "--temperature", 1)
     assert "another --run" in str(raised.value)
     assert "python -m grpo_training.critic --run one-m" in capsys.readouterr().out
+
+
+ONE, TWO = {"api_key": "EMPTY", "model": "m"}, {"api_key": "EMPTY", "model": "n"}
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        ({**ONE, "api_key": "YOUR_KEY_HERE"}, "words-m"),
+        ({"api_key_env": "NOT_SET_HERE", "model": "m"}, "words-m"),
+        ({"model": "m"}, "words-m"),
+        ({"api_key": "EMPTY"}, "words-n"),  # no model
+        ({**ONE, "base_url": "api.example.com"}, "words-n"),
+        (None, "words-n"),
+    ],
+)
+def test_a_generator_may_be_the_first_with_only_its_own_entry_filled_in(folder, number, first, name):
+    write(folder / "words.jsonl", ["red"])
+    own = f"generator_{number}"
+    with serve_in_thread(chat_app(lambda body, index: "red" if index % 2 else "blue")) as url:
+        entries = {} if first is None else {"generator_1": {"base_url": url, **first}}
+        (folder / "api.json").write_text(json.dumps({**entries, own: {**TWO, "base_url": url}}))
+        words = ["--api-config", "api.json", "--dataset", "words.jsonl", "--rollouts", "2", "--tau", "9"]
+        assert (generator2, generator3)[number - 2].main(words) == 0
+        assert (folder / "runs" / name / f"cache/{own}_rollouts.jsonl").is_file()
+        if first and "model" in first and "base_url" not in first:
+            with pytest.raises(ConfigurationError, match="API key"):
+                generator1.main(words)
+
+
+def test_the_folders_of_the_document_are_named_once(folder, capsys):
+    """A run that the first generator has begun in them is continued there by the others and the critic."""
+    write(folder / "words.jsonl", ["red", "blue"])
+    places = ["--cache-dir", folder / "grpo_training/cache", "--experiences-dir", folder / "data/grpo_experiences"]
+    with serve_in_thread(chat_app(lambda body, index: "red" if index % 2 else "blue")) as url:
+        words = ["--base-url", url, "--model", "m", "--dataset", folder / "words.jsonl", "--rollouts", 2, "--tau", 9]
+        assert generator1.main([str(word) for word in [*words, *places]]) == 0
+        assert generator2.main([str(word) for word in words]) == 0
+        assert generator3.main([str(word) for word in words]) == 0
+        assert critic.main(["--base-url", url, "--model", "m"]) == 0
+        assert not (folder / "runs").exists()
+        found = {path.name for path in (folder / "grpo_training/cache").glob("*.jsonl")}
+        assert found == {*(f"generator_{number}_rollouts.jsonl" for number in (1, 2, 3)), "critic_results.jsonl"}
+        assert (folder / "data/grpo_experiences/critic_experiences.json").is_file()
+        write(folder / "words2.jsonl", ["green"])
+        assert generator2.main([str(word) for word in [*words, "--dataset", folder / "words2.jsonl"]]) == 0
+    assert [path.name for path in (folder / "runs").iterdir()] == ["words2-m"]
 
 
 def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):

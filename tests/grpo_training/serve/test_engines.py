@@ -88,7 +88,7 @@ def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, t
     command = VLLM.command(Path("model"), None, 8000)
     assert command[:3] == [str(program), "serve", "model"]
     assert command[command.index("--max-num-batched-tokens") + 1] == "65536"
-    assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == "1"
+    assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == find_vllm().variables["PYTHONFAULTHANDLER"] == "1"
     install_vllm(tmp_path / ".venv-vllm", "0.32.0")
     place = ["--host", "127.0.0.1", "--port", "8000"]
     named = ["--served-model-name", "model", "folder"]

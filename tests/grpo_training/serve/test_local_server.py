@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigurationError, MissingInputError
+from grpo_training.cli.settings import POCKET_MODEL
+from grpo_training.serve import engines
 from grpo_training.serve import local_server as module
 from grpo_training.serve.local_server import is_up, local_server, when_up
 from tests.support.stand_in_engine import StandInEngine
@@ -100,15 +104,38 @@ def test_other_weights_have_another_name(model):
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "message"), [("dies", "no such architecture"), ("refuses", "rejects the warm-up request")]
+    ("behaviour", "message", "in_log"),
+    [
+        ("dies", "did not start", "ValueError: no such architecture"),
+        ("refuses", "rejects the warm-up request", "asked 1.0"),
+        ("crashes", "does not answer the warm-up request", "Fatal Python error: Illegal instruction"),
+    ],
 )
-def test_the_error_of_a_server_that_does_not_start_has_its_output(model, tmp_path, behaviour, message):
+@pytest.mark.parametrize("offers_another", [True, False])
+def test_the_error_of_a_server_that_does_not_start_has_its_output_and_another_engine(
+    model, monkeypatch, tmp_path, behaviour, message, in_log, offers_another
+):
     engine = StandInEngine(behaviour=behaviour)
-    with (
-        pytest.raises(ConfigurationError, match=message),
-        local_server(model, engine=engine, log=tmp_path / "log"),
-    ):
+    if not offers_another:
+        monkeypatch.setattr(engines, "TRANSFORMERS", engine)
+    with pytest.raises(ConfigurationError, match=message) as caught, local_server(model, engine=engine):
         pass
+    log = re.search(r"its log (\S+):", caught.value.why)[1]
+    assert in_log in Path(log).read_text()
+    assert in_log in caught.value.why
+    other = f"python -m grpo_training.serve {model} --engine transformers"
+    assert (other in caught.value.fix) is offers_another
+    shutil.rmtree(Path(log).parent)
+
+
+def test_an_engine_that_fails_at_a_first_step_of_few_tokens_is_warmed_up_with_more(model):
+    with local_server(model, engine=StandInEngine(behaviour="crashes_if_short")) as server:
+        assert all(map(is_up, server.base_urls))
+
+
+def test_the_warm_up_has_more_tokens_than_vllm_multiplies_without_amx():
+    tokenizer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(POCKET_MODEL / "tokenizer.json"))
+    assert len(tokenizer.encode(module._WARM_UP).ids) > 4
 
 
 def test_a_port_in_use_is_refused(model):

@@ -146,5 +146,8 @@ def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, mon
                 time.sleep(0.05)
             raise FatalEndpointError("no answer", why="connection refused")
 
-    with pytest.raises(FatalEndpointError, match=r"(?s)^no answer\n.* has exited.\nThe last line of .*: asked 1.0\n"):
+    with pytest.raises(
+        FatalEndpointError, match=r"(?s)^no answer\n.* has exited.\nThe last line of .*: asked 1.0\n"
+    ) as caught:
         run()
+    assert "If it exits again: Use --engine transformers. In place of --endpoint local" in caught.value.fix

@@ -84,6 +84,32 @@ def test_json_has_the_stored_records(shown):
     assert sum(one["right"] for one in listed if one["role"] == "generator_1") == 11
 
 
+@pytest.mark.parametrize("role", ["generator_1", "generator_3", "critic"])
+def test_the_list_has_the_mean_and_the_standard_deviation_of_each_group(shown, role):
+    listed = json.loads(shown(EXAMPLE, "--role", role, "--json"))
+    text = shown(EXAMPLE, "--role", role)
+    assert text.startswith("8 groups\n")
+    name = "critic_results.jsonl" if role == "critic" else f"{role}_rollouts.jsonl"
+    lines = [json.loads(line) for line in (EXAMPLE / name).read_text().splitlines()]
+    for one in listed:
+        of_problem = [line for line in lines if line["problem_id"] == one["problem_id"]]
+        stored = [line["stats"] for line in of_problem if "stats" in line]
+        if stored:
+            assert (one["mean"], one["std"]) == pytest.approx((stored[0]["mean"], stored[0]["std"]))
+        else:
+            assert one["mean"] == pytest.approx(sum(line["rewards"]["r_total"] for line in of_problem) / 3)
+        assert f"{one['mean']:.3f}" in text
+        assert f"{one['std']:.3f}" in text
+
+
+def test_the_list_has_dashes_for_groups_without_rewards(shown, tmp_path):
+    group = {"problem_id": "p", "problem_text": "?", "ground_truth": "1", "rollouts": [{"rollout_id": 1}]}
+    (tmp_path / "generator_1_rollouts.jsonl").write_text(json.dumps({**group, "timestamp": "t"}) + "\n")
+    assert shown(tmp_path).startswith("1 group\n")
+    [one] = json.loads(shown(tmp_path, "--json"))
+    assert (one["mean"], one["std"]) == (None, None)
+
+
 def test_hostile_text_does_not_reach_the_terminal(shown, tmp_path):
     hostile = "\x1b]0;owned\x07 \u202eevil [/x]"
     rollout = {"rollout_id": 1, "answer": hostile, "is_correct": False, "completion": {"text": f"a\n{hostile}"}}

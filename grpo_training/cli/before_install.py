@@ -1,0 +1,103 @@
+"""What is missing before anything is installed. Uses the standard library only, and runs before other modules load."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import TracebackType
+
+from engine.storage.installation import install_command
+from grpo_training.cli.start import started_module
+
+_ROOT = Path(__file__).resolve().parents[2]
+_DISTRIBUTION = "scaffold-grpo"
+_DOCTOR = "grpo_training.doctor"
+
+
+def explain_missing_packages() -> None:
+    """Let a command whose import of a package fails end with one message: what is missing, and how to install it.
+
+    ``python -m grpo_training.doctor`` checks before its own imports whether any of the packages is missing.
+    """
+    sys.excepthook = _explained
+    missing = _missing() if started_module() == _DOCTOR else []
+    if missing:
+        print(f"✔ Python {'.'.join(map(str, sys.version_info[:3]))}")
+        print(f"✗ {len(missing)} packages are not installed in {sys.prefix}: {', '.join(missing)}")
+        print(f"  {fix()}")
+        sys.exit(1)
+
+
+def _explained(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """``sys.excepthook``: other errors than a missing package of other projects keep their traceback."""
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not module or module in sys.stdlib_module_names or (_ROOT / module).exists():
+        sys.__excepthook__(kind, error, trace)
+        return
+    if extra := _extra_with(module.replace("_", "-")):
+        print(f"The package {module} is not installed in this Python environment ({sys.prefix}).", file=sys.stderr)
+        print(install_command(extra), file=sys.stderr)
+        return
+    missing = ", ".join(_missing() or [module])
+    print(f"Scaffold-GRPO's dependencies are not installed in this Python environment ({sys.prefix}).", file=sys.stderr)
+    print(f"Missing: {missing}\n{fix()}", file=sys.stderr)
+
+
+def _missing() -> list[str]:
+    """The packages that every command needs and that are not installed."""
+    return [name for name in required_packages() if not _is_installed(name)]
+
+
+def required_packages() -> list[str]:
+    """The names of the packages that every command needs."""
+    return _packages()[""]
+
+
+def _extra_with(package: str) -> str:
+    """The first extra that has a package; empty if every command needs the package, or no extra has it."""
+    return next((extra for extra, names in _packages().items() if package in names), "")
+
+
+def _packages() -> dict[str, list[str]]:
+    """Extra -> the names of its packages; those without an extra come first, under an empty name."""
+    project = _ROOT / "pyproject.toml"
+    if project.is_file():
+        table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        found = {"": table["dependencies"], **table["optional-dependencies"]}
+    else:
+        found = {"": []}
+        for one in importlib.metadata.requires(_DISTRIBUTION) or ():
+            extra = re.search(r"extra == ['\"]([\w-]+)", one)
+            found.setdefault(extra[1] if extra else "", []).append(one)
+    return {
+        extra: [name[0] for one in listed if (name := re.match(r"[A-Za-z0-9._-]+", one))]
+        for extra, listed in found.items()
+    }
+
+
+def fix() -> str:
+    """The command that installs the packages, or that enters the environment in which they are."""
+    environment = _ROOT / ".venv"
+    if (environment / "bin" / "python").exists() and Path(sys.prefix) != environment:
+        return (
+            f"Run `source {_shown(environment)}/bin/activate`, then the command again. (`make install` repairs .venv.)"
+        )
+    if (_ROOT / "Makefile").is_file():
+        folder = "" if Path.cwd() == _ROOT else f" -C {_ROOT}"
+        return f"Run `make{folder} install`, then `source {_shown(environment)}/bin/activate`."
+    return f"Run `{sys.executable} -m pip install --force-reinstall` with the wheel of Scaffold-GRPO."
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

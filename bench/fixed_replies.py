@@ -36,6 +36,7 @@ from bench.reply_texts import (
 )
 from engine.datasets import load_problems
 from engine.errors import InputError
+from engine.own_data.describe import describe
 from engine.records import Completion, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
@@ -128,7 +129,7 @@ def physics() -> Subject:
 
 def answers() -> list[Subject]:
     """Word problems again as numbers; and the kinds of the same problems as labels and as JSON objects."""
-    made, task = instances("test", PROBLEMS), TASK
+    made = instances("test", PROBLEMS)
     kinds = [one.family.category for one in made]
     sizes = ["large" if float(Fraction(one.problem.answer)) > 50 else "small" for one in made]
     frequent, often = Counter(sizes).most_common(1)[0]
@@ -145,8 +146,8 @@ def answers() -> list[Subject]:
     found = []
     for name, truths in columns.items():
         rows = [{"question": one.problem.text, "answer": truth} for one, truth in zip(made, truths, strict=True)]
-        read, _ = task.reader(rows)
-        problems = [problem for row in rows if (problem := read(row, "row")) is not None]
+        found_out = describe(rows, where=name)
+        problems = [TASK.described_problem(*found_out.plain_row(row, "row"), "row") for row in rows]
         has_rate = name in ("labels of two", "JSON objects")
         rate = f"{frequent!r} is the answer to {often} of {len(made)}" if has_rate else ""
         found.append(Subject(f"answers, {PROBLEMS} {name}", problems, replies, COPYING_ANSWERS, base_rate=rate))

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from pydantic import BaseModel
 
-from engine.answers.kinds import HowCompared
+from engine.answers.how import HowCompared
 from engine.contract.checks import CheckResult
 from engine.contract.datasets import DataPreparation
 from engine.contract.training_reward import TrainingReward
@@ -36,6 +36,14 @@ class ReadsDescribedRows(Protocol):
 
         Raises:
             InputError: the row could not be scored.
+        """
+
+    def question(self, example: Problem, text: str) -> Problem:
+        """A problem whose answer is not known, for a prompt that was improved on a dataset.
+
+        Args:
+            example: a problem of the dataset.
+            text: of the question.
         """
 
     def comparison_in_words(self, how: HowCompared) -> str:

@@ -165,15 +165,6 @@ class Task(ABC, Generic[ContentT]):
         """
         return Dataset(files=(f"{name}.jsonl",))
 
-    def question(self, example: Problem, text: str) -> Problem:
-        """A problem whose answer is not known, for a prompt that was improved on a dataset.
-
-        Args:
-            example: a problem of the dataset.
-            text: of the question.
-        """
-        return example.model_copy(update={"id": "question", "text": text})
-
     # Prompts
 
     @property

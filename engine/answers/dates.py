@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping
+
+from dateutil import parser
+
+from engine.answers.chinese import half_width
 
 _MONTHS = (
     "january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",
@@ -27,6 +32,7 @@ _IN_NUMBERS = re.compile(
 _TIME = re.compile(
     r"(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?\s*m\.?", re.IGNORECASE | re.ASCII
 )
+_EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
 _NAMED_TIMES = {"noon": "12:00", "midday": "12:00", "midnight": "0:00"}
 _LAST_DAY, _LAST_MONTH = 31, 12
 
@@ -59,3 +65,20 @@ def time_of_day(text: str) -> str | None:
         return None
     hour = int(found["hour"]) % 12 + 12 * (found["half"] in "pP")
     return f"{hour}:{found['minute'] or '00'}"
+
+
+def read_date(text: str, day_first: bool = False) -> datetime.date | None:
+    """The date that a text is; None if it is none, or leaves year, month or day out."""
+    text = half_width(text.strip(_EDGES)).rstrip("。")
+    written = plain_date(text)
+    text = written or text
+    if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
+        return None
+    found = []
+    for default in (datetime.datetime(2001, 1, 1), datetime.datetime(2002, 2, 2)):
+        try:
+            is_iso = re.match(r"\d{4}-\d", text) is not None
+            found.append(parser.parse(text, default=default, dayfirst=day_first and not is_iso).date())
+        except (ValueError, OverflowError, TypeError):
+            return None
+    return found[0] if found[0] == found[1] else None

@@ -7,33 +7,25 @@ shipping" equals neither, and a list of all labels equals none.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Literal, get_args
-
-from dateutil import parser as dates
+from typing import Any, Literal
 
 from engine.answers.chemistry import are_other_formulas
 from engine.answers.chinese import half_width, read_choices
-from engine.answers.dates import plain_date
+from engine.answers.dates import read_date
 from engine.answers.decimal_comma import with_decimal_points
-from engine.answers.naming import DENIES, HEDGES, Named
+from engine.answers.how import LETTERS, HowCompared
+from engine.answers.naming import DENIES, HEDGES
 from engine.answers.naming import plain as plain
 from engine.answers.prose import unwrapped
 from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.number_words import read_number_words
 from engine.records import Outcome, Record
 from engine.sandbox.worker import shared_pool
-
-Kind = Literal[
-    "choice", "label", "number", "formula", "text", "contains", "regex", "list", "set", "json", "date", "sql", "rubric"
-]
-KINDS: tuple[str, ...] = get_args(Kind)
 
 MAX_ANSWER = 4000
 """Characters of an answer; a longer one is wrong."""
@@ -47,50 +39,7 @@ _ITEM_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 _FRAME = re.compile(r"(?P<subject>(?:\w+[ ']){0,5}?\w+)\s+(?:is|are|was|were)\s*:?\s+(?P<value>.+)", re.I | re.DOTALL)
 """A sentence that only says that something is the value."""
 _WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
-_LETTERS = tuple("ABCDEFGHIJ")
 _SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[\w.]+|[<>!]=|<>|\S")
-
-
-class HowCompared(Record):
-    """How the answers of a dataset are compared; stored with each problem.
-
-    Args:
-        kind: see :data:`KINDS`.
-        also: further right answers beside the truth: any of them is right.
-        marks: of ``choice`` and ``set``: the mark of each option, such as A, B, C.
-        options: of ``choice`` and ``set``: the text of each option, in the order of ``marks``; may be unknown: empty.
-        labels: of ``label``: all labels, as they are written in the dataset.
-        ids: of ``label``: the class id of each label, in the order of ``labels``, if the dataset has ids too.
-        keys: of ``json``: the keys of all rows; one that an object leaves out is empty.
-        day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
-        tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
-        decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
-        grouping_points: of numbers with decimal commas: whether 1.234 is 1234 only; else it is 1,234 too.
-        chemistry: whether the answers are chemical formulas, so that CO is no Co.
-    """
-
-    kind: Kind
-    also: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    day_first: bool = False
-    tolerance: float | None = None
-    decimal_comma: bool = False
-    grouping_points: bool = False
-    chemistry: bool = False
-
-    def named(self) -> Named:
-        """The labels, or the options with their marks."""
-        return _named(self.labels or self.options, self.marks or (() if self.kind == "label" else _LETTERS), self.ids)
-
-    def is_value(self, line: str) -> bool:
-        """Whether a line is a value of its own: of ``label``, ``choice`` and ``date``."""
-        if self.kind == "date":
-            return read_date(line, self.day_first) is not None
-        return self.kind in ("label", "choice") and self.named().begins(line) is not None
 
 
 class Comparison(Record):
@@ -151,30 +100,13 @@ def named(answer: str, how: HowCompared) -> str | None:
     place = how.named().said(answer) if how.kind in ("label", "choice") and len(answer) <= MAX_ANSWER else None
     if place is None:
         return None
-    return how.labels[place] if how.labels else (how.marks or _LETTERS)[place]
+    return how.labels[place] if how.labels else (how.marks or LETTERS)[place]
 
 
 def alternatives(truth: str) -> list[str]:
     """The texts that are right: the parts between ``|``, or the whole text if one of them is empty."""
     parts = [part.strip() for part in truth.split("|")]
     return parts if all(parts) else [truth]
-
-
-def read_date(text: str, day_first: bool = False) -> datetime.date | None:
-    """The date that a text is; None if it is none, or leaves year, month or day out."""
-    text = half_width(text.strip(_EDGES)).rstrip("。")
-    written = plain_date(text)
-    text = written or text
-    if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
-        return None
-    found = []
-    for default in (datetime.datetime(2001, 1, 1), datetime.datetime(2002, 2, 2)):
-        try:
-            is_iso = re.match(r"\d{4}-\d", text) is not None
-            found.append(dates.parse(text, default=default, dayfirst=day_first and not is_iso).date())
-        except (ValueError, OverflowError, TypeError):
-            return None
-    return found[0] if found[0] == found[1] else None
 
 
 def read_items(text: str) -> list[str] | None:
@@ -262,11 +194,6 @@ def fullmatch(payload: Mapping[str, str]) -> bool:
     return re.fullmatch(payload["pattern"], payload["text"], re.IGNORECASE | re.DOTALL) is not None
 
 
-@lru_cache(maxsize=64)
-def _named(names: tuple[str, ...], marks: tuple[str, ...], ids: tuple[str, ...]) -> Named:
-    return Named(names, marks, ids)
-
-
 def _same_name(answer: str, truth: str, how: HowCompared) -> bool:
     if how.chemistry:
         return plain(answer) == plain(truth) and not are_other_formulas(answer, truth)
@@ -314,7 +241,7 @@ def _same_items(answer: str, truth: str, how: HowCompared) -> bool:
 
 def _chosen(text: str, how: HowCompared) -> frozenset[str] | None:
     """The marks of the options that a text names; None if a part of it names none."""
-    marks = how.marks or _LETTERS
+    marks = how.marks or LETTERS
     letters = read_choices(text)
     if letters is not None and letters <= {*marks}:
         return letters

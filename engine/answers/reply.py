@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from engine.answers.how import HowCompared
 from engine.answers.naming import INVISIBLE, Named
 from engine.answers.prose import (
     MAX_ANSWER_CHARS,
@@ -21,9 +21,6 @@ from engine.answers.prose import (
     joined_boxes,
     unwrapped,
 )
-
-if TYPE_CHECKING:
-    from engine.answers.kinds import HowCompared
 
 _MAX = 50_000
 """Characters of a reply that are read, from its end."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.answers.kinds import HowCompared
+from engine.answers.how import HowCompared
 from engine.errors import InputError
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
 from engine.own_data.columns import LABELS, RUBRIC, Columns, find_columns, names_in

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.answers.chinese import read_choices
-from engine.answers.kinds import HowCompared, Kind, plain
+from engine.answers.how import HowCompared, Kind
+from engine.answers.kinds import plain
 from engine.errors import InputError
 from engine.own_data.cells import as_passage, as_text, value_of
 from engine.own_data.columns import Columns, message_of, names_in

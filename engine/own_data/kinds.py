@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from engine.answers.chemistry import are_of_chemistry
 from engine.answers.chinese import half_width, read_choices
-from engine.answers.dates import plain_date
+from engine.answers.dates import plain_date, read_date
 from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
-from engine.answers.kinds import KINDS, HowCompared, Kind, alternatives, plain, read_date, read_json
+from engine.answers.how import KINDS, HowCompared, Kind
+from engine.answers.kinds import alternatives, plain, read_json
 from engine.answers.spoken import plainly_written
 from engine.answers.verify import is_value, verify_answer
 from engine.errors import InputError

@@ -47,7 +47,8 @@ def json_rows(
             break
         if line.strip():
             first, number = line, at
-    if not first or (second and _is_complete(first)):
+    is_row = source.path.name.endswith((".jsonl", ".jsonl.gz"))
+    if not first or ((second or is_row) and _is_complete(first)):
         return _of_lines(source, max_line_bytes, columns, [first, second])
     content = _content(source)
     if len(content) > MAX_DOCUMENT_BYTES:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.answers.comparison import Comparison
-from engine.answers.kinds import HowCompared
+from engine.answers.how import HowCompared
 from engine.answers.spoken import has_other_digits, with_ascii_digits
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
@@ -128,6 +128,10 @@ class ScaffoldTask(Task[Scaffold]):
     def described_problem(self, row: Mapping[str, Any], how: HowCompared, where: str) -> Problem:
         """A described row of a user's file. All answers are compared as formulas or quantities."""
         return self.problem_from_row(row, where)
+
+    def question(self, example: Problem, text: str) -> Problem:
+        """The example with another text: no prompt depends on its answer."""
+        return example.model_copy(update={"id": "question", "text": text})
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """Replies are scaffolds."""

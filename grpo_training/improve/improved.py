@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from agents.generator import generator_messages
-from engine.abilities import MakesAnswers, ReadsQuestions
+from engine.abilities import MakesAnswers, ReadsDescribedRows, ReadsQuestions
 from engine.errors import InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.events import ChoiceRecord, GateEvent
@@ -123,8 +123,11 @@ class Improved:
                     return self._read(given)
                 given = {**task.question_row(example)[0], **given}
             return self._read(given)
+        text = PLACEHOLDER if question is None else question
+        if isinstance(task, ReadsDescribedRows):
+            return task.question(example, text)
         if not isinstance(task, ReadsQuestions):
-            return task.question(example, PLACEHOLDER if question is None else question)
+            return example.model_copy(update={"id": "question", "text": text})
         row, names = task.question_row(example)
         if len(names) == 1:
             return self._read({**row, "id": "question", names[0]: PLACEHOLDER if question is None else question})

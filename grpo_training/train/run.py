@@ -202,11 +202,11 @@ def _online_problems(
     place = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:
-        is_function = isinstance(reward, RewardTask | BatchReward)
+        by_task = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
         found = load_prompts(
             place,
-            scored_by=None if is_function else reward,
-            by_function=is_function and config.reward_weight == 1,
+            scored_by=by_task,
+            by_function=by_task is not reward and config.reward_weight == 1,
             max_problems=config.max_problems,
         )
         if found is not None and reward is None:

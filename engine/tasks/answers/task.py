@@ -10,7 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.answers.kinds import HowCompared, alternatives, compare, named, plain, read_date, read_json
+from engine.answers.dates import read_date
+from engine.answers.how import HowCompared
+from engine.answers.kinds import alternatives, compare, named, plain, read_json
 from engine.answers.reply import read_answer
 from engine.experience.review import holds_answer
 from engine.own_data.describe import describe
@@ -64,7 +66,7 @@ class AnswersTask(PlainTask):
         _, how = truth_of(example)
         stored = how.model_copy(update={"also": (), "options": ()}).model_dump(mode="json", exclude_defaults=True)
         answer = json.dumps({"truth": "", **stored}, ensure_ascii=False, sort_keys=True)
-        return super().question(example, text).model_copy(update={"answer": answer})
+        return example.model_copy(update={"id": "question", "text": text, "answer": answer})
 
     def comparison_in_words(self, how: HowCompared) -> str:
         """The kind of the answers."""

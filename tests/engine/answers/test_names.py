@@ -2,7 +2,8 @@
 
 import pytest
 
-from engine.answers.kinds import HowCompared, compare
+from engine.answers.how import HowCompared
+from engine.answers.kinds import compare
 from engine.answers.reply import read_answer
 
 CHOICE = [

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from engine.answers.kinds import HowCompared, compare
+from engine.answers.how import HowCompared
+from engine.answers.kinds import compare
 from engine.answers.reply import read_answer
 from tests.conftest import shared_file
 

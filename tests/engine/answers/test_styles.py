@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.answers.kinds import HowCompared, compare
+from engine.answers.how import HowCompared
+from engine.answers.kinds import compare
 from engine.answers.reply import read_answer
 from engine.answers.verify import verify_answer
 from tests.conftest import shared_file

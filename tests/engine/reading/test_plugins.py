@@ -71,7 +71,7 @@ def test_the_digest_of_a_task_covers_what_its_verdicts_depend_on(tmp_path):
         "llm/client.py": set(),
         "task.py": set(),
         "tasks/scaffold_task.py": {"math", "physics"},
-        "answers/comparison.py": {"math", "physics", "answers", "reasoning_gym", "verifiers_env"},
+        "answers/comparison.py": {"math", "physics", "answers"},
         "tasks/traffic/rows.py": {"traffic"},
         "tasks/phaser/node/src/infer.js": {"phaser"},
         "sandbox/levels.py": {"code", "phaser"},

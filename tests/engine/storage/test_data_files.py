@@ -26,15 +26,26 @@ def texts(tmp_path, content):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("Why?,\n", "line 10: field 'label' is empty"),
-        (",billing\n", "line 10: field 'mail' is empty"),
         ("a mail, with a comma,billing\n", "line 10: more fields than the first line has names"),
         ('"not closed,billing\n"Mail?",billing\n', "line 10: not CSV"),
     ],
 )
 def test_the_line_of_a_csv_file_is_the_one_of_an_editor(tmp_path, more, said):
     assert said in refusal(tmp_path, ROWS + more).what
-    assert "line 14" in refusal(tmp_path, ROWS + '"two\nlines",billing\n\n,\nWhy?,\n').what
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("Why?,\n", "line 10: field 'label' is empty"),
+        (",billing\n", "line 10: field 'mail' is empty"),
+        ('"two\nlines",billing\n\n,\nWhy?,\n', "line 14: field 'label' is empty"),
+    ],
+)
+def test_the_line_of_a_row_that_is_left_out_is_the_one_of_an_editor(tmp_path, more, said):
+    path = tmp_path / "mails.csv"
+    path.write_text(ROWS + more)
+    assert said in load_dataset(str(path)).note
 
 
 def test_the_line_of_a_repeated_id_is_the_one_of_an_editor(tmp_path):
@@ -44,7 +55,11 @@ def test_the_line_of_a_repeated_id_is_the_one_of_an_editor(tmp_path):
 
 def test_a_missing_answer_is_not_taken_from_another_field(tmp_path):
     rows = "date,mail,label\n" + "".join(f"2026-01-0{n + 1},Mail {n}?,billing\n" for n in range(3))
-    assert refusal(tmp_path, rows + "2026-01-05,Why?,\n").what.endswith("line 5: field 'label' is empty")
+    path = tmp_path / "mails.csv"
+    path.write_text(rows + "2026-01-05,Why?,\n")
+    loaded = load_dataset(str(path))
+    assert len(loaded.problems) == 3
+    assert "line 5: field 'label' is empty" in loaded.note
 
 
 def test_rows_of_empty_fields_are_skipped(tmp_path):
@@ -103,5 +118,5 @@ def test_a_dataset_with_one_answer_says_that_there_is_nothing_to_learn(tmp_path)
 def test_an_empty_field_that_a_flag_names_is_empty_and_not_missing(tmp_path):
     path = tmp_path / "mails.csv"
     path.write_text("body,team,agent\nWhere is it?,billing,tom\nWhy?,,tom\n")
-    with pytest.raises(InputError, match="line 3: field 'answer' is empty"):
-        load_dataset(str(path), fields={"problem": "body", "answer": "team"})
+    loaded = load_dataset(str(path), fields={"problem": "body", "answer": "team"})
+    assert "line 3: field 'team' is empty" in loaded.note

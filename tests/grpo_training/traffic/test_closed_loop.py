@@ -132,7 +132,7 @@ def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pre
         (failed,) = closed_loop(output)["failed"]
         (done,) = runs_of(output, "m")
         assert done != (failed["scenario"], failed["seed"])
-        assert "http_500" in failed["reason"]
+        assert "HTTP 500" in failed["reason"]
         broken[0] = False
         asked = len(seen)
         assert main(call) == 0

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from engine.answers.kinds import HowCompared, compare
+from engine.answers.how import HowCompared
+from engine.answers.kinds import compare
 from engine.answers.reply import read_answer
 from engine.errors import InputError
 from engine.own_data.describe import describe

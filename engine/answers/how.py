@@ -1,0 +1,64 @@
+"""How the answers of a dataset are compared: their kind, and what it needs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal, get_args
+
+from engine.answers.dates import read_date
+from engine.answers.naming import Named
+from engine.records import Record
+
+Kind = Literal[
+    "choice", "label", "number", "formula", "text", "contains", "regex", "list", "set", "json", "date", "sql", "rubric"
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+LETTERS = tuple("ABCDEFGHIJ")
+"""The marks of options that have none."""
+
+
+class HowCompared(Record):
+    """How the answers of a dataset are compared; stored with each problem.
+
+    Args:
+        kind: see :data:`KINDS`.
+        also: further right answers beside the truth: any of them is right.
+        marks: of ``choice`` and ``set``: the mark of each option, such as A, B, C.
+        options: of ``choice`` and ``set``: the text of each option, in the order of ``marks``; may be unknown: empty.
+        labels: of ``label``: all labels, as they are written in the dataset.
+        ids: of ``label``: the class id of each label, in the order of ``labels``, if the dataset has ids too.
+        keys: of ``json``: the keys of all rows; one that an object leaves out is empty.
+        day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
+        tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
+        decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
+        grouping_points: of numbers with decimal commas: whether 1.234 is 1234 only; else it is 1,234 too.
+        chemistry: whether the answers are chemical formulas, so that CO is no Co.
+    """
+
+    kind: Kind
+    also: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    day_first: bool = False
+    tolerance: float | None = None
+    decimal_comma: bool = False
+    grouping_points: bool = False
+    chemistry: bool = False
+
+    def named(self) -> Named:
+        """The labels, or the options with their marks."""
+        return _named(self.labels or self.options, self.marks or (() if self.kind == "label" else LETTERS), self.ids)
+
+    def is_value(self, line: str) -> bool:
+        """Whether a line is a value of its own: of ``label``, ``choice`` and ``date``."""
+        if self.kind == "date":
+            return read_date(line, self.day_first) is not None
+        return self.kind in ("label", "choice") and self.named().begins(line) is not None
+
+
+@lru_cache(maxsize=64)
+def _named(names: tuple[str, ...], marks: tuple[str, ...], ids: tuple[str, ...]) -> Named:
+    return Named(names, marks, ids)

@@ -180,10 +180,13 @@ class _Table:
 
     def answers(self, taken: set[str]) -> list[str]:
         """The columns that may have the right answer by their names, the likeliest first."""
-        names = (*_SCORED_OPTIONS, *ANSWERS, *LABELS)
-        found = [self._by_name[name] for name in names if name in self._by_name and self._by_name[name] not in taken]
-        late = (self.first([name], taken) for name in _LATE_ANSWERS)
-        found += [one for one in late if one and self._holds(plain_name(one), one) and self.question({one})]
+        known = {name: column for name, column in self._by_name.items() if column not in taken}
+        found = [known[name] for name in (*_SCORED_OPTIONS, *ANSWERS) if name in known]
+        labels = [known[name] for name in LABELS if name in known]
+        late = [known[name] for name in _LATE_ANSWERS if name in known and self._holds(name, known[name])]
+        late = [column for column in late if self.question({column})]
+        # The topics of dialogues that have summaries are all different, and no classes.
+        found += sorted([*labels, *late], key=lambda column: column in labels and not self._repeats(column))
         if not found and RUBRIC in self._by_name:
             return [self._by_name[RUBRIC]]
         return found or [one for one in self._with_word(_ANSWER_WORDS) if not _words_of(one) & _OTHER_WORDS]
@@ -191,6 +194,10 @@ class _Table:
     def _with_word(self, words: frozenset[str]) -> list[str]:
         """The columns whose names have one of the words."""
         return [name for name in self._common if _words_of(name) & words]
+
+    def _repeats(self, column: str) -> bool:
+        values = [as_text(value) for value in self.values(column)]
+        return 2 * len(set(values)) <= len(values)
 
     def _holds(self, name: str, column: str) -> bool:
         """Whether a column of this name has right answers: solutions only with a box, queries only in SQL."""

@@ -321,6 +321,13 @@ def test_conversations_are_questions_and_their_last_message_is_the_answer():
     assert plain(rows_of(conversations=longer))[:2] == ("User: Sky?\n\nAssistant: grey\n\nUser: Sea?", "blue")
 
 
+def test_classes_come_before_texts_only_if_they_repeat():
+    dialogues = rows_of(dialogue=question, summary=lambda n: f"They spoke about {n}.", topic=lambda n: f"topic {n}")
+    assert described(dialogues).columns.answer == "summary"
+    classes = rows_of(text=question, summary=lambda n: f"They spoke about {n}.", topic=lambda n: f"topic {n % 2}")
+    assert described(classes).columns.answer == "topic"
+
+
 def test_two_columns_of_other_names_are_decided_once_for_the_file():
     words = rows_of(english=lambda n: f"the word {n}" if n % 2 else "ant", german=lambda n: f"Wort{n}")
     assert described(words).columns.answer == "german"

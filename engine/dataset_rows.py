@@ -75,6 +75,12 @@ class RowLoading:
             count, first = len(loaded.dropped), loaded.dropped[0][2]
             left_out = "row has no question or no right answer and is" if count == 1 else "rows have none and are"
             said.append(f"{count} {left_out} left out: {first}")
+        is_cut = len(loaded.problems) == self.max_problems < len(everything) if self.max_problems else False
+        if is_cut and len(loaded.problems) > 1 and len({problem.answer for problem in loaded.problems}) == 1:
+            said.append(
+                f"all {len(loaded.problems)} problems that were read have the same right answer, as the file is "
+                "sorted: mix its lines, or read more of them (--max-problems)"
+            )
         return replace(loaded, note="\n".join([*notes, *said]))
 
     def read(

@@ -504,6 +504,13 @@ def test_a_file_in_another_encoding_is_read_and_the_encoding_is_said(write):
     assert "GB18030" in loaded.note
 
 
+def test_a_sorted_file_of_which_one_class_is_read_is_named(write):
+    rows = [{"text": f"mail {n}", "label": ("billing", "shipping")[n // 10]} for n in range(20)]
+    assert "the file is sorted" in load_dataset(write(*rows), max_problems=5).note
+    assert "the file is sorted" not in load_dataset(write(*rows), max_problems=12).note
+    assert "the file is sorted" not in load_dataset(write(*rows)).note
+
+
 def test_the_splits_of_a_folder_are_named(tmp_path):
     for split in ("train", "test"):
         row = {"question": f"{split}?", "answer": "yes"}

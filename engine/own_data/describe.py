@@ -30,6 +30,8 @@ _SHOWN = 3
 _ASKS = re.compile(r"\?|(?:^|\n)(?:is|are|was|were|do|does|did|can|could|has|have|will|would|should) ", re.IGNORECASE)
 """A text that asks for yes or no."""
 _MANY_LABELS = 30
+_LOOKED_AT = 200
+"""If the answers of about so many rows, taken from all, name no options, those of the others do not either."""
 _FEW = 8
 _SAME_PLACE = 0.9
 """Options are put into another order where the right one is in one place in at least this share of the rows."""
@@ -61,17 +63,18 @@ def describe(
     """
     candidates = find_columns(rows, fields or {}, where, by_name=by_name)
     drafts = [_draft(columns, rows, class_names or {}) for columns in candidates]
+    reads = [_answered(draft, rows) for draft in drafts]
     if compare_as is None and plain_name(candidates[0].answer) == RUBRIC:
         compare_as = "rubric"
     found: Description | None = None
     if compare_as in (None, *BY_ROW):
-        found = next(filter(None, (_as_choices(draft, _answered(draft, rows)) for draft in drafts)), None)
+        found = next(filter(None, (_as_choices(draft, read) for draft, read in zip(drafts, reads, strict=True))), None)
     if found is None and compare_as == "choice":
         raise InputError(
             f"--compare choice: the right answers of {where} name no options",
             fix="Name the column of the options: --fields options=NAME, or A+B+C+D.",
         )
-    read = _answered(found or drafts[0], rows)
+    read = reads[0] if found is None else _answered(found, rows)
     found = found or _compared(drafts[0], rows, read, compare_as)
     shown = [found.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
     own = sum(row.get("compare") is not None for row in rows)
@@ -152,7 +155,7 @@ def _compared(
 def _as_choices(draft: Description, read: _Read) -> Description | None:
     """The description of answers that name options; None if they do not."""
     columns = draft.columns
-    if not read:
+    if not read or (len(read) > _LOOKED_AT and _as_choices(draft, read[:: len(read) // _LOOKED_AT + 1]) is None):
         return None
     probe = replace(draft, how=HowCompared(kind="choice"))
     found = [probe.options(row, draft.question(row)) for row, _ in read]

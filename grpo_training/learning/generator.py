@@ -122,7 +122,8 @@ class GeneratorLearner(Learner[RolloutGroup]):
         if self.settings.run:
             progress.note(f"Run: {self.settings.run}, in {shown_path(run_folder(self.settings.run).folder)}")
         if self._note:
-            progress.note(self._note)
+            for line in self._note.splitlines():
+                progress.note(line)
         if self.settings.rollouts == 1 and self.settings.learn == "add":
             progress.note("With one rollout σ is 0: no experience is extracted.")
         for remark in self._remarks:

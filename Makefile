@@ -19,7 +19,7 @@ VERIFIERS := .venv-verifiers/.installed
 INSPECT := .venv-inspect/.installed
 BACKENDS := .venv-backends/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
+.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -83,9 +83,6 @@ demo: $(LOCAL)  ## improve the pocket model's answers and test it: no key, no GP
 
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
 	$(BIN)/python -m grpo_training.train_demo
-
-traffic-demo: $(FINETUNE) $(TRAFFIC)  ## train a small model on traffic decisions and compare it with Max-Pressure
-	$(BIN)/python -m grpo_training.traffic demo
 
 PRODUCTS := --temperature 0.7 --max-tokens 24
 real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and compare: MODEL=FOLDER, or a name of the hub

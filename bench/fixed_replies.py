@@ -220,19 +220,6 @@ def traffic(problems: Sequence[Problem], where: str) -> Subject:
     return Subject(f"traffic, {len(problems)} decisions, {where}", problems, DECISIONS, base_rate=rate)
 
 
-def own_decisions(folder: Path) -> list[Problem]:
-    """Decisions of two grids with two by two lights, made for this run."""
-    from engine.tasks.traffic.scenarios import specs_of, write_scenario
-    from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
-
-    problems = []
-    for spec in specs_of("grid2x2", 2, 3407):
-        scenario = write_scenario(spec, folder / "scenarios").parent
-        generate_scenario(scenario, folder / "datasets", GenerationSettings(max_decisions=PROBLEMS))
-        problems += load_problems(str(folder / "datasets" / scenario.name / "grpo_dataset.json"))
-    return problems
-
-
 # reasoning-gym
 
 PER_GENERATOR = 2
@@ -323,12 +310,8 @@ def subjects_of(names: Sequence[str], given: argparse.Namespace, opened: ExitSta
         index = ApiIndex.load(folder / "phaser_api.jsonl")
         validator = opened.enter_context(PhaserValidator.open(index, workers=1))
         yield games(PhaserTask(GameOptions(skip_eslint=True), validator))
-    if "traffic" in names:
-        if given.traffic:
-            yield traffic(load_problems(str(given.traffic)), given.traffic.parent.name)
-        else:
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="bench-replies-")))
-            yield traffic(own_decisions(folder), "own grids")
+    if "traffic" in names and given.traffic:
+        yield traffic(load_problems(str(given.traffic)), given.traffic.parent.name)
 
 
 TASKS = ("math", "physics", "answers", "code", "phaser", "traffic", "reasoning_gym")
@@ -340,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="*", choices=TASKS, default=TASKS)
     parser.add_argument("--aime", type=Path, help="problems of AIME 2024 as JSONL")
     parser.add_argument("--mbpp", type=Path, help="problems of MBPP as JSONL; without it, code is left out")
-    parser.add_argument("--traffic", type=Path, help="a grpo_dataset.json; without it, grids are simulated")
+    parser.add_argument("--traffic", type=Path, help="a grpo_dataset.json; without it, traffic is left out")
     parser.add_argument("--all", action="store_true", help="print what each reply earns")
     given = parser.parse_args(argv)
     print("| problems | empty | best fixed reply | mean | right | best copying reply | mean | right |")

@@ -38,7 +38,7 @@ GROUPS = {
     },
     "tasks": {
         "phaser": "games: prompts, mock rollouts, validation",
-        "traffic": "traffic signals: scenarios, datasets, policies",
+        "traffic": "traffic signals: datasets, policies",
         "selector": "choose in-context examples and experiences",
     },
     "data": {

@@ -1,4 +1,4 @@
-"""Traffic signals: scenarios, datasets, policies. Options: ``python -m grpo_training.traffic --help``."""
+"""Traffic signals: datasets, policies. Options: ``python -m grpo_training.traffic --help``."""
 
 from __future__ import annotations
 

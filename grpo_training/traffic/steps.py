@@ -10,8 +10,7 @@ from pathlib import Path
 
 from engine.errors import InputError, MissingInputError, ScaffoldError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.scenarios import find_config, own_scenario, specs_of, unused_step_length, write_scenario
-from engine.tasks.traffic.simulation.foreign import simulate_dataset
+from engine.tasks.traffic.scenarios import find_config, unused_step_length
 from engine.tasks.traffic.simulation.generation import (
     RECORD,
     Generated,
@@ -19,32 +18,26 @@ from engine.tasks.traffic.simulation.generation import (
     dataset_record,
     generate_scenario,
 )
+from engine.tasks.traffic.simulation.missing_outcomes import simulate_dataset
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
-from engine.tasks.traffic.simulation.verification import differences_to_sumo
 from engine.tasks.traffic.validation import dataset_files, errors_of
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
 from grpo_training.traffic.settings import (
     Chosen,
-    DemoSettings,
     EvaluateSettings,
     GenerateSettings,
-    RolloutsSettings,
-    ScenarioSettings,
     SftSettings,
     SimulateSettings,
-    SmallModelSettings,
     ValidateSettings,
 )
-from grpo_training.traffic.training_data import write_rollouts, write_sft_data
+from grpo_training.traffic.training_data import write_sft_data
 
 
 def run_step(settings: StepSettings) -> int:
     """Run the step that the settings belong to; the exit code."""
     match settings:
-        case ScenarioSettings():
-            return make_scenarios(settings)
         case GenerateSettings():
             return generate(settings)
         case SimulateSettings():
@@ -53,30 +46,11 @@ def run_step(settings: StepSettings) -> int:
             return validate(settings)
         case SftSettings():
             return write_sft_data(settings)
-        case RolloutsSettings():
-            return write_rollouts(settings)
-        case SmallModelSettings():
-            from grpo_training.traffic.small_model import make_small_model  # torch: only this step needs it
-
-            return make_small_model(settings)
-        case DemoSettings():
-            from grpo_training.traffic.demo import run_demo  # torch: only these steps need it
-
-            return run_demo(settings)
         case EvaluateSettings():
             from grpo_training.traffic.evaluation.run import evaluate  # statistics, endpoints: only this step
 
-            return evaluate(settings, chosen_folders(settings) if settings.names_scenarios else [])
+            return evaluate(settings, chosen_folders(settings))
     raise AssertionError(type(settings))
-
-
-def make_scenarios(settings: ScenarioSettings) -> int:
-    """Write own scenarios; those that are there already are left as they are."""
-    require_sumo()
-    for spec in progress_bar(specs_of(settings.kind, settings.count, settings.seed), desc="scenarios", unit=""):
-        write_scenario(spec, settings.scenarios_dir)
-    print(f"{settings.count} scenarios in {settings.scenarios_dir}")
-    return 0
 
 
 def generate(settings: GenerateSettings) -> int:
@@ -115,7 +89,7 @@ def generate(settings: GenerateSettings) -> int:
 
 
 def simulate(settings: SimulateSettings) -> int:
-    """Complete the datasets of another program; those that are there already are refused."""
+    """Complete datasets without outcomes; those that are there already are refused."""
     require_sumo()
     with progress_bar(desc="decisions", unit="") as bar:
         for path in dataset_files(settings.dataset):
@@ -151,19 +125,10 @@ def _say(result: Generated) -> None:
 
 def validate(settings: ValidateSettings) -> int:
     """Print every row that is wrong; 1 if there is any."""
-    if settings.verify_sumo:
-        require_sumo()
-    count = 0
-    for file in dataset_files(settings.dataset):
-        before = count
-        for error in errors_of(file, settings.horizon):
-            say(error)
-            count += 1
-        if settings.verify_sumo and count == before:
-            for error in differences_to_sumo(file, settings.scenarios_dir):
-                say(error)
-                count += 1
-    return 1 if count else 0
+    wrong = [error for file in dataset_files(settings.dataset) for error in errors_of(file, settings.horizon)]
+    for error in wrong:
+        say(error)
+    return 1 if wrong else 0
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:
@@ -171,22 +136,11 @@ def chosen_folders(settings: Chosen) -> list[Path]:
 
     Raises:
         MissingInputError: a scenario is not there, or has no configuration.
-        InputError: none of them belongs to the chosen split.
     """
     folders = _named_folders(settings)
     for folder in folders:
         _say_step_length(folder)
-    if settings.split is None:
-        return folders
-    specs = [(folder, own_scenario(folder)) for folder in folders]
-    chosen = [folder for folder, spec in specs if spec is not None and spec.split == settings.split]
-    if not chosen:
-        raise InputError(
-            f"None of the {len(folders)} scenarios is for {settings.split}",
-            why="Only own scenarios have a split: of each eight, five train, one validation, two test.",
-            fix="Make more: python -m grpo_training.traffic scenarios --count 8. Or leave --split out.",
-        )
-    return chosen
+    return folders
 
 
 def _named_folders(settings: Chosen) -> list[Path]:
@@ -194,7 +148,8 @@ def _named_folders(settings: Chosen) -> list[Path]:
         folders = sorted(path.parent for path in settings.scenarios_dir.glob("*/*.sumocfg"))
         if not folders:
             raise MissingInputError(
-                f"No scenarios in {settings.scenarios_dir}", fix="Make some: python -m grpo_training.traffic scenarios"
+                f"No scenarios in {settings.scenarios_dir}",
+                fix="Put folders of SUMO scenarios there, each with one .sumocfg, or name another --scenarios-dir.",
             )
         return list(dict.fromkeys(folders))
     parts = (settings.scenario or settings.scenarios or "").split(",")

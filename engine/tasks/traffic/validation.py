@@ -1,4 +1,4 @@
-"""Checks of generated datasets: every row against its schema, its own figures, its scenario and SUMO."""
+"""Checks of datasets: every row against its schema, its own figures and its state file."""
 
 from __future__ import annotations
 

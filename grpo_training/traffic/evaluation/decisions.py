@@ -15,17 +15,13 @@ from engine.errors import IncompleteRunError
 from engine.experience.choice import LearnedExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.tally import Counters
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
-from engine.tasks.traffic.reply import INVALID, TrafficReply, read_reply
+from engine.tasks.traffic.reply import read_reply
 from engine.tasks.traffic.task import TASK
 from grpo_training.evaluate.models import ServedModel
 
 _STATES_IN_FLIGHT = 256
 """More than local servers and most endpoints process at once; the client's own limits apply in addition."""
-
-Answer = TrafficReply | Fault
-"""A reply as it was read; or the fault of a call that failed after all retries, which is no decision."""
 
 
 class CallFailedError(IncompleteRunError):
@@ -58,40 +54,31 @@ class ModelDecisions:
         self._stopped = False
 
     @property
-    def counters(self) -> Counters:
+    def usage(self) -> dict[str, Any]:
         """Requests, tokens and cost so far."""
-        return self._client.counters
+        counters = self._client.counters
+        return {
+            "requests": counters.requests_sent,
+            "replies_from_journal": counters.journal_hits,
+            "prompt_tokens": counters.prompt_tokens,
+            "completion_tokens": counters.completion_tokens,
+            "cost_usd": counters.cost_usd,
+        }
 
     def decide(self, states: Sequence[str]) -> list[bool | None]:
         """One decision per state, all asked at once: extend, switch, or None where the reply cannot be read.
+
+        Blocking, from any thread but that of the client.
 
         Raises:
             CallFailedError: a call failed after all retries.
             ScaffoldError: the endpoint refuses every call, or the budget is exhausted.
         """
-        decisions = []
-        for answers in self.answers(states):
-            answer = answers[0]
-            if isinstance(answer, Fault):
-                raise CallFailedError(
-                    "A decision could not be asked",
-                    why=f"{answer.kind}: {answer.message}",
-                    fix="Run the same command again: it repeats only what is missing.",
-                )
-            decisions.append(answer.extend)
-        return decisions
-
-    def answers(self, states: Sequence[str], samples: int = 1) -> list[list[Answer]]:
-        """``samples`` answers per state. Blocking, from any thread but that of the client.
-
-        Raises:
-            ScaffoldError: as :meth:`decide`.
-        """
-        asking: Future[list[list[Answer]]]
+        asking: Future[list[bool | None]]
         with self._guard:
             if self._stopped:
                 raise CancelledError
-            asking = asyncio.run_coroutine_threadsafe(self._ask_all(states, samples), self._loop)
+            asking = asyncio.run_coroutine_threadsafe(self._ask_all(states), self._loop)
             self._pending.add(asking)
         try:
             return asking.result()
@@ -107,8 +94,8 @@ class ModelDecisions:
         for asking in pending:
             asking.cancel()
 
-    async def _ask_all(self, states: Sequence[str], samples: int) -> list[list[Answer]]:
-        tasks = [asyncio.ensure_future(self._ask(state, samples)) for state in states]
+    async def _ask_all(self, states: Sequence[str]) -> list[bool | None]:
+        tasks = [asyncio.ensure_future(self._ask(state)) for state in states]
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:
@@ -117,7 +104,7 @@ class ModelDecisions:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    async def _ask(self, state: str, samples: int) -> list[Answer]:
+    async def _ask(self, state: str) -> bool | None:
         problem = Problem(id="", text=state, answer="", task=TASK.name)
         experiences = self._prompting.experiences
         request = ChatRequest(
@@ -130,14 +117,20 @@ class ModelDecisions:
             purpose="evaluation",
         )
         async with self._slots:
-            return [_answer(reply) for reply in await self._client.sample(request, range(samples))]
+            (reply,) = await self._client.sample(request, range(1))
+        return _decision(reply)
 
 
-def _answer(reply: Reply) -> Answer:
+def _decision(reply: Reply) -> bool | None:
     """A prompt that the endpoint refuses for its content is an invalid reply of the model."""
     if reply.outcome is Outcome.INFRA_FAULT:
-        return reply.fault or Fault(kind="no_reply")
-    return INVALID if reply.completion is None else read_reply(reply.completion.text)
+        fault = reply.fault or Fault(kind="no_reply")
+        raise CallFailedError(
+            "A decision could not be asked",
+            why=f"{fault.kind}: {fault.message}",
+            fix="Run the same command again: replies that are in the journal are not asked again.",
+        )
+    return None if reply.completion is None else read_reply(reply.completion.text).extend
 
 
 @contextmanager

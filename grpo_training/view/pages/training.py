@@ -210,15 +210,12 @@ def offline(rows: Sequence[Row]) -> bool:
     return any(row.get("stage") in _OFFLINE_STAGES for row in rows)
 
 
-def chart_of(
-    metrics: Sequence[str], points: Sequence[Row], x_text: str = "js.step", *, band: str = ""
-) -> dict[str, Any] | None:
+def chart_of(metrics: Sequence[str], points: Sequence[Row], *, band: str = "") -> dict[str, Any] | None:
     """What ``charts.js`` draws of some metrics; None where none of them has a value.
 
     Args:
         metrics: one ``*`` in a name matches any text.
         points: the rows.
-        x_text: the text of the catalogues that says what ``step`` counts.
         band: the metric that is the standard deviation of the first one.
     """
     names = [name for name in matching(metrics, points) if name != "step"]
@@ -235,7 +232,7 @@ def chart_of(
             one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
             one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
         series.append(one)
-    return {"x": [row["step"] for row in rows], "xText": x_text, "y": {"format": "number"}, "series": series}
+    return {"x": [row["step"] for row in rows], "xText": "js.step", "y": {"format": "number"}, "series": series}
 
 
 def drawn(value: float | None) -> float | None:

@@ -1,26 +1,23 @@
-"""``evaluate`` in SUMO: demand seeds, models at an endpoint, resuming, failures, the picture."""
+"""``evaluate`` in SUMO: the table, models at an endpoint, starting again, failures, bad input."""
 
 import importlib.util
 import json
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 import uuid
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from engine.errors import IncompleteRunError, LockHeldError
+from engine.errors import BudgetExceededError, FatalEndpointError, IncompleteRunError, InputError, MissingInputError
 from engine.llm.retry import RetryPolicy
-from engine.storage.append_log import AppendLog
-from engine.tasks.traffic.simulation.closed_loop import write_demand_of
 from grpo_training.evaluate import models
 from grpo_training.traffic.__main__ import main
-from tests.conftest import ROOT, shared_file
+from tests.conftest import ROOT
 from tests.grpo_training.traffic.conftest import SECONDS, SEEDS
 from tests.grpo_training.traffic.support import endpoint, like_max_pressure, marked_processes, state_of
 
@@ -39,38 +36,12 @@ def words(scenarios, output, *more, policy="max-pressure", seeds=SEEDS, seconds=
     ]
 
 
-def closed_loop(output):
-    return json.loads(output.read_text())["closed_loop"]
+def results(output):
+    return {**json.loads(output.read_text()), "timestamp": None, "usage": None}
 
 
 def runs_of(output, policy):
-    return {(run["scenario"], run["seed"]): run for run in closed_loop(output)["runs"] if run["policy"] == policy}
-
-
-def departures(routes):
-    return [(each.get("depart"), each.find("route").get("edges")) for each in ElementTree.parse(routes).iter("vehicle")]
-
-
-def test_a_demand_seed_gives_other_vehicles_of_an_own_scenario_and_the_same_ones_again(scenarios, tmp_path):
-    folder = min(scenarios.iterdir())
-    for name in "abc":
-        (tmp_path / name).mkdir()
-    one, again, other = (
-        departures(write_demand_of(folder, seed, tmp_path / name)) for name, seed in (("a", 1), ("b", 1), ("c", 2))
-    )
-    own = departures(next(folder.glob("*.rou.xml")))
-    assert one == again
-    assert len({tuple(one), tuple(other), tuple(own)}) == 3
-    assert all(0.8 * len(own) < len(each) < 1.25 * len(own) for each in (one, other))  # of the same profile and mean
-    assert all(path.name.endswith(".rou.xml") for name in "abc" for path in (tmp_path / name).iterdir())
-
-
-def test_the_vehicles_of_a_scenario_of_others_stay_and_the_seed_changes_their_driving(tmp_path):
-    shutil.copytree(shared_file("sumo/cologne1/cologne1.sumocfg").parent, tmp_path / "data" / "cologne1")
-    assert write_demand_of(tmp_path / "data" / "cologne1", 1, tmp_path) is None
-    assert main(words(tmp_path / "data", tmp_path / "out.json", policy="fixed", seconds=120)) == 0
-    one, other = runs_of(tmp_path / "out.json", "fixed").values()
-    assert one["figures"] != other["figures"]
+    return {(run["scenario"], run["seed"]): run for run in results(output)["runs"] if run["policy"] == policy}
 
 
 def test_a_model_that_decides_like_max_pressure_has_its_figures_and_is_asked_concurrently(
@@ -92,23 +63,18 @@ def test_a_model_that_decides_like_max_pressure_has_its_figures_and_is_asked_con
     with endpoint(watch=answer, latency_s=0.1) as (url, seen):
         call = words(scenarios, output, "--model", "m", policy=url)
         assert main(call) == 0
-        found = closed_loop(output)
-        assert len(seen) == sum(run["decisions"] for run in runs_of(output, "m").values())
+        found = results(output)
+        assert len(seen) == sum(run["decisions"] for run in runs_of(output, url).values())
         assert most[0] == 2  # two simulations with one light each
         asked = len(seen)
         assert main(call) == 0
-        assert len(seen) == asked  # finished simulations are not repeated
-        assert closed_loop(output) == found
-        (tmp_path / "out.runs.jsonl").unlink()
-        assert main(call) == 0
-        assert len(seen) == asked  # nor is a reply that is in the journal asked again
-        assert closed_loop(output) == found
-    for key, run in runs_of(output, "m").items():
-        assert (run["figures"], run["curve"]) == (max_pressure_runs[key]["figures"], max_pressure_runs[key]["curve"])
-    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("Results: ", "Queues over"))]
-    assert max(map(len, lines)) <= 100
-    assert any("Closed loop, 2 demand seeds (95 % intervals over the seeds)" in line for line in lines)
-    assert "<title>Queues over time" in (tmp_path / "out.html").read_text()
+        assert len(seen) == asked  # a reply that is in the journal is not asked again
+        assert results(output) == found
+    for key, run in runs_of(output, url).items():
+        assert run["figures"] == max_pressure_runs[key]["figures"]
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines if line.startswith(("  ", "Closed"))) <= 100
+    assert "Closed loop, scenarios: 1, seeds: 2 (95 % intervals over the seeds)" in lines
 
 
 def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pressure_runs, tmp_path, monkeypatch):
@@ -129,18 +95,18 @@ def test_a_failed_call_ends_its_simulation_and_is_no_decision(scenarios, max_pre
         call = words(scenarios, output, "--model", "m", policy=url)
         with pytest.raises(IncompleteRunError, match="1 of 2 simulations failed; the figures are of the others"):
             main(call)
-        (failed,) = closed_loop(output)["failed"]
-        (done,) = runs_of(output, "m")
+        (failed,) = results(output)["failed"]
+        (done,) = runs_of(output, url)
         assert done != (failed["scenario"], failed["seed"])
         assert "HTTP 500" in failed["reason"]
         broken[0] = False
         asked = len(seen)
         assert main(call) == 0
         # The failed one is run again; its decisions before the failure come from the journal.
-        missing = runs_of(output, "m")[failed["scenario"], failed["seed"]]
+        missing = runs_of(output, url)[failed["scenario"], failed["seed"]]
         assert 0 < len(seen) - asked < missing["decisions"]
-    assert closed_loop(output)["failed"] == []
-    for key, run in runs_of(output, "m").items():
+    assert results(output)["failed"] == []
+    for key, run in runs_of(output, url).items():
         assert run["figures"] == max_pressure_runs[key]["figures"]
 
 
@@ -200,19 +166,13 @@ def test_a_stopped_evaluation_pays_for_nothing_twice_and_leaves_no_process(
         assert not output.exists()
         asked = len(seen)
         assert main(call) == 0
-        decisions = sum(run["decisions"] for run in runs_of(output, "m").values())
+        decisions = sum(run["decisions"] for run in runs_of(output, url).values())
         # At most the requests in flight at the stop are sent again: two simulations with one light each.
         assert len(seen) - decisions <= 2
         assert asked < len(seen)
-    assert {key: run["figures"] for key, run in runs_of(output, "m").items()} == {
+    assert {key: run["figures"] for key, run in runs_of(output, url).items()} == {
         key: run["figures"] for key, run in max_pressure_runs.items()
     }
-
-
-def test_two_evaluations_do_not_write_the_same_results(scenarios, tmp_path):
-    with AppendLog(tmp_path / "out.runs.jsonl").hold(), pytest.raises(LockHeldError, match="locked by another process"):
-        main(words(scenarios, tmp_path / "out.json"))
-    assert not (tmp_path / "out.json").exists()
 
 
 def test_a_hanging_simulation_is_reported_and_the_others_are_kept(scenarios, tmp_path, monkeypatch):
@@ -232,5 +192,51 @@ def test_a_hanging_simulation_is_reported_and_the_others_are_kept(scenarios, tmp
         with pytest.raises(IncompleteRunError, match="1 of 2 simulations failed") as caught:
             main(call)
     assert "gave no sign of life for 10 s and was stopped" in caught.value.why
-    assert len(closed_loop(output)["runs"]) == 1
+    assert len(results(output)["runs"]) == 1
     assert marked_processes(mark) == []
+
+
+def test_a_library_is_in_the_prompts_and_an_unreadable_reply_is_counted_and_switches(scenarios, tmp_path):
+    library, advice = tmp_path / "generator_1_experiences.json", "Compare the queues of all phases."
+    experience = {"id": "G1-001", "content": advice, "category": "c", "source_problem": "p", "created_at": "t"}
+    library.write_text(json.dumps([experience]))
+    with endpoint(lambda body, index: "I would extend.") as (url, seen):
+        call = words(scenarios, tmp_path / "out.json", "--model", "m", policy=f"switch,{url}", seeds=1)
+        assert main([*call, "--experiences", str(library)]) == 0
+        assert all(advice in str(request.body["messages"]) for request in seen)
+        assert all(request.body["temperature"] == 0 for request in seen)
+    (run,), (switch,) = runs_of(tmp_path / "out.json", url).values(), runs_of(tmp_path / "out.json", "switch").values()
+    assert run["unreadable"] == run["decisions"] > 0
+    assert run["figures"] == switch["figures"]
+
+
+def test_a_refused_key_and_an_exhausted_budget_stop_the_evaluation(scenarios, tmp_path):
+    output = tmp_path / "out.json"
+    with endpoint(api_key="right") as (url, _), pytest.raises(FatalEndpointError):
+        main(words(scenarios, output, "--model", "m", policy=url))
+    with endpoint() as (url, seen):
+        with pytest.raises(BudgetExceededError):
+            main(words(scenarios, output, "--model", "m", "--budget-tokens", "10", policy=url))
+        assert seen == []
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "said"),
+    [
+        (["--policy", "max-presure"], InputError, "Unknown policy 'max-presure'"),
+        (["--policy", ","], InputError, "No policy is named"),
+        (["--policy", "http://127.0.0.1:1/v1"], InputError, "--model NAME"),
+        (["--policy", "role:generator_1", "--api-config", "none.json"], MissingInputError, "none.json"),
+        (["--policy", "."], MissingInputError, "No model in"),
+        (["--experiences", "none.json"], MissingInputError, "No library at none.json"),
+        (["--output", "."], InputError, "is a folder"),
+        (["--scenarios-dir", "."], MissingInputError, "No .sumocfg in"),
+        (["--all"], InputError, "exactly one of --scenario, --scenarios and --all"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_writes_nothing(scenarios, tmp_path, monkeypatch, more, error, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=re.escape(said)):
+        main([*words(scenarios, tmp_path / "out.json"), *more])
+    assert list(tmp_path.iterdir()) == []

@@ -135,6 +135,15 @@ def test_rows_without_a_state_file_are_named_before_the_training(generated, live
     check_rewards(problems, given | {"tsc_reward_mode": "stored"})
 
 
+def test_a_scenario_whose_files_are_others_is_named_before_the_training(generated, live, scenarios, tmp_path):
+    """States of another network: the folders have the names of the scenarios and the files of the other one."""
+    first, second = sorted(scenarios.iterdir())
+    shutil.copytree(second, tmp_path / first.name)
+    shutil.copytree(first, tmp_path / second.name)
+    with pytest.raises(InputError, match="its rows are of other files than those in"):
+        check_rewards(problems_of(rows_of(generated)), live | {"live_scenarios_dir": str(tmp_path)})
+
+
 def test_score_rollouts_with_simulated_outcomes_gives_the_stored_figures(generated, scenarios, tmp_path):
     path = min(generated.glob("*/grpo_dataset.json"))
     rows = json.loads(path.read_text())[:4]

@@ -36,10 +36,9 @@ def generate_words(scenarios, output, *more):
 @pytest.mark.parametrize(
     "words",
     [
-        ["scenarios", "--count", "1"],
         ["generate", "--scenario", "a"],
         ["evaluate", "--scenario", "a"],
-        ["validate", "--verify-sumo"],
+        ["simulate", "--dataset", "."],
     ],
 )
 def test_without_sumo_each_step_that_needs_it_says_how_to_install_it(words, tmp_path, monkeypatch):
@@ -48,8 +47,7 @@ def test_without_sumo_each_step_that_needs_it_says_how_to_install_it(words, tmp_
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scenarios" / "a").mkdir(parents=True)
     (tmp_path / "scenarios" / "a" / "a.sumocfg").write_text("<configuration/>")
-    if words[0] != "validate":
-        words = [*words, "--scenarios-dir", str(tmp_path / "scenarios")]
+    words = [*words, "--scenarios-dir", str(tmp_path / "scenarios")]
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ConfigurationError, match="SUMO is not installed: libsumo, sumo, sumolib") as caught:
         main(words)
@@ -177,7 +175,6 @@ class TestGeneration:
     def test_an_actuated_programme_is_controlled_and_is_its_own_baseline(self, scenarios, tmp_path):
         """SUMO times its phases for ``fixed``; for all other policies the task does."""
         folder = shutil.copytree(min(scenarios.iterdir()), tmp_path / "scenarios" / "actuated")
-        (folder / "scenario.json").unlink()
         network = next(folder.glob("*.net.xml"))
         static = tmp_path / "scenarios" / "static"
         shutil.copytree(folder, static)
@@ -192,7 +189,7 @@ class TestGeneration:
         words = ["--scenarios-dir", str(tmp_path / "scenarios"), "--seeds", "1", "--seconds", "300"]
         output = tmp_path / "out.json"
         assert main(["evaluate", "--all", "--policy", "fixed,switch", "--output", str(output), *words]) == 0
-        runs = {(run["scenario"], run["policy"]): run for run in json.loads(output.read_text())["closed_loop"]["runs"]}
+        runs = {(run["scenario"], run["policy"]): run for run in json.loads(output.read_text())["runs"]}
         assert runs["actuated", "fixed"]["figures"]["switches"] > runs["static", "fixed"]["figures"]["switches"] > 4
         assert runs["actuated", "switch"]["figures"]["switches"] > 20
 
@@ -203,33 +200,6 @@ class TestGeneration:
         with pytest.raises(SimulationFailedError) as caught:
             generate_scenario(folder, tmp_path / "data", GenerationSettings(max_decisions=2, horizon=20))
         assert "phase 0 is not followed by the next phase" in caught.value.why
-
-    def test_validate_repeats_stored_branches_in_sumo(self, scenarios, generated, tmp_path, capsys):
-        output = shutil.copytree(generated, tmp_path / "data")
-        check = ["validate", "--dataset", str(output), "--verify-sumo", "--scenarios-dir", str(scenarios)]
-        assert main(check) == 0
-        assert capsys.readouterr().out == ""
-        shutil.rmtree(max(output.glob("single*")))
-        path = min(output.glob("*/grpo_dataset.json"))
-        values = json.loads(path.read_text())
-        values[9]["branches"]["switch"]["queue_seconds"] += 1
-        path.write_text(json.dumps(values))
-        assert main(check) == 1
-        said = capsys.readouterr().out
-        assert re.fullmatch(r".*row 10: branch switch: queue_seconds is \d+, SUMO gives \d+\n", said)
-        for value in values:
-            value["state_file"] = ""
-        path.write_text(json.dumps(values))
-        assert main(check) == 1
-        assert "generate with --keep-states" in capsys.readouterr().out
-
-    def test_a_dataset_of_other_scenario_files_is_not_repeated(self, scenarios, generated, tmp_path, capsys):
-        """States of another network: the folder has the name of the scenario and the files of the other one."""
-        first, second = sorted(scenarios.iterdir())
-        shutil.copytree(second, tmp_path / "scenarios" / first.name)
-        check = ["validate", "--dataset", str(generated / first.name / "grpo_dataset.json"), "--verify-sumo"]
-        assert main([*check, "--scenarios-dir", str(tmp_path / "scenarios")]) == 1
-        assert "its rows are of other files than those in" in capsys.readouterr().out
 
     def test_the_horizon_is_a_setting_of_the_command(self, scenarios, generated, tmp_path):
         """The first decision is the same one; twice as many seconds hold at least the queues of the first half."""

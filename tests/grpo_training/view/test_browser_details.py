@@ -10,7 +10,6 @@ from engine.experience.events import GroupTrial
 from engine.experience.library import ExperienceLibrary
 from engine.records import Completion, GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.curves import curves_by_second
 from grpo_training.view.training_page import write_page
 from grpo_training.view.web.export import export
 from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
@@ -257,18 +256,6 @@ def test_the_report_of_a_training_draws_from_disk(runs, tmp_path, open_page):
     page.mouse.move(box["x"] + 1, box["y"] + 50)
     expect(legend).to_contain_text("step 1")
     assert page.locator(".time .tag").all_text_contents() == ["wrong", "wrong", "right"]
-
-
-def test_curves_over_time_are_drawn_from_disk(tmp_path, open_page):
-    rows = [{"step": second, "m": second / 2, HOSTILE: 1} for second in range(10, 60, 10)]
-    (tmp_path / "curves.html").write_text(curves_by_second("Queues", "", {"a": rows, HOSTILE: rows}))
-    page = open_page((tmp_path / "curves.html").as_uri())
-    page.wait_for_selector(".chart canvas")
-    assert page.locator(".chart canvas").count() == 2
-    legend = page.locator(".chart-legend").first
-    assert legend.text_content().startswith("second 50m 25")
-    assert "</script><script>window.taken = 1</script>" in legend.text_content()
-    assert page.evaluate("window.taken === undefined")
 
 
 def test_hostile_trainings_are_drawn_as_text(tmp_path, open_page):

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from grpo_training.view.pages.curves import curves_by_second
 from grpo_training.view.pages.training import CURVES, charts_of, samples_over_time, training_view
 from grpo_training.view.series import matching, shown, stages, thinned
 from grpo_training.view.training_page import write_page
@@ -220,21 +219,6 @@ def test_values_beyond_all_scales_do_not_break_the_page(tmp_path, values):
     ]
     assert all(value is None or abs(value) <= 2e12 for value in drawn)
     assert all(len(text) < 200 for text in page.text)
-
-
-@BEYOND
-def test_values_beyond_all_scales_do_not_break_curves_over_time(tmp_path, values):
-    rows = [{"step": step, EVIL: value} for step, value in enumerate(values)]
-    (tmp_path / "curves.html").write_text(
-        curves_by_second(EVIL, EVIL, {EVIL: [*rows, {"step": 9, EVIL: 1.0}], "none": rows[:0]})
-    )
-    page = Page(tmp_path / "curves.html")
-    assert [(name, [one["label"] for one in chart["series"]]) for name, chart in page.charts.items()] == [
-        (EVIL, [EVIL])
-    ]
-    assert all(value is None or abs(value) <= 1e12 for value in page.charts[EVIL]["series"][0]["values"])
-    assert EVIL in page.text
-    assert not [tag for tag, attributes in page.tags if "onmouseover" in attributes]
 
 
 def test_half_a_surrogate_and_control_characters_do_not_break_the_page(tmp_path):

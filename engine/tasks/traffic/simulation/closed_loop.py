@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.tasks.traffic.scenarios import find_config, own_scenario, write_demand
+from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
 
 LOCAL_POLICIES = ("max-pressure", "fixed", "extend", "switch", "random")
@@ -25,7 +25,6 @@ class ClosedLoopResult:
     Args:
         figures: ``mean_waiting_s`` and ``mean_travel_s`` per vehicle, ``mean_queue`` (halting vehicles at the lights),
             ``throughput`` (vehicles that arrived), ``vehicles``, ``switches``, ``seconds``.
-        curve: (seconds, halting vehicles) every ten seconds.
         decisions: those that ``decide`` was asked for.
         unreadable: decisions that could not be read; the light switched.
     """
@@ -34,26 +33,8 @@ class ClosedLoopResult:
     policy: str
     seed: int
     figures: dict[str, float]
-    curve: list[tuple[float, int]]
     decisions: int = 0
     unreadable: int = 0
-
-
-def write_demand_of(folder: Path, seed: int, place: Path) -> Path | None:
-    """Write the vehicles of one demand seed into ``place``; None: those of the scenario's configuration are used.
-
-    An own scenario gets other vehicles and turning rates of the same network, profile and mean; never those that its
-    training data came from. Of another scenario only its vehicles are known, and the seed changes how they drive.
-
-    Raises:
-        InputError: ``scenario.json`` is damaged, or SUMO's duarouter failed.
-    """
-    spec = own_scenario(folder)
-    if spec is None:
-        return None
-    routes = place / f"{spec.name}.{seed}.rou.xml"
-    write_demand(spec, folder / f"{spec.name}.net.xml", routes, seed)
-    return routes
 
 
 def run_closed_loop(
@@ -63,7 +44,6 @@ def run_closed_loop(
     *,
     decide: Decide | None = None,
     options: Mapping[str, Any] | None = None,
-    routes: Path | None = None,
     seconds: int = 0,
     limit_s: float = 120.0,
 ) -> ClosedLoopResult:
@@ -75,7 +55,6 @@ def run_closed_loop(
         seed: of SUMO: the vehicles' speeds and gaps, and the offsets of the green limits.
         decide: takes the decisions. What it raises ends the run.
         options: further :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions`.
-        routes: vehicles of another demand, see :func:`write_demand_of`; None: those of the configuration.
         seconds: at most so many; 0: to the scenario's end.
         limit_s: longest silence of the simulation; the time that ``decide`` takes does not count.
 
@@ -84,12 +63,7 @@ def run_closed_loop(
     """
     job = {
         "kind": "control",
-        "options": {
-            **(options or {}),
-            "sumocfg": str(find_config(folder).resolve()),
-            "seed": seed,
-            "routes": "" if routes is None else str(routes),
-        },
+        "options": {**(options or {}), "sumocfg": str(find_config(folder).resolve()), "seed": seed},
         "policy": "ask" if decide is not None else policy,
         "seconds": seconds,
     }
@@ -102,7 +76,5 @@ def run_closed_loop(
                 unreadable += sum(answer is None for answer in answers)
                 process.send(answers)
             elif "figures" in message:
-                curve = [(float(time), int(count)) for time, count in message["curve"]]
-                name = folder.resolve().name
-                return ClosedLoopResult(name, policy, seed, message["figures"], curve, asked, unreadable)
+                return ClosedLoopResult(folder.resolve().name, policy, seed, message["figures"], asked, unreadable)
     raise SimulationFailedError(f"The simulation of {folder.name} ended without figures")

@@ -27,7 +27,6 @@ from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions
 
 _HEARTBEAT_S = 60  # simulated seconds between two signs of life
 _SAME_QUEUE = 1.01  # halting vehicles a lane: SUMO rounds speeds in a state, so one may be counted otherwise
-_QUEUE_EVERY_S = 10  # simulated seconds between two points of the queue's curve
 
 Emit = Callable[[Mapping[str, Any]], None]
 
@@ -213,9 +212,9 @@ def branches(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
 
 
 def simulate(job: Mapping[str, Any], emit: Emit, requests: TextIO) -> None:
-    """Simulate both decisions of rows of another program: one request a line, one answer a line.
+    """Simulate both decisions of rows without outcomes: one request a line, one answer a line.
 
-    A request has ``row`` (see :class:`engine.tasks.traffic.simulation.foreign.ForeignRow`), ``state`` and ``number``.
+    A request has ``row`` (the fields of ``missing_outcomes.RowWithoutOutcomes``), ``state`` and ``number``.
 
     Emits: ``{"row": ..., "controllers": ...}``, or ``{"dropped": reason, "why": ...}``.
     """
@@ -256,14 +255,14 @@ def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
     The policy ``ask`` emits ``{"decisions": [{"junction", "state"}, ...]}`` and reads one line of answers, a list of
     true (extend), false (switch) and null (no readable decision: switch); ``fixed`` leaves the lights alone.
 
-    Emits at last ``{"figures": ..., "curve": [[seconds, halting vehicles], ...]}``.
+    Emits at last ``{"figures": ...}``.
     """
     options = SimulationOptions(**job["options"])
     with tempfile.TemporaryDirectory() as folder:
         trips = Path(folder) / "trips.xml"
         more = ("--tripinfo-output", str(trips), "--tripinfo-output.write-unfinished")
         with closing(Simulation(options, more)) as simulation:
-            begin, curve, queue_seconds = simulation.now, [], 0
+            begin, queue_seconds = simulation.now, 0
             is_free = job["policy"] == "fixed"
             policy = None if job["policy"] in ("ask", "fixed") else local_policy(job["policy"], options.seed)
             if not is_free:
@@ -275,16 +274,12 @@ def control(job: Mapping[str, Any], emit: Emit, replies: TextIO) -> None:
                 for seen, extend in zip(due, answers, strict=True):
                     simulation.decide(seen.junction, bool(extend))
                 simulation.step()
-                queue = simulation.network_queue()
-                queue_seconds += queue
-                seconds = simulation.now - begin
-                if seconds % _QUEUE_EVERY_S == 0:
-                    curve.append([seconds, queue])
-                if seconds % _HEARTBEAT_S == 0:
+                queue_seconds += simulation.network_queue()
+                if (simulation.now - begin) % _HEARTBEAT_S == 0:
                     emit({"time": simulation.now})
             figures = {"seconds": simulation.now - begin, "switches": simulation.switches}
         figures |= {"mean_queue": queue_seconds / max(1.0, figures["seconds"]), **_trip_figures(trips)}
-    emit({"figures": figures, "curve": curve})
+    emit({"figures": figures})
 
 
 def _ask(due: list[Observation], extend_seconds: int, emit: Emit, replies: TextIO) -> list[bool | None]:

@@ -146,7 +146,7 @@ class LiveOutcomes:
                 raise TooManyFailuresError(
                     f"{self.failures} simulated decisions failed",
                     why=f"The last one was of row {row.id}: {why}",
-                    fix="Check the dataset with `traffic validate --verify-sumo`, or use its stored outcomes.",
+                    fix="Generate the dataset again with --keep-states, or use its stored outcomes.",
                 )
 
     def close(self) -> None:

@@ -23,24 +23,18 @@ def live_scenarios(dataset: Path, scenarios_dir: Path, names: Collection[str] | 
 
     Raises:
         MissingInputError: there is no dataset, or no folder of a scenario.
-        InputError: see :func:`live_scenario`.
+        InputError: the rows are of other files than those of the scenario, or the settings of their generation cannot
+            be read.
     """
     found: dict[str, LiveScenario] = {}
     for path in dataset_files(dataset):
         rows = read_rows(path)
         if rows and (names is None or rows[0].scenario in names):
-            found[rows[0].scenario] = live_scenario(path, scenarios_dir, rows)
+            found[rows[0].scenario] = _live_scenario(path, scenarios_dir, rows)
     return found
 
 
-def live_scenario(path: Path, scenarios_dir: Path, rows: Sequence[TrafficRow]) -> LiveScenario:
-    """The scenario of a dataset file with these rows.
-
-    Raises:
-        MissingInputError: the folder of the scenario is missing.
-        InputError: the rows are of other files than those of the scenario, or the settings of their generation cannot
-            be read.
-    """
+def _live_scenario(path: Path, scenarios_dir: Path, rows: Sequence[TrafficRow]) -> LiveScenario:
     config = find_config(scenarios_dir / rows[0].scenario)
     digest = network_digest(config)
     if any(row.network != digest for row in rows):

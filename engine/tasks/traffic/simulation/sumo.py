@@ -57,7 +57,6 @@ class SimulationOptions:
         extend_seconds: seconds that one extension lasts.
         min_green_offset: the limits of each phase move by up to so many seconds.
         max_green_offset: the same for the longest green.
-        routes: a file of vehicles that replaces those of the configuration; empty: none.
     """
 
     sumocfg: str
@@ -65,7 +64,6 @@ class SimulationOptions:
     extend_seconds: int = 5
     min_green_offset: float = 2.0
     max_green_offset: float = 5.0
-    routes: str = ""
 
 
 class Simulation:
@@ -87,7 +85,6 @@ class Simulation:
             command = [
                 *("sumo", "-c", options.sumocfg, "--seed", str(options.seed), "--step-length", "1.0"),
                 *("--no-step-log", "--no-warnings", "--duration-log.disable", "--save-state.rng"),
-                *(("--route-files", options.routes) if options.routes else ()),
                 *more,
                 *without_outputs(Path(options.sumocfg), Path(made), more),
             ]

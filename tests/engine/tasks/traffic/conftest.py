@@ -1,13 +1,13 @@
-"""An own scenario of four junctions, and a dataset of it; each is made once."""
+"""A scenario of four junctions, and a dataset of it; each is made once."""
 
 import pytest
+
+from tests.support.sumo_scenarios import write_scenario
 
 
 @pytest.fixture(scope="session")
 def grid(tmp_path_factory):
-    from engine.tasks.traffic.scenarios import specs_of, write_scenario
-
-    return write_scenario(specs_of("grid2x2", 1, 3407)[0], tmp_path_factory.mktemp("scenarios")).parent
+    return write_scenario(tmp_path_factory.mktemp("scenarios"), "grid2x2", columns=2, rows=2)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@
 * limits that the model does not see: ``test_rows.py``
 * states without random numbers, branches with other seeds: ``test_simulation.py`` (live outcomes equal stored ones)
 * a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic/test_steps.py``
-* groups without variance: ``tests/grpo_training/traffic/test_stored_decisions.py``
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""Generation, live outcomes and closed loop in SUMO itself, on own scenarios and on a real network."""
+"""Generation, live outcomes and closed loop in SUMO itself, on small scenarios and on a real network."""
 
 import dataclasses
 import importlib.util
@@ -16,10 +16,12 @@ import pytest
 
 from engine.errors import InputError
 from engine.tasks.traffic.rewards import OutcomeSettings
+from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.closed_loop import run_closed_loop
 from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError
 from tests.conftest import ROOT, shared_file
+from tests.support.sumo_scenarios import write_scenario
 
 pytestmark = [
     pytest.mark.sumo,
@@ -80,11 +82,10 @@ def test_live_outcomes_equal_the_stored_ones(grid, dataset):
 
 
 def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
-    from engine.tasks.traffic.scenarios import specs_of, write_scenario
     from engine.tasks.traffic.simulation.live import LiveOutcomes
     from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
 
-    other = write_scenario(specs_of("single", 1, 1)[0], tmp_path)
+    other = find_config(write_scenario(tmp_path, "single"))
     rows = rows_of(dataset)
     scenarios = {
         name: dataclasses.replace(each, config=other) for name, each in live_scenarios(dataset, grid.parent).items()

@@ -1,4 +1,4 @@
-"""Datasets of other programs: rows with a state file and without outcomes get the outcomes of both decisions."""
+"""Rows with a state file and without outcomes get the outcomes of both decisions."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from engine.tasks.traffic.validation import rows_of
 NO_STATE = "no state file"
 
 
-class ForeignRow(BaseModel):
-    """What is needed of a row of another program.
+class RowWithoutOutcomes(BaseModel):
+    """What is needed of a row that another program wrote.
 
     Args:
         state_file: SUMO's state, relative to the folder of the dataset or of the scenario.
@@ -136,8 +136,8 @@ def simulate_dataset(
         return finished(partial, target, record_of(settings, config), len(found), dropped)
 
 
-def _rows(path: Path) -> list[ForeignRow]:
-    rows = rows_of(path, ForeignRow)
+def _rows(path: Path) -> list[RowWithoutOutcomes]:
+    rows = rows_of(path, RowWithoutOutcomes)
     if not rows:
         raise InputError(f"{path} has no rows")
     known: set[str] = set()
@@ -151,7 +151,7 @@ def _rows(path: Path) -> list[ForeignRow]:
     return rows
 
 
-def _state(row: ForeignRow, *folders: Path) -> Path | None:
+def _state(row: RowWithoutOutcomes, *folders: Path) -> Path | None:
     """The state file of a row; None if there is none. A path that leaves the folder is none."""
     for folder in folders:
         place = (folder / row.state_file).resolve()

@@ -79,15 +79,6 @@ def test_without_bitsandbytes_the_usual_optimizer_is_used_and_named(folder, tmp_
     assert capsys.readouterr().out.count("so adamw_torch is used") == 1
 
 
-@BITS
-def test_quantised_weights_are_not_divided_among_processes(folder, tmp_path, monkeypatch, bits):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    monkeypatch.setenv("FSDP_VERSION", "2")
-    config = settings(folder, **{bits: True})
-    with pytest.raises(ConfigurationError, match=f"{bits} is not supported with FSDP"):
-        train_offline(config, good_and_bad(), (), (), tmp_path / "run", stream=io.StringIO())
-
-
 def gradients(model):
     """Of the LoRA, for the log-prob of one reply."""
     row = good_and_bad(1)[0][0]

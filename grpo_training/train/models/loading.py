@@ -47,7 +47,7 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
     """
     tokenizer, model = load_tokenizer(config), load_base_model(config)
     if config.quantised is not None:
-        prepare_quantised(model)
+        model = prepare_quantised(model)
     if config.use_peft:
         model = _with_lora(model, config)
     prepared: PreTrainedModel = _prepare_for_training(model, config)

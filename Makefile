@@ -112,18 +112,13 @@ test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers, and o
 	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist \
 		tests/grpo_training/environments tests/grpo_training/export tests/grpo_training/improve/test_other_packages.py
 
-# DeepSpeed compiles its exchange in shared memory at the first use, and calls ninja for it.
-WITH_BACKENDS := PATH="$(CURDIR)/.venv-backends/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/.venv-backends/extensions"
-
 $(BACKENDS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,finetune]' bitsandbytes deepspeed
-	$(WITH_BACKENDS) DS_ACCELERATOR=cpu python -c \
-		'from deepspeed.accelerator import get_accelerator as cpu; cpu().create_op_builder("ShareMemCommBuilder").load()'
+	$(@D)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,finetune]' bitsandbytes
 	@touch $@
 
-test-training-backends: $(BACKENDS)  ## run the tests of bitsandbytes and DeepSpeed, in an environment of their own; takes minutes
-	$(WITH_BACKENDS) python -m pytest -q -p no:xdist -k 'quantised or rounded_base or 8_bit_optimizer or deepspeed' \
+test-training-backends: $(BACKENDS)  ## run the tests of bitsandbytes, in an environment of their own; takes minutes
+	$(dir $(BACKENDS))bin/python -m pytest -q -p no:xdist -k 'quantised or rounded_base or 8_bit_optimizer' \
 		tests/grpo_training/train/models tests/grpo_training/train/offline/test_several_processes.py \
 		tests/grpo_training/train/online/test_loop.py
 

@@ -30,7 +30,6 @@ from grpo_training.learning.groups.remote import RemoteGroups, open_remote_group
 from grpo_training.learning.loop import GroupProducer, LearningLoop
 from grpo_training.learning.session import Session, open_session, usual_window
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
-from grpo_training.learning.tracking import open_tracking
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
 from grpo_training.runs.manifest import OPEN, stamp_of
@@ -200,13 +199,10 @@ async def _run(files: RunFiles, manager: ApiManager, learner: Learner[RecordT], 
                 begun = begun.model_copy(update=measured)
             make_extractor = ExperienceExtractor if learns else NoExtractor
             extractor = make_extractor(begun, session.analyst, library, on_trial=on_trial, kinds=learner.kinds)
-            resumes = files.has_results()
-            tracks = open_tracking(role, settings, lambda: session.counters, progress.note, resumes=resumes)
             learner.start(session, progress)
-            with tracks as tracking:
-                loop = LearningLoop(window, extractor, learner, progress, tracking)
-                skipped = [f"skipped {line}" for line in broken]
-                await _run_loop(loop, learner, [*extractor.notes(), *skipped])
+            loop = LearningLoop(window, extractor, learner, progress)
+            skipped = [f"skipped {line}" for line in broken]
+            await _run_loop(loop, learner, [*extractor.notes(), *skipped])
             after = list(await learner.after(session, library))
         has_learned = learns and bool(library.state.experiences)
         stamp = _stamp(learner, files)

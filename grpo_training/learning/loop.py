@@ -18,7 +18,6 @@ from engine.statistics.groups import DeadRewardWatch
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.extractor import ExperienceExtractor, ScoredFigures, ScoredGroup, Step
-from grpo_training.learning.tracking import TrackGroup
 from grpo_training.runs.window import as_they_come, run_in_window
 
 RecordT = TypeVar("RecordT")
@@ -65,14 +64,12 @@ class LearningLoop(Generic[RecordT]):
         extractor: turns groups into experiences.
         producer: makes and stores groups.
         progress: displays the run.
-        tracking: sends the figures of new groups to a tracker.
     """
 
     window: int
     extractor: ExperienceExtractor
     producer: GroupProducer[RecordT]
     progress: Progress
-    tracking: TrackGroup | None = None
     open: list[str] = field(default_factory=list)
     members: int = 0
     re_asked: int = 0
@@ -214,8 +211,6 @@ class LearningLoop(Generic[RecordT]):
             why_none=_why_none(result, recorded) if group.stats.triggered and self.extractor.learns else "",
             is_new=is_new,
         )
-        if self.tracking is not None and not group.is_kept:
-            self.tracking(step.number + 1, group.figures, len(recorded.applied), len(recorded.state.experiences))
         return True
 
     def _count(self, step: Step, figures: ScoredFigures, *, is_kept: bool) -> None:

@@ -29,7 +29,6 @@ _LEARNER_GROUPS = {
     "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
     "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
     "machines": ("executor", "workers"),
-    "tracker": ("report_to", "project", "run_name"),
     "endpoints and budget": ENDPOINTS,
 }
 """Groups of ``--help`` that generators and critic share."""
@@ -80,11 +79,6 @@ class LearnerSettings(ExtractionSettings):
         PROMPT_BUDGET,
         description="prompt budget of --select all: of a larger library, the most similar to the problem are used",
     )
-    report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
-        "none", description="tracker that gets the figures of each group; tensorboard writes below --cache-dir"
-    )
-    project: str = Field("scaffold-grpo", description="project name in the tracker")
-    run_name: str | None = Field(None, description="run name in the tracker (default: the role)")
     executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
     workers: Positive | None = Field(
         None,

@@ -25,8 +25,8 @@ _DESCRIPTION = frozenset({CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK})
 _RESULTS = ("metrics.jsonl", "lora", "merged", "checkpoint-*")
 _WRITTEN = (
     *(CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, *_RESULTS, "*.unfinished", "*.replaced", "*.tmp", "report.html"),
-    *("samples.jsonl", "export.json", "best.json", "tracker.json", "reference.pt", "stopped-at-step-*.json"),
-    *("best_*.ckpt", "*_final.ckpt", "*_epoch*.ckpt", "tensorboard"),
+    *("samples.jsonl", "export.json", "best.json", "reference.pt", "stopped-at-step-*.json"),
+    *("best_*.ckpt", "*_final.ckpt", "*_epoch*.ckpt"),
 )
 """What trainings write into their directory. Other files there are not touched."""
 

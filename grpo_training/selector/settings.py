@@ -18,7 +18,7 @@ from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, Mod
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
 _STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed", "device")
-_RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps", "report_to", "project", "run_name")
+_RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
 
 
 class TrainingSettings(EmbeddingSettings, ResumableSettings):
@@ -50,9 +50,6 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where the model is trained")
     output_dir: Path = Field(OUTPUTS, description="the run directory")
     log_every_steps: Positive = Field(5, description="optimizer steps per line of metrics.jsonl")
-    report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field("none", description="tracker")
-    project: str = Field("scaffold-grpo", description="project name in the tracker")
-    run_name: str | None = Field(None, description="run name in the tracker")
     dry_run: bool = Field(False, description="check everything, make one step of each phase, write nothing")
 
     @field_validator("trials")
@@ -73,7 +70,7 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the trained weights."""
-        others = {"output_dir", "log_every_steps", "report_to", "project", "run_name", "dry_run", "resume", "fresh"}
+        others = {"output_dir", "log_every_steps", "dry_run", "resume", "fresh"}
         return [name for name in cls.model_fields if name not in others | {"device"}]
 
     def to_dict(self) -> dict[str, Any]:

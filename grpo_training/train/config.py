@@ -30,8 +30,8 @@ CISPO_EPSILON_HIGH = 5.0
 _CHOOSE = {"export", "max_kl"}
 _NOT_IN_FINGERPRINT = frozenset(
     {
-        *("output_dir", "report_to", "project", "run_name", "logging_steps", "dry_run", "resume", "fresh"),
-        *("push_to_hub", "run", "experiences_dir", *_CHOOSE),
+        *("output_dir", "report_to", "logging_steps", "dry_run", "resume", "fresh"),
+        *("run", "experiences_dir", *_CHOOSE),
     }
 )
 """Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
@@ -63,7 +63,6 @@ class GRPOTrainingConfig(TrainingFields):
     sections_of_others: ClassVar[frozenset[str]] = PHASES - SECTIONS
     refused: ClassVar[dict[str, str]] = REFUSED
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
-        "use_wandb": {True: ("report_to", "wandb"), False: ("report_to", "none")},
         "torch_dtype": {
             prefix + name: ("bf16", name == "bfloat16") for prefix in ("", "torch.") for name in ("bfloat16", "float32")
         },
@@ -171,6 +170,8 @@ class GRPOTrainingConfig(TrainingFields):
         for name in ("padding_free", "share_prompts"):
             if getattr(self, name) and self.mode == "online":
                 yield f"{name} is used by offline and supervised training only"
+        if self.report_to != "none" and self.mode != "online":
+            yield "report_to is used by online training only; all write metrics.jsonl"
         if self.padding_free and self.share_prompts:
             yield "share_prompts is padding-free too: leave padding_free out"
         if self.load_in_4bit and self.load_in_8bit:

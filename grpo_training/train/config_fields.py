@@ -238,13 +238,6 @@ class TrainingFields(ResumableSettings):
         description="best: the last checkpoint that is not worse on held-out groups than the initial model, else that "
         "model; last: the last checkpoint in any case",
     )
-    push_to_hub: str | None = Field(
-        None,
-        pattern=r"^[\w.-]+/[\w.-]+$",
-        description="upload the exported model to this repository (owner/name, made private if new) with HF_TOKEN",
-    )
     report_to: Literal["none", "trackio", "wandb", "tensorboard", "mlflow"] = Field(
-        "none", description="experiment tracker"
+        "none", description="experiment tracker of transformers, beside metrics.jsonl (online)"
     )
-    project: str = Field("scaffold-grpo", description="project name in the tracker")
-    run_name: str | None = Field(None, description="run name in the tracker")

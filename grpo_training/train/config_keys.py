@@ -28,22 +28,15 @@ ALIASES = {
     "clip_epsilon": "epsilon",
     "clip_range": "epsilon",
     "max_new_tokens": "max_completion_length",
-    "max_length": "max_seq_length",
     "early_epochs": "curriculum_epochs",
     "kl_target_min": "kl_target_low",
     "kl_target_max": "kl_target_high",
     "lora_rank": "lora_r",
     "gradient_clip_norm": "max_grad_norm",
     "lr_scheduler": "lr_scheduler_type",
-    "synthetic_data_path": "teacher_traces",
-    "wandb_project": "project",
-    "wandb_run_name": "run_name",
-    "dual_source.top_k": "self_sft_top_k",
-    "dual_source.min_reward": "self_sft_min_reward",
     "lora.r": "lora_r",
     "lora.rank": "lora_r",
     "lora.alpha": "lora_alpha",
-    "lora.dropout": "lora_dropout",
     "lora.target_modules": "lora_target_modules",
     "paths.grpo_dataset_dir": "dataset_path",
     "paths.grpo_model_dir": "output_dir",
@@ -69,6 +62,10 @@ OF_OTHER_STAGES = {
     **dict.fromkeys(
         ("paths.data_dir", "paths.sft_dataset_dir", "paths.sft_model_dir", "paths.grpo_config"),
         "of the paths only grpo_dataset_dir (the dataset) and grpo_model_dir (the output) are read",
+    ),
+    **dict.fromkeys(
+        (section + key for section in ("", "logging.") for key in ("use_wandb", "wandb_project", "wandb_run_name")),
+        "report_to names the tracker",
     ),
 }
 """Keys of files that configure several stages -> why they have no effect."""

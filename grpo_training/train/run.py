@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
-from engine.errors import ConfigurationError, InputError, ScaffoldError
+from engine.errors import ConfigurationError, InputError
 from engine.records import Message, Problem
-from engine.storage.installation import install_command
+from engine.storage.installation import install_command, pip_install
 from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
@@ -27,23 +27,15 @@ from grpo_training.cli.terminal_text import say
 from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
 from grpo_training.runs.manifest import RunManifest, check_same_configuration, load_manifest
 from grpo_training.runs.named import found_run
-from grpo_training.runs.trackers import check_tracker
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
 from grpo_training.train.memory import explained_full_memory
-from grpo_training.train.models.export_record import MERGED, read_choice, read_helped
-from grpo_training.train.models.upload import check_token, upload_model
+from grpo_training.train.models.export_record import read_choice, read_helped
 from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
 from grpo_training.train.online.reward_settings import check_rewards, task_with_settings
-from grpo_training.train.processes import (
-    check_same,
-    exit_code_of_the_first,
-    is_first_process,
-    join_processes,
-    shared_failure,
-)
+from grpo_training.train.processes import check_same, exit_code_of_the_first, is_first_process, join_processes
 from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_dry_run, print_plan
 from grpo_training.view.training_page import write_page
 
@@ -73,8 +65,6 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     if config.mode == "offline" and config.dataset_path is None:
         config = config.model_copy(update={"dataset_path": found_run(config.run).cache})
     check_packages(config)
-    if config.push_to_hub is not None and not config.dry_run:
-        check_token(config.push_to_hub)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     join_processes()
     config = _with_installed_optimizer(config)
@@ -87,6 +77,10 @@ def check_packages(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: some are missing.
     """
+    if config.report_to != "none" and importlib.util.find_spec(config.report_to) is None:
+        raise ConfigurationError(
+            f"report_to {config.report_to}: {config.report_to} is not installed", fix=pip_install(config.report_to)
+        )
     missing = [name for name in _PACKAGES[config.mode] if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
@@ -116,25 +110,23 @@ def _with_installed_optimizer(config: GRPOTrainingConfig) -> GRPOTrainingConfig:
 
 def _train_on_stored(config: GRPOTrainingConfig) -> int:
     """Offline or supervised training: one loop over stored rows."""
-    with shared_failure():
-        if config.mode == "sft":
-            from grpo_training.train.data.chats import load_chats
+    if config.mode == "sft":
+        from grpo_training.train.data.chats import load_chats
 
-            data = load_chats(config)
-        else:
-            from grpo_training.train.data.training_data import load_training_data
+        data = load_chats(config)
+    else:
+        from grpo_training.train.data.training_data import load_training_data
 
-            data = load_training_data(config)
-        print_plan(offline_plan(config, data), str(data.report))
-        check_tracker(config.report_to)
-        if config.dry_run:
-            from grpo_training.train.models.tokenizer import load_tokenizer
+        data = load_training_data(config)
+    print_plan(offline_plan(config, data), str(data.report))
+    if config.dry_run:
+        from grpo_training.train.models.tokenizer import load_tokenizer
 
-            print_dry_run(config, load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
-            return 0
-        samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
-        facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
-        check_same(facts)
+        print_dry_run(config, load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
+        return 0
+    samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
+    facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
+    check_same(facts)
     _say_loading(config)
     from grpo_training.train.offline.loop import train_offline
 
@@ -152,26 +144,24 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.online.rewards import messages_of
     from grpo_training.train.online.trl_arguments import check_arguments
 
-    with shared_failure():
-        reward = load_reward(config.reward)
-        problems, prompts = _online_problems(config, reward)
-        check_verifiers(problems)
-        if config.reward_settings is not None:
-            check_rewards(problems, config.reward_settings)
-        if isinstance(reward, BatchReward):
-            reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
-        tokenizer = load_tokenizer(config)
-        check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
-        traces = load_teacher_samples(config.teacher_traces, tokenizer, config)
-        print_plan(online_plan(config, problems, len(traces)))
-        check_arguments(config)
-        check_tracker(config.report_to)
-        if config.dry_run:
-            print_dry_run(config, _rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
-            return 0
-        facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
-        facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
-        check_same(facts)
+    reward = load_reward(config.reward)
+    problems, prompts = _online_problems(config, reward)
+    check_verifiers(problems)
+    if config.reward_settings is not None:
+        check_rewards(problems, config.reward_settings)
+    if isinstance(reward, BatchReward):
+        reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
+    tokenizer = load_tokenizer(config)
+    check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
+    traces = load_teacher_samples(config.teacher_traces, tokenizer, config)
+    print_plan(online_plan(config, problems, len(traces)))
+    check_arguments(config)
+    if config.dry_run:
+        print_dry_run(config, _rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
+        return 0
+    facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
+    facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
+    check_same(facts)
     _say_loading(config)
     from grpo_training.train.online.loop import train_online
 
@@ -232,33 +222,22 @@ def _train_in_run_directory(
     if not is_first_process():
         code = exit_code_of_the_first(None)
         if code is None:
-            with shared_failure(), explained_full_memory(dict(config)):
+            with explained_full_memory(dict(config)):
                 train(config.output_dir)
-                code = exit_code_of_the_first(None)
+            code = exit_code_of_the_first(None)
         return code or 0
-    others_know = False
-    try:
-        _allow_more_steps(config, facts)
-        with RunDirectory(config.output_dir).open(config, facts) as manifest:
-            if manifest.is_finished and _is_chosen(config, manifest):
-                others_know = True
-                return _exit_code_of_finished(config)
-            others_know = True
-            exit_code_of_the_first(None)
-            with shared_failure():
-                with explained_full_memory(dict(config)):
-                    result = train(config.output_dir)
-                page = write_page(config.output_dir)
-                manifest.finish()
-                code = _exit_code(result.helped)
-                exit_code_of_the_first(code)
-    except Exception as error:
-        if not others_know:
-            exit_code_of_the_first(error.exit_code if isinstance(error, ScaffoldError) else 1)
-        raise
+    _allow_more_steps(config, facts)
+    with RunDirectory(config.output_dir).open(config, facts) as manifest:
+        if manifest.is_finished and _is_chosen(config, manifest):
+            return _exit_code_of_finished(config)
+        exit_code_of_the_first(None)
+        with explained_full_memory(dict(config)):
+            result = train(config.output_dir)
+        page = write_page(config.output_dir)
+        manifest.finish()
+        code = _exit_code(result.helped)
+        exit_code_of_the_first(code)
     _print_result(result, page)
-    if result.helped:
-        _upload(config)
     return code
 
 
@@ -304,15 +283,7 @@ def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
     )
     helped = read_helped(folder)
     exit_code_of_the_first(_exit_code(helped))
-    if helped:
-        _upload(config)
     return _exit_code(helped)
-
-
-def _upload(config: GRPOTrainingConfig) -> None:
-    """Upload the exported model where ``push_to_hub`` is set."""
-    if config.push_to_hub is not None:
-        print(f"  {'uploaded':13} {upload_model(config.output_dir / MERGED, config.push_to_hub)}")
 
 
 def _print_result(result: TrainingResult, page: Path | None) -> None:

@@ -1,46 +1,23 @@
-"""Metrics of a training: metrics.jsonl, and optionally an experiment tracker."""
+"""Metrics of a training: metrics.jsonl."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from engine.storage.append_log import replace_file
-from grpo_training.cli.terminal_text import say
-from grpo_training.runs.trackers import SafeTracker, Tracker, open_tracker
 from grpo_training.training.progress import TrainingProgress
-
-
-class TrackedSettings(Protocol):
-    """The settings of a training, as far as its records need them."""
-
-    @property
-    def report_to(self) -> str:
-        """The tracker, or ``none``."""
-
-    @property
-    def project(self) -> str:
-        """Name of the project in the tracker."""
-
-    @property
-    def run_name(self) -> str | None:
-        """Name of the run in the tracker; None: the name of its directory."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """All settings as JSON values."""
 
 
 @contextmanager
 def open_metrics(
-    config: TrackedSettings,
     run_dir: Path,
     total: int,
     done: int,
@@ -48,37 +25,25 @@ def open_metrics(
     stream: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[MetricsLog, TrainingProgress]]:
-    """Open the tracker, ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
+    """Open ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
 
     Args:
-        config: the settings of the training.
-        run_dir: is created if the tracker starts.
+        run_dir: is created.
         total: optimizer steps of the whole run.
         done: steps that are done already.
         stream: receives the progress, stdout by default.
         clock: monotonic seconds.
-
-    Raises:
-        ConfigurationError: the tracker is not installed, or does not start.
     """
-    tracker = open_tracker(
-        config.report_to,
-        run_dir,
-        project=config.project,
-        run_name=config.run_name or run_dir.name,
-        config=config.to_dict(),
-        resumes=done > 0,
-    )
     run_dir.mkdir(parents=True, exist_ok=True)
     with (
         TrainingProgress(total, done=done, stream=stream, clock=clock) as progress,
-        MetricsLog(run_dir / "metrics.jsonl", resume_step=done, tracker=tracker, warn=progress.note) as log,
+        MetricsLog(run_dir / "metrics.jsonl", resume_step=done) as log,
     ):
         yield log, progress
 
 
 class MetricsLog:
-    """Writes ``metrics.jsonl`` and sends the same figures to a tracker. Use as a context manager.
+    """Writes ``metrics.jsonl``. Use as a context manager.
 
     One line is one JSON object with ``step`` first; a value that is not finite becomes null. A resumed run first
     removes the lines of the steps that it will repeat, and an incomplete last line.
@@ -86,19 +51,9 @@ class MetricsLog:
     Args:
         path: the file.
         resume_step: the step that the run resumes from; 0 truncates the file.
-        tracker: receives the figures too; see :class:`~grpo_training.runs.trackers.SafeTracker`.
-        warn: receives a message about that error.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        resume_step: int = 0,
-        tracker: Tracker | None = None,
-        warn: Callable[[str], None] = lambda text: say(text, sys.stderr),
-    ) -> None:
-        self._tracker = SafeTracker(tracker, warn)
+    def __init__(self, path: Path, *, resume_step: int = 0) -> None:
         kept = _lines_up_to(path, resume_step)
         replace_file(path, b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
@@ -110,7 +65,6 @@ class MetricsLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-        self._tracker.finish()
 
     def write(self, step: int, figures: Mapping[str, Any]) -> None:
         """Add one line.
@@ -127,8 +81,6 @@ class MetricsLog:
         except OSError as error:
             error.filename = self._file.name
             raise
-        numbers = {name: float(value) for name, value in line.items() if _is_number(value) and name != "step"}
-        self._tracker.log(numbers, step)
 
 
 def _lines_up_to(path: Path, step: int) -> list[bytes]:
@@ -148,10 +100,6 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:

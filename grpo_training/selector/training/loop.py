@@ -79,7 +79,7 @@ def train_selector(task: TrainingTask, settings: SftSettings | TrainSettings, ru
     run = _Run(task, settings, run_dir)
     with ExitStack() as stack:
         total = sum(steps_of(task, phase, settings.batch_size) for phase in task.phases)
-        log, shown = stack.enter_context(open_metrics(settings, run_dir, total, run.progress.step))
+        log, shown = stack.enter_context(open_metrics(run_dir, total, run.progress.step))
         stop = stack.enter_context(StopRequest())
         while run.progress.phase < len(task.phases):
             run.begin_phase()

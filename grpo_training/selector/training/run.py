@@ -129,9 +129,8 @@ def _try_out(task: TrainingTask, settings: SftSettings | TrainSettings) -> None:
         train=task.train[: settings.batch_size],
         held_out=task.held_out[: settings.batch_size],
     )
-    untracked = settings.model_copy(update={"report_to": "none"})
     with tempfile.TemporaryDirectory() as folder:
-        train_selector(small, untracked, Path(folder))
+        train_selector(small, settings, Path(folder))
     print(f"One step of each phase was made and dropped; nothing was written to {settings.output_dir}.")
 
 

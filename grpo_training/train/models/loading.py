@@ -21,7 +21,6 @@ from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_com
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.config_fields import ALL_LINEAR
 from grpo_training.train.models.quantised import loading_options, prepare_quantised
-from grpo_training.train.models.sharding import copy_into, whole_shape
 from grpo_training.train.models.tokenizer import (
     from_hub,
     load_tokenizer,
@@ -48,7 +47,7 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
     """
     tokenizer, model = load_tokenizer(config), load_base_model(config)
     if config.quantised is not None:
-        prepare_quantised(model)
+        model = prepare_quantised(model)
     if config.use_peft:
         model = _with_lora(model, config)
     prepared: PreTrainedModel = _prepare_for_training(model, config)
@@ -164,10 +163,7 @@ def adapter_off(model: PreTrainedModel) -> Iterator[None]:
     if not has_adapter(model):
         yield
         return
-    trained = list(trained_weights(model).values())
     with model.disable_adapter():
-        for weight in trained:
-            weight.requires_grad_(True)  # PEFT turns it off, and FSDP reads it at the first forward pass
         yield
 
 
@@ -181,28 +177,14 @@ def trained_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def sharded_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """What :func:`save_weights` writes of a model whose weights are divided among processes."""
-    written = set(trained_weights(model))  # of tied weights one name
+def save_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Write the trained weights into ``folder``: a PEFT adapter, or the whole model where there is none."""
     if not has_adapter(model):
-        written.update(name for name, _ in model.named_buffers())
-    return {name: weight for name, weight in model.state_dict(keep_vars=True).items() if name in written}
-
-
-def save_weights(model: PreTrainedModel, folder: Path, weights: dict[str, torch.Tensor] | None = None) -> None:
-    """Write the trained weights into ``folder``: a PEFT adapter, or the whole model where there is none.
-
-    Args:
-        model: the model.
-        folder: the destination.
-        weights: the :func:`sharded_weights` as whole tensors, in place of the model's own.
-    """
-    if not has_adapter(model):
-        model.save_pretrained(folder, state_dict=weights)
+        model.save_pretrained(folder)
         return
     # As save_pretrained of PEFT, without its model card: filling in that template takes as long as a small step.
     replace(model.peft_config["default"], inference_mode=True).save_pretrained(folder)
-    adapter = get_peft_model_state_dict(model, state_dict=weights)
+    adapter = get_peft_model_state_dict(model)
     save_file(adapter, folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
 
 
@@ -233,15 +215,16 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     if is_adapter:  # its weights by their names in the file
         own = get_peft_model_state_dict(model, state_dict=own)
     for name in sorted(own.keys() | stored.keys()) if is_adapter else own:
-        if name not in own or name not in stored or whole_shape(own[name]) != stored[name].shape:
+        if name not in own or name not in stored or own[name].shape != stored[name].shape:
             raise _mismatch(folder, name, own.get(name), stored.get(name))
-    for name, tensor in own.items():
-        copy_into(tensor, stored[name])
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(stored[name])
 
 
 def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:
     def shape(tensor: torch.Tensor | None) -> str:
-        return "missing" if tensor is None else "x".join(map(str, whole_shape(tensor)))
+        return "missing" if tensor is None else "x".join(map(str, tensor.shape))
 
     return InputError(
         f"The weights in {folder} belong to another model or LoRA",

@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError, first_line
 from grpo_training.train.data.batches import Batch
-from grpo_training.train.models.sharding import not_finite_weight
 from grpo_training.train.objective.packing import LAYOUT_OPTIONS, Layout, packed, shared
 
 if TYPE_CHECKING:
@@ -113,8 +112,8 @@ def completion_logps(
 class LogProbModel(nn.Module):  # type: ignore[misc]
     """A language model whose forward pass gives the log-probs of completions.
 
-    DDP, FSDP and DeepSpeed see only what passes through ``forward`` of the module that they wrap. The log-probs are
-    computed from the backbone and the head, so these two are inside it.
+    DDP sees only what passes through ``forward`` of the module that it wraps. The log-probs are computed from the
+    backbone and the head, so these two are inside it.
 
     Args:
         model: a causal language model of transformers, or a PEFT model.
@@ -125,12 +124,7 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
     def __init__(self, model: PreTrainedModel, *, chunk_size: int, layout: Layout = "padded") -> None:
         super().__init__()
         self.model = model
-        self._no_split_modules = model._no_split_modules  # accelerate reads here what FSDP divides as one unit
         self._options: dict[str, Any] = {"chunk_size": chunk_size, "layout": layout}
-
-    def tie_weights(self) -> None:
-        """Tie the weights of embedding and head again, which accelerate calls once FSDP has divided them."""
-        self.model.tie_weights()
 
     def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
@@ -169,6 +163,14 @@ def check_layout(model: PreTrainedModel, layout: Layout) -> None:
             fits, why = False, first_line(error)
     if not fits:
         raise ConfigurationError(f"{option} does not fit {type(model).__name__}", why=why, fix=f"Leave {option} out.")
+
+
+def not_finite_weight(model: nn.Module) -> str | None:
+    """The name of a weight that is not finite; None if there is none."""
+    for name, weight in model.named_parameters():
+        if weight.is_floating_point() and not bool(weight.detach().isfinite().all()):
+            return str(name)
+    return None
 
 
 def _not_finite(model: PreTrainedModel) -> InputError:

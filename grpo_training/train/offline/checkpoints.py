@@ -84,7 +84,6 @@ def save_checkpoint(
     model: PreTrainedModel,
     state: State,
     tensors: Mapping[str, Any],
-    weights: dict[str, torch.Tensor] | None = None,
 ) -> Checkpoint:
     """Write ``RUN/checkpoint-<step>`` atomically.
 
@@ -93,14 +92,13 @@ def save_checkpoint(
         model: its trained weights are written.
         state: the progress of the training.
         tensors: the state of optimizer, beta and reference: tensors, numbers and strings in dicts and lists.
-        weights: of a sharded model, see :func:`save_weights`.
 
     Raises:
         ScaffoldError: it cannot be written; no partial checkpoint is left.
     """
 
     def write(folder: Path) -> None:
-        save_weights(model, folder, weights)
+        save_weights(model, folder)
         torch.save(dict(tensors), folder / _TENSORS)
         (folder / _STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
 

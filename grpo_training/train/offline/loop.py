@@ -40,7 +40,7 @@ from grpo_training.train.models.export import TrainingResult
 from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import NO_DROPOUT, has_adapter, trainable_share
 from grpo_training.train.models.positions import position_note
-from grpo_training.train.models.sharding import is_sharded, not_finite_weight, whole
+from grpo_training.train.objective.logprobs import not_finite_weight
 from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
@@ -93,7 +93,7 @@ def train_offline(
     with ExitStack() as stack:
         log = progress = None
         if accelerator.is_main_process:
-            log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
+            log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(training, done):
                 progress.note(note)
             score_reference(training, progress.note, clock)
@@ -173,7 +173,7 @@ def optimizer_steps(
 
         grad_norm = 0.0
         if step_rows.micro_batches:
-            grad_norm = float(whole(accelerator.clip_grad_norm_(weights, config.max_grad_norm)))
+            grad_norm = float(accelerator.clip_grad_norm_(weights, config.max_grad_norm))
         if not math.isfinite(grad_norm):
             if not accelerator.is_main_process:
                 accelerator.wait_for_everyone()  # the first process writes the rows, and its error ends all
@@ -192,11 +192,9 @@ def optimizer_steps(
 def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, float]:
     """The backward passes of this process's share of a step; its share of the metrics.
 
-    DDP reduces the gradients with the last micro-batch; FSDP with each, so that no process holds all of them. Both
-    average them over the processes, while the losses are shares of a sum, so the losses are multiplied by the number
-    of processes.
+    DDP reduces the gradients with the last micro-batch. It averages them over the processes, while the losses are
+    shares of a sum, so the losses are multiplied by the number of processes.
     """
-    is_divided = is_sharded(training.policy)
     stage, accelerator = training.plan[index].stage, training.accelerator
     shares: defaultdict[str, float] = defaultdict(float)
     if stage in ("early", "late"):
@@ -205,7 +203,7 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
     for number, (micro_batch, counts) in enumerate(micro_batches, start=1):
         is_last = number == len(micro_batches)
         accelerator.gradient_state._set_sync_gradients(is_last)
-        with nullcontext() if is_last or is_divided else accelerator.no_sync(training.policy):
+        with nullcontext() if is_last else accelerator.no_sync(training.policy):
             loss, figures = objective(training, step_rows, micro_batch)
             values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
             if not math.isfinite(values["loss"]):

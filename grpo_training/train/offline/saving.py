@@ -8,8 +8,7 @@ from dataclasses import replace
 from engine.storage.append_log import replace_file
 from grpo_training.train.models.export import export_model
 from grpo_training.train.models.export_record import write_export
-from grpo_training.train.models.loading import load_model, load_weights, sharded_weights, trained_weights
-from grpo_training.train.models.sharding import is_sharded, load_optimizer_state, whole, whole_optimizer_state
+from grpo_training.train.models.loading import load_model, load_weights
 from grpo_training.train.offline.checkpoints import (
     HeldOutFigures,
     State,
@@ -49,8 +48,7 @@ def restore(training: Training) -> int:
     load_weights(training.model, last.folder)
     done = last.state.step
     if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
-        trained = list(trained_weights(training.model).values())
-        load_optimizer_state(training.optimizer, trained, tensors["optimizer"])
+        training.optimizer.load_state_dict(tensors["optimizer"])
     training.kl.load_state_dict(tensors["kl"])
     training.num_tokens = last.state.num_tokens
     return done
@@ -61,11 +59,7 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
 
     All processes call it; the first one writes.
     """
-    is_first = training.accelerator.is_main_process
-    trained = list(trained_weights(training.model).values())
-    optimizer = whole_optimizer_state(training.optimizer, trained, keep=is_first)
-    weights = whole(sharded_weights(training.model), keep=is_first) if is_sharded(training.policy) else None
-    if not is_first:
+    if not training.accelerator.is_main_process:
         return
     step = training.plan[number - 1]
     state = State(
@@ -78,11 +72,11 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
         validation=held_out,
     )
     tensors = {
-        "optimizer": optimizer,
+        "optimizer": training.optimizer.state_dict(),
         "kl": training.kl.state_dict(),
         "reference": training.reference.known,
     }
-    save_checkpoint(training.run_dir, training.model, state, tensors, weights)
+    save_checkpoint(training.run_dir, training.model, state, tensors)
     (training.run_dir / REFERENCE).unlink(missing_ok=True)
     best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
     kept = {checkpoint.folder for checkpoint in best.values()}
@@ -104,10 +98,9 @@ def export(training: Training, start: HeldOutFigures | None) -> Selection:
     selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
     if config.export == "last":
         selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
-    is_last = selected.checkpoint is found[-1] and not is_sharded(training.policy)
-    if selected.checkpoint is None or is_sharded(training.policy):
+    if selected.checkpoint is None:
         training.model = load_model(config)[0]
-    if selected.checkpoint is not None and not is_last:
+    elif selected.checkpoint is not found[-1]:
         load_weights(training.model, selected.checkpoint.folder)
     export_model(training.model, training.tokenizer, training.run_dir, config)
     write_export(

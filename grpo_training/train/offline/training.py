@@ -15,10 +15,10 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.optimizer import AcceleratedOptimizer
 from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedType, gather_object
+from accelerate.utils import gather_object
 from torch import Tensor
 
-from engine.errors import ConfigurationError, InputError
+from engine.errors import InputError
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
@@ -33,12 +33,6 @@ from grpo_training.train.models.loading import (
     uses_bf16,
 )
 from grpo_training.train.models.positions import check_positions
-from grpo_training.train.models.sharding import (
-    enable_on_cpu,
-    fsdp_plugin,
-    reshard,
-)
-from grpo_training.train.models.zero import enable_zero, zero_plugin
 from grpo_training.train.objective.logprobs import LogProbModel, check_layout, check_logits
 from grpo_training.train.objective.packing import check_window
 from grpo_training.train.objective.reference_policy import ReferencePolicy
@@ -46,8 +40,6 @@ from grpo_training.train.objective.term_weights import adaptive_kl
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.processes import local_share
 from grpo_training.training.schedules import AdaptiveKL
-
-_DIVIDING = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 REFERENCE = "reference.pt"
 """The log-probs of the initial model, until a checkpoint holds them."""
@@ -146,7 +138,6 @@ class Training:
         with torch.no_grad():
             yield
         self.policy.train()
-        reshard(self.policy)
 
 
 def prepare(
@@ -163,19 +154,17 @@ def prepare(
     """
     if not groups:
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
-    accelerator = new_accelerator(config)
+    accelerator = new_accelerator(bf16=uses_bf16(config))
     model, tokenizer = load_model(config)
     rows = [row for group in (*groups, *validation, teacher) for row in group]
     longest = max(row.length for row in rows)
     check_positions(model, longest)
     check_vocabulary(model, tokenizer, (max(row.prompt_ids + row.completion_ids) for row in rows))
-    # FSDP moves it layer by layer, DeepSpeed in the precision of the training; a rounded one is where it belongs.
-    if accelerator.distributed_type not in _DIVIDING and config.quantised is None:
+    if config.quantised is None:  # a rounded one is where it belongs
         model = model.to(accelerator.device)
-    if accelerator.is_local_main_process:  # the others may have no weights yet (fsdp_cpu_ram_efficient_loading)
-        check_logits(model.eval())
-        if config.layout != "padded":
-            check_layout(model, config.layout)
+    check_logits(model.eval())
+    if config.layout != "padded":
+        check_layout(model, config.layout)
     if config.share_prompts:
         check_window(model.config, longest)
     policy = LogProbModel(model.train(), chunk_size=config.logprob_chunk_size, layout=config.layout)
@@ -198,42 +187,18 @@ def prepare(
     )
 
 
-def new_accelerator(config: GRPOTrainingConfig) -> Accelerator:
-    """Device, precision and processes.
-
-    Raises:
-        ConfigurationError: the configuration of accelerate asks for what is not supported.
-    """
-    fsdp, zero = fsdp_plugin(bf16=uses_bf16(config)), zero_plugin(config, bf16=uses_bf16(config))
-    if (fsdp or zero) and config.quantised is not None:
-        raise ConfigurationError(
-            f"{config.quantised} is not supported with {'FSDP' if fsdp else 'DeepSpeed'}",
-            why="accelerate does not divide rounded weights among processes.",
-            fix="Leave it out, or use grpo_training/configs/accelerate/ddp_8gpu.yaml.",
-        )
-    if fsdp is not None and config.optim == "adamw_8bit":
-        raise ConfigurationError(
-            "adamw_8bit is not supported with FSDP",
-            why="bitsandbytes takes no steps on divided weights.",
-            fix="Use adamw_torch.",
-        )
+def new_accelerator(*, bf16: bool) -> Accelerator:
+    """Device, precision and processes."""
     # Accelerate keeps the precision of the first training of a process and refuses another one. It has no public
     # function that forgets it; the connections between the processes stay.
     AcceleratorState._reset_state()
-    accelerator = Accelerator(
-        mixed_precision="bf16" if uses_bf16(config) else "no",
+    return Accelerator(
+        mixed_precision="bf16" if bf16 else "no",
         # Without cpu=True, accelerate ignores the processes that torchrun starts on a machine without an accelerator.
         cpu=not torch.accelerator.is_available(),
-        fsdp_plugin=fsdp,
-        deepspeed_plugin=zero,
         # Buffers never change. DDP would send them at each forward pass, also where not all processes have one.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
-    if fsdp is not None:
-        enable_on_cpu(accelerator, fsdp)
-    if zero is not None:
-        enable_zero(accelerator, zero)
-    return accelerator
 
 
 def new_optimizer(config: GRPOTrainingConfig, model: Any) -> torch.optim.Optimizer:

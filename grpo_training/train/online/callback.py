@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import gather_object
-from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
@@ -99,7 +98,7 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         """Stop before a gradient that is not finite changes the weights."""
         gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
         largest = get_total_norm(gradients, norm_type=math.inf)  # one transfer from the device for all weights
-        if not math.isfinite(float(largest.full_tensor() if isinstance(largest, DTensor) else largest)):
+        if not math.isfinite(float(largest)):
             raise TrainingStoppedError(
                 f"The gradient of step {state.global_step + 1} is not finite",
                 why="The loss is finite. The weights are unchanged.",

@@ -122,7 +122,7 @@ def train_online(
         _use_base_as_reference(trainer.model)
         log = progress = None
         if trainer.is_world_process_zero():
-            log, progress = stack.enter_context(open_metrics(config, run_dir, total, done, stream=stream, clock=clock))
+            log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(config, len(problems) - len(kept), done, total):
                 progress.note(note)
             share = trainable_share(model) if has_adapter(model) else None

@@ -22,8 +22,7 @@ from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
-from grpo_training.train.models.sharding import not_finite_weight
-from grpo_training.train.objective.logprobs import completion_logps
+from grpo_training.train.objective.logprobs import completion_logps, not_finite_weight
 from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.online.checkpoints import remove_old_checkpoints
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from accelerate.utils import parse_flag_from_env
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.train.config import GRPOTrainingConfig
@@ -37,7 +36,7 @@ _SAME_NAME = (
     *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
     *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "scale_rewards"),
     *("mask_truncated_completions", "beta", "use_bias_correction_kl", "disable_dropout", "gradient_checkpointing"),
-    "logging_steps",
+    *("logging_steps", "report_to"),
 )
 """Settings that TRL has under the same name."""
 
@@ -84,14 +83,6 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: says what.
     """
-    for variable, name in (("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")):
-        if parse_flag_from_env(variable):
-            raise ConfigurationError(
-                f"{name} is not supported by online training",
-                why="Only a process with replies to imitate has a forward pass of self-SFT, so others would wait for "
-                "ever, and the first process exports the model alone.",
-                fix="Use grpo_training/configs/accelerate/ddp_8gpu.yaml, or train offline.",
-            )
     rows, group = _rows_of_step(config), config.num_generations
     if rows % group:
         raise ConfigurationError(

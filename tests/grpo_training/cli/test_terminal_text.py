@@ -11,7 +11,6 @@ from grpo_training.cli.entry import print_error
 from grpo_training.cli.terminal_text import fitted
 from grpo_training.traffic.__main__ import main as traffic
 from grpo_training.train.reporting.plan_report import print_plan
-from grpo_training.training.metrics_log import MetricsLog
 from tests.engine.tasks.traffic.support import row
 
 HOSTILE = "a\u2028\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"
@@ -33,16 +32,6 @@ def test_an_error_message(capsys):
 def test_the_plan_of_a_training(capsys):
     print_plan([("data", HOSTILE)], f"1 line skipped: {HOSTILE}")
     assert capsys.readouterr().out.count(SHOWN) == 2
-
-
-def test_a_tracker_that_fails(tmp_path, capsys):
-    class Tracker:
-        def log(self, *_, **__):
-            raise RuntimeError(HOSTILE)
-
-    with MetricsLog(tmp_path / "metrics.jsonl", tracker=Tracker()) as log:
-        log.write(1, {"loss": 1.0})
-    assert SHOWN in capsys.readouterr().err
 
 
 def test_errors_of_a_traffic_dataset(tmp_path, capsys):

@@ -62,7 +62,7 @@ def test_the_flat_yaml_of_others_is_read_under_the_fields_names(tmp_path):
     read = from_text(tmp_path, SEED_YAML)
     assert (read.model_name_or_path, read.per_device_train_batch_size, read.beta) == ("model/sft_model", 2, 0.1)
     assert (read.max_completion_length, read.lora_r, read.learning_rate) == (50, 32, 1e-5)
-    assert (read.project, read.run_name, read.optim) == ("a-project", None, "adamw_8bit")
+    assert read.optim == "adamw_8bit"
 
 
 def test_the_learning_rate_of_the_warm_up_is_a_share_unless_it_is_given(tmp_path):
@@ -148,7 +148,6 @@ def test_a_central_file_of_all_stages_is_read_as_that_of_the_online_training(tmp
     assert (read.mode, read.model_name_or_path, read.learning_rate) == ("online", "model/sft_model", 1e-5)
     assert (read.per_device_train_batch_size, read.temperature, read.beta, read.max_steps) == (2, 1.2, 0.05, 100)
     assert (str(read.dataset_path), str(read.output_dir)) == ("data/grpo_datasets", "model/grpo_model")
-    assert (read.report_to, read.project, read.run_name) == ("wandb", "a-project", None)
     given = read.reward_settings
     assert (given["tsc_weight"], given["reward_scale"], given["invalid"]) == (10.0, 3.0, -10.0)
     said = capsys.readouterr().err
@@ -218,7 +217,6 @@ def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_pa
         ("tsc_weight: 1\nreward: my.py:f\nmode: offline", "needs mode online .leave mode out, or set it to online"),
         ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
         ("reward: {max_pressure: {max_green_override: true}}", "max_green_override"),
-        ("use_wandb: maybe", "use_wandb: expected True or False, got 'maybe'"),
     ],
 )
 def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
@@ -281,8 +279,10 @@ def test_a_dtype_may_be_written_as_in_python(tmp_path, name, bf16):
         from_text(tmp_path, "model_path: a/model\ntorch_dtype: float16")
 
 
-def test_use_wandb_selects_the_tracker(tmp_path):
-    assert from_text(tmp_path, SEED_YAML + "use_wandb: true").report_to == "wandb"
+def test_a_tracker_is_of_online_training_only():
+    assert config(mode="online", dataset="d", report_to="wandb").report_to == "wandb"
+    with pytest.raises(ValueError, match="report_to is used by online training only"):
+        config(report_to="wandb")
 
 
 def test_reward_settings_on_the_command_line_are_json():
@@ -313,7 +313,7 @@ def test_sections_are_headings_and_give_short_keys_their_meaning(tmp_path):
 student: {model_name: a/model}
 lora: {r: 8, lora_alpha: 24, lora-dropout: 0.05, target_modules: [q_proj, v_proj]}
 grpo: {kl_coef: 0.05, clip_range: 0.1, num_samples_per_prompt: 6}
-dual_source: {self_sft_weight: 0.4, top_k: 3, min_reward: 0.7}
+dual_source: {self_sft_weight: 0.4, self_sft_top_k: 3, self_sft_min_reward: 0.7}
 training: {epochs: 2, lr_scheduler: linear}
 data: {dataset_path: there}
 output:
@@ -422,7 +422,7 @@ def test_to_dict_and_back(tmp_path):
 
 
 def test_where_results_go_and_how_they_are_shown_shapes_no_weights():
-    assert config().fingerprint() == config(output_dir="elsewhere", report_to="wandb", resume=True).fingerprint()
+    assert config().fingerprint() == config(output_dir="elsewhere", logging_steps=9, resume=True).fingerprint()
     assert config().fingerprint() != config(beta=0.06).fingerprint()
 
 

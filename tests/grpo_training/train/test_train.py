@@ -10,11 +10,10 @@ import sys
 import threading
 import types
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
-from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError, ScaffoldError
+from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError
 from engine.storage.append_log import AppendLog
 from grpo_training.cli import settings as command_settings
 from grpo_training.runs.directory import RunDirectory
@@ -270,10 +269,10 @@ def test_a_dry_run_shows_the_first_prompt_and_the_defaults_that_trl_does_not_hav
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_the_tracker_and_vllm_are_checked_before_the_training(tmp_path, data, trainers, monkeypatch, more):
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ConfigurationError, match="--report-to mlflow: mlflow cannot be imported"):
-        main(flags(tmp_path, data, *more, "--report-to", "mlflow"))
     online = ["--mode", "online", "--dataset", "quickstart", "--max-problems", "5", "--use-vllm", *more]
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(ConfigurationError, match="report_to mlflow: mlflow is not installed"):
+        main(flags(tmp_path, data, *online, "--report-to", "mlflow"))
     present = importlib.util.find_spec
     for is_there, match in (
         (False, "vllm is not installed"),
@@ -473,7 +472,7 @@ def test_another_configuration_is_refused_unless_resumed_or_fresh(tmp_path, data
 
 def test_where_and_how_it_is_shown_may_change(tmp_path, data, trainers):
     main(flags(tmp_path, data))
-    assert main(flags(tmp_path, data, "--run-name", "another", "--logging-steps", "5")) == 0
+    assert main(flags(tmp_path, data, "--logging-steps", "5")) == 0
 
 
 def test_other_data_is_another_training(tmp_path, data, trainers):
@@ -698,69 +697,3 @@ def test_the_package_exports_the_training():
 
     for name in ("GRPOTrainingConfig", "load_config", "load_grpo_dataset", "train_grpo"):
         assert callable(getattr(grpo_training, name))
-
-
-class Hub:
-    """Stands in for the client of the Hugging Face hub."""
-
-    endpoint = "https://hub"
-    refuses = False
-    calls: ClassVar[list[tuple]] = []
-
-    def __init__(self, token):
-        self.token = token
-
-    def create_repo(self, repository, *, private, exist_ok):
-        self.calls.append(("create", repository, private, exist_ok, self.token))
-        if self.refuses:
-            raise OSError(f"403 Forbidden for {self.token}")
-
-    def upload_folder(self, *, repo_id, folder_path, commit_message):
-        self.calls.append(("upload", repo_id, folder_path))
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    huggingface_hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(huggingface_hub, "HfApi", Hub)
-    monkeypatch.setattr(Hub, "calls", [])
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    return Hub
-
-
-def test_the_exported_model_is_uploaded_on_request(tmp_path, data, trainers, hub, capsys):
-    assert main(flags(tmp_path, data, "--push-to-hub", "me/model")) == 0
-    expected = [
-        ("create", "me/model", True, True, "hf_secret"),
-        ("upload", "me/model", tmp_path / "out/merged"),
-    ]
-    assert hub.calls == expected
-    printed = capsys.readouterr().out
-    assert "https://hub/me/model" in printed
-    assert "hf_secret" not in printed + (tmp_path / "out/config.yaml").read_text()
-
-
-def test_an_upload_that_fails_is_repeated_without_training_and_shows_no_token(
-    tmp_path, data, trainers, hub, monkeypatch
-):
-    monkeypatch.setattr(hub, "refuses", True)
-    with pytest.raises(ScaffoldError, match=r"not uploaded to me/model\nOSError: 403 Forbidden for \*\*\*") as raised:
-        main(flags(tmp_path, data, "--push-to-hub", "me/model"))
-    assert raised.value.__cause__ is None
-    monkeypatch.setattr(hub, "refuses", False)
-    assert main(flags(tmp_path, data, "--push-to-hub", "me/model")) == 0
-    assert len(trainers) == 1
-    assert hub.calls[-1][0] == "upload"
-
-
-def test_a_model_that_is_not_better_is_not_uploaded(tmp_path, data, trainers, hub):
-    trainers.outcome = ("start", "nothing was better", False)
-    assert main(flags(tmp_path, data, "--push-to-hub", "me/model")) == train.EXIT_NOTHING_LEARNED
-    assert hub.calls == []
-
-
-def test_without_a_token_an_upload_is_refused_before_the_training(tmp_path, data, trainers, monkeypatch):
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with pytest.raises(ConfigurationError, match="HF_TOKEN is not set"):
-        main(flags(tmp_path, data, "--push-to-hub", "me/model"))
-    assert trainers == []

@@ -8,19 +8,6 @@ from grpo_training.training.metrics_log import MetricsLog
 from tests.support.full_disk import largest_file
 
 
-class Tracker:
-    def __init__(self, fails=False):
-        self.logged, self.finished, self._fails = [], 0, fails
-
-    def log(self, metrics, step):
-        if self._fails:
-            raise ConnectionError("gone")
-        self.logged.append((step, dict(metrics)))
-
-    def finish(self):
-        self.finished += 1
-
-
 def read(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -41,24 +28,6 @@ def test_a_resumed_run_writes_each_step_once(tmp_path):
     with MetricsLog(path):
         pass
     assert path.read_text() == ""
-
-
-def test_a_tracker_gets_the_finite_numbers_and_is_finished(tmp_path):
-    tracker = Tracker()
-    with MetricsLog(tmp_path / "metrics.jsonl", tracker=tracker) as log:
-        log.write(3, {"stage": "late", "loss": 0.5, "kl": float("nan"), "num_tokens": 7})
-    assert tracker.logged == [(3, {"loss": 0.5, "num_tokens": 7.0})]
-    assert tracker.finished == 1
-
-
-def test_a_tracker_that_fails_is_reported_once_and_stops_nothing(tmp_path):
-    warnings = []
-    with MetricsLog(tmp_path / "metrics.jsonl", tracker=Tracker(fails=True), warn=warnings.append) as log:
-        for step in (1, 2, 3):
-            log.write(step, {"loss": 0.1})
-    assert len(warnings) == 1
-    assert "ConnectionError: gone" in warnings[0]
-    assert len(read(tmp_path / "metrics.jsonl")) == 3
 
 
 def test_a_full_disk_names_the_file(tmp_path):

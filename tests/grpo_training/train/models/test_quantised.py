@@ -79,15 +79,6 @@ def test_without_bitsandbytes_the_usual_optimizer_is_used_and_named(folder, tmp_
     assert capsys.readouterr().out.count("so adamw_torch is used") == 1
 
 
-@BITS
-def test_quantised_weights_are_not_divided_among_processes(folder, tmp_path, monkeypatch, bits):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    monkeypatch.setenv("FSDP_VERSION", "2")
-    config = settings(folder, **{bits: True})
-    with pytest.raises(ConfigurationError, match=f"{bits} is not supported with FSDP"):
-        train_offline(config, good_and_bad(), (), (), tmp_path / "run", stream=io.StringIO())
-
-
 def gradients(model):
     """Of the LoRA, for the log-prob of one reply."""
     row = good_and_bad(1)[0][0]
@@ -116,40 +107,6 @@ def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only
     assert torch.cosine_similarity(after, gradients(plain), dim=0) > similarity
 
 
-@BITS
-@needs_bitsandbytes
-def test_with_bfloat16_activations_are_no_wider_than_those_of_a_base_that_is_not_rounded(folder, bits):
-    widths = []
-    for changes in ({}, {bits: True}):
-        model, _ = load_model(settings(folder, bf16=True, **changes))
-        layer = model.get_submodule("base_model.model.model.layers.0")
-        layer.register_forward_hook(lambda _module, _inputs, output: widths.append(output.dtype))
-        assert model.get_input_embeddings().weight.dtype == torch.bfloat16
-        assert {weight.dtype for weight in trained_weights(model).values()} == {torch.float32}
-        with torch.autocast(model.device.type, torch.bfloat16):
-            model.train()(input_ids=torch.ones(1, 4, dtype=torch.long, device=model.device))
-    assert widths == [torch.bfloat16, torch.bfloat16]
-
-
-@needs_bitsandbytes
-def test_8_bit_layers_round_their_weights_only_whatever_the_mode_and_the_other_rows(folder):
-    """LLM.int8 would round the inputs too, except in columns in which some row is above 6."""
-    model, _ = load_model(settings(folder, load_in_8bit=True))
-    layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj").base_layer
-    own = layer.weight.to(torch.float32) * layer.state.SCB[:, None] / 127
-    whole = load(folder).get_submodule("model.layers.0.self_attn.q_proj").weight.detach().to(own.device)
-    assert float((own - whole).abs().max()) <= float(whole.abs().max()) / 127
-    inputs = torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(0))
-    beside = torch.cat([inputs, 200 * torch.randn(1, 4, 64, generator=torch.Generator().manual_seed(1))])
-    inputs, beside = inputs.to(own.device), beside.to(own.device)
-    model.train()
-    trained = layer(inputs)
-    model.eval()
-    assert torch.equal(layer(inputs), trained)
-    assert torch.allclose(trained, inputs @ own.T, atol=1e-5)
-    assert torch.allclose(layer(beside)[:1], trained, atol=1e-5)
-
-
 @needs_bitsandbytes
 @BITS
 def test_the_first_step_starts_at_the_reference_and_the_adapter_is_merged_into_the_stored_base(folder, tmp_path, bits):
@@ -158,7 +115,7 @@ def test_the_first_step_starts_at_the_reference_and_the_adapter_is_merged_into_t
     result = train_offline(config, groups, groups[:1], (), tmp_path / "run", stream=io.StringIO())
     assert result.exported == "checkpoint-3"
     first, last = lines(tmp_path / "run")[0], lines(tmp_path / "run")[-1]
-    assert first["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert first["kl"] == pytest.approx(0.0, abs=1e-5)
     assert first["clip_ratio/region_mean"] == 0
     assert last["kl"] > 0
     merged = load(result.merged)

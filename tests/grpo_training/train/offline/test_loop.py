@@ -16,7 +16,7 @@ pytest.importorskip("accelerate")
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
-from engine.errors import ConfigurationError, InputError  # noqa: E402
+from engine.errors import InputError  # noqa: E402
 from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective  # noqa: E402
@@ -281,28 +281,6 @@ def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
             assert torch.allclose(weight, reference[name], atol=5e-5), name
         for name in ("loss", "loss/grpo", "loss/teacher_sft", "loss/self_sft", "kl", "grad_norm"):
             assert [line[name] for line in again] == pytest.approx([line[name] for line in run], abs=1e-5), name
-
-
-@pytest.mark.parametrize(
-    ("name", "variables"),
-    [
-        *(
-            (f"{key}: {value}", {"ACCELERATE_USE_DEEPSPEED": "true", f"ACCELERATE_DEEPSPEED_{key.upper()}": value})
-            for key, value in (("zero_stage", "2"), ("offload_param_device", "cpu"), ("config_file", "ds.json"))
-        ),
-        ("FSDP 1", {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"}),
-        *(
-            (option.lower(), {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", option: "true"})
-            for option in ("FSDP_OFFLOAD_PARAMS", "FSDP_ACTIVATION_CHECKPOINTING")
-        ),
-    ],
-)
-def test_what_is_not_supported_of_accelerate_is_refused(model, tmp_path, monkeypatch, name, variables):
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match=f"{name} is not supported by offline and supervised training"):
-        train(settings(model), good_and_bad(), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_teacher_traces_and_own_successes_are_imitated(model, tmp_path):
@@ -741,17 +719,6 @@ def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written
     shown = io.StringIO()
     assert train_offline(settings(model, max_steps=1), rotary, (), (), tmp_path / "rotary", stream=shown).steps == 1
     assert "the longest prompt and reply have 144 tokens; the model was made for 128" in shown.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("variable", "name"), [("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")]
-)
-def test_an_8_bit_optimizer_is_refused_where_weights_are_divided(model, tmp_path, monkeypatch, variable, name):
-    monkeypatch.setenv(variable, "true")
-    monkeypatch.setenv("FSDP_VERSION", "2")
-    monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", "3")
-    with pytest.raises(ConfigurationError, match=f"adamw_8bit is not supported with {name}"):
-        train(settings(model, optim="adamw_8bit"), good_and_bad(), tmp_path / "run")
 
 
 def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):

@@ -487,7 +487,6 @@ EXPECTED_DEFAULTS = {
     "load_best_model_at_end": False,
     "ignore_data_skip": False,
     "restore_callback_states_from_checkpoint": False,
-    "report_to": "none",
     "push_to_hub": False,
     "trust_remote_code": False,
 }
@@ -540,7 +539,7 @@ def test_the_arguments_that_are_not_given_have_the_expected_values(model, tmp_pa
     defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
     assert {name: defaults[name] for name in EXPECTED_DEFAULTS} == EXPECTED_DEFAULTS
     differ = {name for name, value in EXPECTED_DEFAULTS.items() if getattr(used, name) != value}
-    assert differ == {"generation_batch_size", "report_to"}, "TRL derives the first; the second is an empty list"
+    assert differ == {"generation_batch_size"}, "TRL derives it"
 
 
 def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
@@ -619,11 +618,3 @@ def test_prompts_and_replies_beyond_a_table_of_positions_are_refused(model, task
     ).save_pretrained(folder)
     with pytest.raises(InputError, match="gpt2 has 8 positions"):
         train(config_of(folder), tmp_path / "run")
-
-
-@pytest.mark.parametrize("name", ["FSDP", "DeepSpeed"])
-def test_a_divided_model_is_refused(model, task, tmp_path, monkeypatch, name):
-    monkeypatch.setenv(f"ACCELERATE_USE_{name.upper()}", "true")
-    with pytest.raises(ConfigurationError, match=f"{name} is not supported by online training"):
-        train(config_of(model), tmp_path / "run")
-    assert not (tmp_path / "run").exists()

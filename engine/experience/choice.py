@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,9 +13,9 @@ from engine.records import Experience, Problem
 
 
 class ExperienceChoice(Protocol):
-    """Chooses experiences. The same problem, epoch and library give the same choice, so that a run can be resumed."""
+    """Chooses experiences. The same problem and library give the same choice, so that a run can be resumed."""
 
-    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt, in the order in which they stand there."""
         ...
 
@@ -27,7 +26,7 @@ class WholeLibrary:
 
     budget: int = PROMPT_BUDGET
 
-    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
         if len(experiences) <= self.budget:
             return experiences
@@ -56,7 +55,7 @@ class BySimilarity:
     kinds: ProblemKinds | None = None
     _matcher: KeptMatcher = field(default_factory=KeptMatcher, repr=False)
 
-    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
         without = {one.id for one in experiences if self.on_trial and not self._can_measure(problem, one)}
         similar = self._matcher.of(experiences).most_similar(problem.text, self.count, without=without)
@@ -72,25 +71,11 @@ class BySimilarity:
         return self.kinds is None or self.kinds.likeness_of(problem.text, one) > 0
 
 
-@dataclass(frozen=True)
-class ByChance:
-    """``count`` experiences by chance, others for each problem, epoch and role."""
-
-    count: int
-    seed: str
-
-    def choose(self, problem: Problem, epoch: int, experiences: Sequence[Experience]) -> Sequence[Experience]:
-        """The experiences of a prompt."""
-        rng = random.Random(f"{self.seed}:{epoch}:{problem.id}")  # noqa: S311 - not for cryptography
-        return rng.sample(list(experiences), min(self.count, len(experiences)))
-
-
 class LearnedExperiences:
     """The experiences of a library as they are used after learning, in one prompt.
 
-    They are chosen as in the run that learned them, among those that are not known to be useless. Where that run
-    chose by chance, or by a selector, the text of the problem chooses. If they fit into a prompt, all of them are
-    used, so that the prompt is the same for all problems.
+    They are chosen as in the run that learned them, among those that are not known to be useless. If they fit into a
+    prompt, all of them are used, so that the prompt is the same for all problems.
 
     Args:
         state: the library.
@@ -115,7 +100,7 @@ class LearnedExperiences:
         used: Sequence[Experience] = self._experiences
         if self._without_own:
             used = [one for one in used if not comes_from(one, problem)]
-        return self._choice.choose(problem, 0, used)
+        return self._choice.choose(problem, used)
 
 
 PromptExperiences = Sequence[Experience] | LearnedExperiences

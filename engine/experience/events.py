@@ -16,14 +16,12 @@ class ChoiceRecord(Record):
     """Which experiences go into a prompt; see :mod:`engine.experience.choice`.
 
     Args:
-        select: ``all``, ``text`` (the most similar to the problem), ``random``, or ``selector``.
+        select: ``all``, or ``text`` (the most similar to the problem).
         k: how many, where they are selected.
-        selector: the checkpoint of ``selector``.
     """
 
-    select: Literal["all", "text", "random", "selector"] = "all"
+    select: Literal["all", "text"] = "all"
     k: int = PROMPT_BUDGET
-    selector: str | None = None
 
 
 class Event(Record):

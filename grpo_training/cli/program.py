@@ -39,7 +39,7 @@ GROUPS = {
     "tasks": {
         "phaser": "games: prompts, mock rollouts, validation",
         "traffic": "traffic signals: datasets, policies",
-        "selector": "choose in-context examples and experiences",
+        "selector": "choose in-context examples",
     },
     "data": {
         "prepare_data": "problems for training on Python code",

@@ -67,7 +67,7 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
         self._store, self.settings = store, settings
-        self.choice = experience_choice(settings, ROLE)
+        self.choice = experience_choice(settings)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
         self._check_task_file()
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default

@@ -182,8 +182,8 @@ class ExperienceExtractor:
         retired = [one for one in state.retired if prompt_risk(one.content) is None]
         shown, tried = await asyncio.to_thread(
             lambda: (
-                WholeLibrary(_SHOWN).choose(step.problem, 0, state.for_prompts),
-                WholeLibrary(_TRIED).choose(step.problem, 0, retired),
+                WholeLibrary(_SHOWN).choose(step.problem, state.for_prompts),
+                WholeLibrary(_TRIED).choose(step.problem, retired),
             )
         )
         proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)

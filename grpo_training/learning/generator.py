@@ -89,7 +89,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self._steps = _steps(problems, settings)
         self._remarks = remarks_on(problems)
         self.kinds = problem_kinds(settings, problems)
-        self.choice = experience_choice(settings, role, self.kinds)
+        self.choice = experience_choice(settings, self.kinds)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))

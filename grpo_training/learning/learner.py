@@ -24,7 +24,7 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
 from grpo_training.cli.settings import as_flag, shown_path
 from grpo_training.cli.terminal_text import say
-from grpo_training.learning.experience_choice import choice_facts, choice_record
+from grpo_training.learning.experience_choice import choice_record
 from grpo_training.learning.extractor import ExperienceExtractor, NoExtractor, Step
 from grpo_training.learning.groups.remote import RemoteGroups, open_remote_groups
 from grpo_training.learning.loop import GroupProducer, LearningLoop
@@ -75,7 +75,7 @@ class Learner(GroupProducer[RecordT], ABC):
 
     async def drawn(self, step: Step, state: LibraryState) -> tuple[Sequence[Experience], dict[str, Half]]:
         """The experiences of a step's prompts, and on trial the one of two prompts in which each stands."""
-        chosen = await asyncio.to_thread(self.choice.choose, step.problem, step.epoch, state.for_prompts)
+        chosen = await asyncio.to_thread(self.choice.choose, step.problem, state.for_prompts)
         if self.settings.learn != "trial":
             return chosen, {}
         return chosen, drawn_halves(self.settings.seed, self.role, step.epoch, step.problem.id, chosen)
@@ -169,7 +169,7 @@ def _report_of_complete(files: RunFiles, learner: Learner[RecordT]) -> dict[str,
 
 
 def _facts(manager: ApiManager, learner: Learner[RecordT]) -> dict[str, Any]:
-    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role), **choice_facts(learner.choice)}
+    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role)}
     return known | task_facts(learner.settings.task)
 
 

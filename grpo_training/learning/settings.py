@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -26,7 +25,7 @@ from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettin
 MAX_EPOCHS = 1000
 
 _LEARNER_GROUPS = {
-    "experiences in a prompt": ("learn", "select", "k", "selector", "prompt_experiences"),
+    "experiences in a prompt": ("learn", "select", "k", "prompt_experiences"),
     "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
     "machines": ("executor", "workers"),
     "endpoints and budget": ENDPOINTS,
@@ -68,13 +67,12 @@ class LearnerSettings(ExtractionSettings):
         "effect is measured, and those that do not help are retired; add: all stand in all prompts, unmeasured; none: "
         "rollouts are collected, the analyst is not asked, and the library is used as it is",
     )
-    select: Literal["all", "text", "random"] | None = Field(
+    select: Literal["all", "text"] | None = Field(
         None,
         description="experiences in a prompt: all; the k most similar to the problem, by the text of the problems that "
-        "they were learned from (text); k by chance (random) (default: text; with --learn add all)",
+        "they were learned from (text) (default: text; with --learn add all)",
     )
-    selector: Path | None = Field(None, description="checkpoint of a selector, which chooses the experiences instead")
-    k: Positive = Field(8, description="number of experiences that --select or --selector chooses")
+    k: Positive = Field(8, description="number of experiences that --select text chooses")
     prompt_experiences: Positive = Field(
         PROMPT_BUDGET,
         description="prompt budget of --select all: of a larger library, the most similar to the problem are used",
@@ -86,15 +84,9 @@ class LearnerSettings(ExtractionSettings):
         "as many busy)",
     )
 
-    @model_validator(mode="after")
-    def _one_choice(self) -> Self:
-        if self.selector is not None and self.select is not None:
-            raise ValueError("--select and --selector exclude each other")
-        return self
-
     @property
-    def selected_by(self) -> Literal["all", "text", "random"]:
-        """How experiences are selected, without a selector."""
+    def selected_by(self) -> Literal["all", "text"]:
+        """How experiences are selected."""
         return self.select or ("all" if self.learn == "add" else "text")
 
     @property
@@ -104,18 +96,15 @@ class LearnerSettings(ExtractionSettings):
 
     def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """Results that do not name a way of learning were made without trials."""
-        found = {"learn": "add", "select": None, "selector": None} | dict(stored)
-        return found if found["selector"] is None else found | {"select": None}
+        return {"learn": "add", "select": None} | dict(stored)
 
     def fingerprint(self) -> dict[str, Any]:
         """With the choice of experiences where it is not all of them, and with trials where there are any."""
         chosen: dict[str, Any] = {"capacity": self.library_capacity}
         if self.learn != "add":
             chosen["learn"] = self.learn
-        if self.selector is not None or self.selected_by != "all":
-            selector = None if self.selector is None else str(self.selector)
-            # "all" beside a selector: files of earlier versions have it so
-            chosen |= {"select": self.selected_by if selector is None else "all", "selector": selector, "k": self.k}
+        if self.selected_by != "all":
+            chosen |= {"select": self.selected_by, "k": self.k}
         if self.prompt_experiences != PROMPT_BUDGET:
             chosen["prompt_experiences"] = self.prompt_experiences
         return super().fingerprint() | chosen

@@ -1,1 +1,1 @@
-"""The selector: which in-context examples (shots), or which experiences, are put into a prompt."""
+"""The selector: which in-context examples (shots) are put into a prompt."""

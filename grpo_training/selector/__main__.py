@@ -1,4 +1,4 @@
-"""Choose shots and experiences: beams, SFT, RCE and GRPO. Options: ``python -m grpo_training.selector --help``."""
+"""Choose shots: beams, SFT, RCE and GRPO. Options: ``python -m grpo_training.selector --help``."""
 
 from __future__ import annotations
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, refuse_overwriting
 from grpo_training.cli.steps import StepSettings
-from grpo_training.runs.named import libraries_of
 from grpo_training.runs.settings import ResumableSettings
 from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, ModelVersion, NormalizeMethod, RewardMode
@@ -24,19 +23,7 @@ _RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
 class TrainingSettings(EmbeddingSettings, ResumableSettings):
     """What SFT and the post-training share."""
 
-    beam_data: Path | None = Field(None, description="beam file or reward file")
-    trials: Path | None = Field(
-        None,
-        description="train on trials of experiences instead: folder of a generator's rollouts; "
-        "`cache` is grpo_training/cache",
-    )
-    role: Literal["generator_1", "generator_2", "generator_3"] = Field(
-        "generator_1", description="whose rollouts and library are read for --trials"
-    )
-    experiences_dir: Path = Field(
-        WORKING_DIR / "data/grpo_experiences",
-        description="directory of the libraries, for --trials, if not the one of their run",
-    )
+    beam_data: Path = Field(description="beam file or reward file")
     max_samples: Positive | None = Field(None, description="queries that are used, the first ones (default: all)")
     beam_size: Positive | None = Field(None, description="beams of a query that are used (default: all)")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
@@ -51,21 +38,6 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     output_dir: Path = Field(OUTPUTS, description="the run directory")
     log_every_steps: Positive = Field(5, description="optimizer steps per line of metrics.jsonl")
     dry_run: bool = Field(False, description="check everything, make one step of each phase, write nothing")
-
-    @field_validator("trials")
-    @classmethod
-    def _usual_cache(cls, value: Path | None) -> Path | None:
-        return WORKING_DIR / "grpo_training/cache" if value == Path("cache") and not value.is_dir() else value
-
-    @model_validator(mode="after")
-    def _one_kind_of_data(self) -> Self:
-        if (self.beam_data is None) == (self.trials is None):
-            raise ValueError("pass either --beam-data or --trials")
-        if self.trials is not None and (self.embeddings is not None or self.img_emb is not None):
-            raise ValueError("--trials embeds the texts itself; leave out --embeddings, --img-emb and --text-emb")
-        if self.trials is not None and "experiences_dir" not in self.model_fields_set:
-            object.__setattr__(self, "experiences_dir", libraries_of(self.trials))
-        return self
 
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
@@ -105,14 +77,13 @@ class SftSettings(TrainingSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "data": (
             *("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool"),
-            *("train_ratio", "trials", "role", "experiences_dir", "embedding_model"),
+            "train_ratio",
         ),
         "model": ("hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout", "decoder", "stop"),
         "training": ("epochs", "learning_rate", *_STEPS),
         "files and records": _RECORDS,
     }
 
-    embedding_model: str = Field("hashing", description="embeds the texts of --trials; see `selector embed`")
     hidden_dim: Positive = Field(256, description="width of the model")
     num_heads: Positive = Field(1, description="attention heads")
     num_layers: Positive = Field(1, description="layers in which the query attends to its pool")
@@ -139,7 +110,7 @@ class TrainSettings(TrainingSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "data": (
             *("sft_ckpt", "beam_data", "embeddings", "img_emb", "text_emb", "max_samples"),
-            *("beam_size", "pool", "train_ratio", "trials", "role", "experiences_dir"),
+            *("beam_size", "pool", "train_ratio"),
         ),
         "rewards": (
             *("reward_mode", "hard_weight", "soft_weight", "rel_weight", "keep_fallback", "coherence_weight"),
@@ -238,22 +209,6 @@ class TrainSettings(TrainingSettings):
         return self
 
 
-class ConvertSettings(EmbeddingSettings):
-    """Settings of ``selector convert``."""
-
-    summary: ClassVar[str] = "make a checkpoint of one of Lever-Plus (Lightning, or of its post-training)"
-
-    checkpoint: Path = Field(description="the file; it may hold plain values and tensors only")
-    output: Path = Field(OUTPUTS / "converted.ckpt", description="the checkpoint that is written")
-    shots: Positive = Field(2, description="length of the sequences that it was trained on")
-    num_heads: Positive = Field(1, description="attention heads, which the weights do not tell")
-
-    @model_validator(mode="after")
-    def _own_output(self) -> Self:
-        refuse_overwriting(self, "output", ("checkpoint", "embeddings", "img_emb", "text_emb"))
-        return self
-
-
 class PredictSettings(EmbeddingSettings):
     """Settings of ``selector predict``."""
 
@@ -275,43 +230,6 @@ class PredictSettings(EmbeddingSettings):
         return self
 
 
-class ExperiencesSettings(StepSettings):
-    """Settings of ``selector experiences``."""
-
-    summary: ClassVar[str] = "write stored rollouts as training data: which experiences led to which rewards"
-
-    role: Literal["generator_1", "generator_2", "generator_3", "critic"] = Field(
-        "generator_1", description="whose rollouts and library are read"
-    )
-    run: str | None = Field(None, description="name of the run (default: the newest)")
-    cache_dir: Path | None = Field(None, description="directory of the rollouts, without a run")
-    experiences_dir: Path | None = Field(None, description="directory of the libraries, without a run")
-    embedding_model: str = Field(
-        "hashing", description="hashing, hashing:DIMENSIONS, or a model of sentence-transformers: hub name or folder"
-    )
-    output_dir: Path = Field(OUTPUTS / "experiences", description="where embeddings.npy and beams.json are written")
-
-
-class DemoSettings(StepSettings):
-    """Settings of ``selector demo``."""
-
-    summary: ClassVar[str] = "train on a synthetic utility and compare with similarity, random and oracle"
-
-    queries: Annotated[int, Field(ge=50)] = Field(2000, description="queries; a fifth of them is held out")
-    pool: Annotated[int, Field(ge=8)] = Field(64, description="shots that can be chosen for a query")
-    seeds: Positive = Field(5, description="repetitions, each with another utility, other data and another model")
-    seed: int = Field(1, ge=0, description="the first seed")
-    noise: Weight = Field(0.15, description="standard deviation of a measurement")
-    sft_epochs: Positive = Field(SftSettings.model_fields["epochs"].default, description="epochs of SFT")
-    rce_epochs: Positive = Field(TrainSettings.model_fields["rce_epochs"].default, description="epochs of RCE")
-    grpo_epochs: Positive = Field(TrainSettings.model_fields["grpo_epochs"].default, description="epochs of GRPO")
-    learning_rate: _Rate = Field(
-        SftSettings.model_fields["learning_rate"].default, description="learning rate of SFT; that of RCE is a tenth"
-    )
-    grpo_lr: _Rate = Field(TrainSettings.model_fields["grpo_lr"].default, description="learning rate of GRPO")
-    output: Path = Field(OUTPUTS / "demo", description="folder for all output")
-
-
 STEPS: Mapping[str, type[StepSettings]] = {
     "embed": EmbedSettings,
     "beams": BeamsSettings,
@@ -320,7 +238,4 @@ STEPS: Mapping[str, type[StepSettings]] = {
     "train": TrainSettings,
     "predict": PredictSettings,
     "infer": InferSettings,
-    "experiences": ExperiencesSettings,
-    "convert": ConvertSettings,
-    "demo": DemoSettings,
 }

@@ -8,15 +8,9 @@ from grpo_training.selector.asking.rewards import measure_rewards
 from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import make_beams
 from grpo_training.selector.data.embed import embed_dataset
-from grpo_training.selector.demo.run import run_demo
-from grpo_training.selector.experiences import write_experience_data
-from grpo_training.selector.model.convert import convert
 from grpo_training.selector.predict import predict
 from grpo_training.selector.settings import (
-    ConvertSettings,
-    DemoSettings,
     EmbedSettings,
-    ExperiencesSettings,
     PredictSettings,
     SftSettings,
     TrainSettings,
@@ -33,8 +27,6 @@ def run_step(settings: StepSettings) -> int:
             return make_beams(settings)
         case RewardsSettings():
             return measure_rewards(settings)
-        case ConvertSettings():
-            return convert(settings)
         case SftSettings():
             return train_sft(settings)
         case TrainSettings():
@@ -43,8 +35,4 @@ def run_step(settings: StepSettings) -> int:
             return predict(settings)
         case InferSettings():
             return infer(settings)
-        case ExperiencesSettings():
-            return write_experience_data(settings)
-        case DemoSettings():
-            return run_demo(settings)
     raise AssertionError(type(settings))

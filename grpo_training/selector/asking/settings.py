@@ -80,15 +80,8 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, ImageSe
     @classmethod
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the beams."""
-        return ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "seed", "images")
-
-    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Beams that do not name a score were ranked by the last shot."""
-        return {"score": "last"} | dict(stored)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """With the score where it is not that of earlier versions."""
-        return super().fingerprint() | ({} if self.score == "last" else {"score": self.score})
+        names = ("dataset", "pool", "sampler", "img_emb", "embedding_model", "shots", "beam_size", "score", "seed")
+        return (*names, "images")
 
 
 class RewardsSettings(ClientSettings, ImageSettings, EmbeddingSettings):

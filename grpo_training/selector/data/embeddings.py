@@ -319,7 +319,6 @@ def embed_once(
     key = hashlib.sha256(json.dumps([name, list(contents or items)], ensure_ascii=True).encode()).hexdigest()[:16]
     path = folder / f"embeddings-{key}.npy"
     if path.is_file() and path.with_suffix(".json").is_file():
-        write_record(path, source, name, modality, load_table(path))  # earlier versions recorded no modality
         return path
     folder.mkdir(parents=True, exist_ok=True)
     parts = [np.asarray(compute(items[start : start + 1024])) for start in range(0, len(items), 1024)]
@@ -342,19 +341,14 @@ def write_embeddings(path: Path, rows: Array, source: str, name: str, modality: 
     """
     buffer = io.BytesIO()
     np.save(buffer, rows.astype(np.float32), allow_pickle=False)
-    write_record(path, source, name, modality, EmbeddingTable(rows))
-    replace_file(path, buffer.getvalue())
-
-
-def write_record(path: Path, source: str, name: str, modality: Modality, table: EmbeddingTable) -> None:
-    """Write the JSON file that tells how the embeddings of ``path`` were made."""
     place = Path(source).expanduser()
     is_path = place.is_dir() or ".py:" in source
     record = {
         "model": str(place.absolute()) if is_path else source,
         "name": name,
         "modality": modality,
-        "items": len(table),
-        "dimensions": table.dimensions,
+        "items": rows.shape[0],
+        "dimensions": rows.shape[1],
     }
     replace_file(path.with_suffix(".json"), json.dumps(record, indent=2).encode() + b"\n")
+    replace_file(path, buffer.getvalue())

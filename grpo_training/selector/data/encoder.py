@@ -15,7 +15,6 @@ from typing import Any, get_args
 from engine.errors import InputError
 from engine.records import Problem
 from grpo_training.selector.data.embeddings import (
-    CLIP,
     EmbeddingTable,
     ImageEmbedder,
     Modality,
@@ -75,20 +74,16 @@ def part_of_file(path: Path, modality: Modality | None = None) -> EmbeddingPart:
 
 
 def parts_of(record: Mapping[str, Any]) -> list[EmbeddingPart]:
-    """The parts of a record; those of a checkpoint that has none are texts, if its model embeds nothing else."""
-    if record.get("parts"):
-        return [_part(one) for one in record["parts"]]
-    return [_part(record)] if "model" in record else []
+    """The parts of a record."""
+    return [_part(one) for one in record.get("parts", ())]
 
 
 def _part(made: object) -> EmbeddingPart:
     if not isinstance(made, Mapping):  # a file or a checkpoint of another program
         return EmbeddingPart()
-    model = str(made.get("model") or "")
     modality = made.get("modality")
-    if modality is None and model and not model.startswith(f"{CLIP}:"):
-        modality = "text"  # before modalities were recorded, only CLIP embedded images
-    return EmbeddingPart(modality if modality in get_args(Modality) else None, model, str(made.get("name") or ""))
+    known: Modality | None = modality if modality in get_args(Modality) else None
+    return EmbeddingPart(known, str(made.get("model") or ""), str(made.get("name") or ""))
 
 
 def check_same(trained: Mapping[str, Any], given: Mapping[str, Any], place: str) -> None:

@@ -14,8 +14,6 @@ from engine.storage.append_log import replace_file
 from grpo_training.selector.model.pointer import PointerSelector, config_from
 
 FORMAT = 1
-STATE_KEYS = ("state_dict", "model_state_dict")
-"""Keys of the weights in files of Lever-Plus: of Lightning, and of its post-training."""
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("config", "state_dict", "embeddings", "metrics"), dict),
     **{"phase": str, "epoch": int, "shots": int, "learning_rate": float | int, "kl_beta": float | int},
@@ -30,7 +28,7 @@ class CheckpointInfo:
     Args:
         phase: ``sft``, ``rce`` or ``grpo``.
         epoch: completed epochs of that phase.
-        embeddings: where the embeddings come from: ``files``, or ``model`` for texts.
+        embeddings: where the embeddings are and what made them; see :mod:`grpo_training.selector.data.encoder`.
         shots: length of the sequences that it was trained on.
         learning_rate: the peak of its phase.
         kl_beta: weight of the KL at the end of the epoch.
@@ -81,10 +79,8 @@ def load_model(path: Path, version: str | None = None) -> tuple[PointerSelector,
     if content.get("format") != FORMAT or "config" not in content:
         raise InputError(
             f"{path} is no checkpoint of a selector",
-            why="It has no architecture in it.",
-            fix=f"Convert one of Lever-Plus or Lightning: python -m grpo_training.selector convert --checkpoint {path}"
-            if content.keys() & STATE_KEYS
-            else "Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
+            why="It has no architecture in it, as those of Lightning and Lever-Plus.",
+            fix="Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
         )
     wrong = [name for name, kind in _KINDS.items() if name in content and not isinstance(content[name], kind)]
     if wrong:

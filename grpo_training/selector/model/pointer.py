@@ -117,7 +117,6 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
         *,
         labels_BS: Tensor | None = None,
         steps: int | None = None,
-        label_smoothing: float = 0.0,
     ) -> SelectorOutput:
         """One sequence per query: with labels teacher-forced, else greedy.
 
@@ -127,7 +126,6 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
             mask_BK: true for the places that exist; None: all.
             labels_BS: places in the pool. With a STOP entry its place is K, the one after the pool.
             steps: number of steps without labels.
-            label_smoothing: of the loss; spread over the places that can still be chosen.
 
         Raises:
             InputError: neither labels nor steps, a label outside the pool, or more steps than places.
@@ -149,7 +147,7 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
             logits.append(logits_BNK[:, 0])
             predictions.append(predicted_BN[:, 0])
         logits_BSK = torch.stack(logits, 1)
-        loss = None if labels_BS is None else _cross_entropy(logits_BSK, labels_BS, label_smoothing)
+        loss = None if labels_BS is None else _cross_entropy(logits_BSK, labels_BS)
         return SelectorOutput(logits_BSK, torch.stack(predictions, 1), loss)
 
     def encode(self, query_BD: Tensor, pool_BKD: Tensor, mask_BK: Tensor | None = None) -> Encoded:
@@ -237,15 +235,8 @@ def _near_identity(size: int) -> nn.Linear:
     return layer
 
 
-def _cross_entropy(logits_BSK: Tensor, labels_BS: Tensor, smoothing: float) -> Tensor:
-    """Mean cross-entropy; the smoothed mass goes to the places that can still be chosen."""
-    logps = logits_BSK.log_softmax(-1)
-    right = logps.gather(-1, labels_BS.unsqueeze(-1)).squeeze(-1)
-    if not smoothing:
-        return -right.mean()
-    open_BSK = logits_BSK > USED
-    spread = logps.masked_fill(~open_BSK, 0.0).sum(-1) / open_BSK.sum(-1).clamp(min=1)
-    return -((1 - smoothing) * right + smoothing * spread).mean()
+def _cross_entropy(logits_BSK: Tensor, labels_BS: Tensor) -> Tensor:
+    return -logits_BSK.log_softmax(-1).gather(-1, labels_BS.unsqueeze(-1)).mean()
 
 
 def count_parameters(model: nn.Module, *, trainable: bool = False) -> int:

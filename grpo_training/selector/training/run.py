@@ -14,8 +14,7 @@ import torch
 from engine.errors import ConfigurationError, InputError
 from grpo_training.runs.directory import RunDirectory
 from grpo_training.selector.data.beam_file import RewardFormula, load_groups
-from grpo_training.selector.data.embeddings import EmbeddingTable, open_embedder
-from grpo_training.selector.data.encoder import parts_of, record_with_parts
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, split_groups
 from grpo_training.selector.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
@@ -26,15 +25,13 @@ from grpo_training.selector.training.change import best_choices, change_lines
 from grpo_training.selector.training.loop import BEST, BEST_REWARD, TrainingTask, steps_of, train_selector
 from grpo_training.selector.training.phases import Phase
 from grpo_training.selector.training.state import STATE
-from grpo_training.selector.trials import trial_data
 from grpo_training.view.training_page import write_page
 
 
 def train_sft(settings: SftSettings) -> int:
     """Train a new selector on the beams of a beam file. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
-    of_trials = {"parts": [{"modality": "text", "model": settings.embedding_model}]}
-    data = _data(settings, RewardFormula(), of_trials if settings.trials is not None else {})
+    data = _data(settings, RewardFormula(), {})
     table = data.table
     torch.manual_seed(settings.seed)
     model = PointerSelector(
@@ -150,42 +147,18 @@ def _data(settings: SftSettings | TrainSettings, reward: RewardFormula, embeddin
     Args:
         settings: of the training.
         reward: how a reward file's measurements are combined.
-        embeddings: the record of the checkpoint, or for trials that of what embeds them.
+        embeddings: the record of the checkpoint.
     """
-    if settings.trials is not None:
-        found = _trials(settings, settings.trials, embeddings)
-    else:
-        assert settings.beam_data is not None
-        record = record_of(settings, embeddings, getattr(settings, "sft_ckpt", None))
-        groups = load_groups(settings.beam_data, beam_size=settings.beam_size, pool_size=settings.pool, reward=reward)
-        digest = hashlib.sha256(settings.beam_data.read_bytes()).hexdigest()[:16]
-        found = _Data(groups, load_embeddings(record), record, digest)
-    found = dataclasses.replace(found, groups=found.groups[: settings.max_samples])
-    if len(found.groups) < 2 and settings.train_ratio < 1:
-        place = settings.beam_data or settings.trials
-        raise InputError(f"{place} has {len(found.groups)} queries; a training needs at least 2")
-    for group in found.groups:  # an id without an embedding is named before anything is written
-        found.table.check([group.query, *group.pool])
-    return found
-
-
-def _trials(settings: SftSettings | TrainSettings, folder: Path, embeddings: Mapping[str, Any]) -> _Data:
-    """Trials of experiences, embedded by the model of the checkpoint. Of a half, SFT uses the better one."""
-    parts = parts_of(embeddings)
-    if len(parts) != 1 or parts[0].modality != "text" or not parts[0].model:
-        raise InputError(
-            "Trials are texts, and the selector was not trained on texts by a known model",
-            fix="Train one with `python -m grpo_training.selector sft --trials runs/NAME/cache`.",
-        )
-    embedder = open_embedder(parts[0].model)
-    data = trial_data(folder, settings.experiences_dir, settings.role, embedder)
-    print(f"trials            {len(data.groups)} problems, {data.left_out} left out: one set of experiences only")
-    groups = data.groups
-    if isinstance(settings, SftSettings):
-        count = settings.beam_size or 1
-        groups = [dataclasses.replace(group, sequences=group.sequences[:count]) for group in groups]
-    part = dataclasses.replace(parts[0], name=embedder.name)
-    return _Data(groups, data.table, record_with_parts([], [part]), data.digest)
+    path = settings.beam_data
+    record = record_of(settings, embeddings, getattr(settings, "sft_ckpt", None))
+    groups = load_groups(path, beam_size=settings.beam_size, pool_size=settings.pool, reward=reward)
+    groups = groups[: settings.max_samples]
+    if len(groups) < 2 and settings.train_ratio < 1:
+        raise InputError(f"{path} has {len(groups)} queries; a training needs at least 2")
+    table = load_embeddings(record)
+    for group in groups:  # an id without an embedding is named before anything is written
+        table.check([group.query, *group.pool])
+    return _Data(groups, table, record, hashlib.sha256(path.read_bytes()).hexdigest()[:16])
 
 
 def _with_sequence_rewards(

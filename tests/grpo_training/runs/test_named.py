@@ -16,7 +16,6 @@ from grpo_training.export import __main__ as export
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.runs import named
 from grpo_training.runs import settings as run_settings
-from grpo_training.selector import __main__ as selector
 from grpo_training.show import __main__ as show
 from tests.support.fault_server import chat_app, serve_in_thread
 
@@ -348,18 +347,6 @@ def with_library(folder, name):
     (libraries / "generator_1_experiences.json").write_text(json.dumps([{"id": "G1-001", "content": LESSON}]))
     own = ("--dataset", folder / "words.jsonl", "--task", folder / "own.py:TASK", "--run", name, "--learn", "none")
     generate(folder, *own, "--select", "all")
-
-
-def test_training_data_of_a_selector_are_those_of_a_run(folder, capsys):
-    pytest.importorskip("numpy")
-    with_library(folder, "first")
-    for flags in ([], ["--run", "first"]):
-        assert selector.main(["experiences", "--output-dir", str(folder / "out"), *flags]) == 0
-        assert "2 problems, 1 experience:" in capsys.readouterr().out
-    with pytest.raises(InputError, match="no run 'other'"):
-        selector.main(["experiences", "--run", "other"])
-    with pytest.raises(InputError, match="exclude each other"):
-        selector.main(["experiences", "--run", "first", "--cache-dir", str(folder)])
 
 
 def test_an_evaluation_of_a_run_has_its_library_and_its_task(folder):

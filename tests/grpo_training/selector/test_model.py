@@ -67,18 +67,6 @@ def test_logits_are_bounded_used_places_are_masked_and_the_loss_is_a_cross_entro
     assert float(output.loss) == pytest.approx(sum(by_hand) / 6, rel=1e-4)
 
 
-def test_label_smoothing_spreads_over_places_that_are_open():
-    model, (query, pool) = make({"decoder": "static"}), inputs(batch=1, places=3)
-    logps = model(query, pool, labels_BS=torch.tensor([[1, 2]])).logits_BSK[0].log_softmax(-1).detach()
-    # step 1: three open places; step 2: places 0 and 2
-    expected = 0.0
-    for step, label, open_places in ((0, 1, [0, 1, 2]), (1, 2, [0, 2])):
-        spread = sum(float(logps[step, place]) for place in open_places) / len(open_places)
-        expected -= 0.9 * float(logps[step, label]) + 0.1 * spread
-    loss = model(query, pool, labels_BS=torch.tensor([[1, 2]]), label_smoothing=0.1).loss.detach()
-    assert float(loss) == pytest.approx(expected / 2, rel=1e-5)
-
-
 def test_only_a_decoder_with_a_state_depends_on_what_was_chosen_before():
     query, pool = inputs(batch=1)
     for decoder, differs in (("static", False), ("gate", True), ("gru", True)):

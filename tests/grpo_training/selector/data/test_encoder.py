@@ -12,7 +12,7 @@ from engine.errors import InputError
 from engine.records import Problem
 from grpo_training.selector.__main__ import main
 from grpo_training.selector.data.embeddings import open_embedder
-from grpo_training.selector.data.encoder import EmbeddingPart, ItemEncoder, part_of_file, parts_of
+from grpo_training.selector.data.encoder import EmbeddingPart, ItemEncoder, part_of_file
 from tests.conftest import ROOT
 from tests.support import pictures
 
@@ -58,17 +58,15 @@ def test_files_record_model_and_modality_and_those_of_the_other_kind_are_refused
     assert "It was trained on image by" in str(error.value)
 
 
-def test_embeddings_of_earlier_versions_are_texts_unless_their_model_embeds_images_too(tmp_path):
+def test_embeddings_of_another_program_tell_what_their_file_tells(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((2, 3), dtype=np.float32))
-    for model, modality in (("hashing", "text"), ("clip:openai/clip-vit-base-patch32", None)):
-        (tmp_path / "a.json").write_text(json.dumps({"model": model, "name": "x", "items": 2}))
-        assert part_of_file(tmp_path / "a.npy") == EmbeddingPart(modality, model, "x")
-    assert parts_of({"files": ["x.npy"], "model": "hashing:64"}) == [EmbeddingPart("text", "hashing:64")]
-    for foreign in ("[]", "5", "{"):  # of another program
+    (tmp_path / "a.json").write_text(json.dumps({"model": "clip:x", "name": "y", "items": 2}))
+    assert part_of_file(tmp_path / "a.npy") == EmbeddingPart(None, "clip:x", "y")
+    for foreign in ("[]", "5", "{"):
         (tmp_path / "a.json").write_text(foreign)
         assert part_of_file(tmp_path / "a.npy") == EmbeddingPart()
     with pytest.raises(InputError, match="does not tell whether clip:x embedded texts or images"):
-        ItemEncoder({"model": "clip:x"}, "a.ckpt", has_images=True)
+        ItemEncoder({"parts": [{"model": "clip:x"}]}, "a.ckpt", has_images=True)
 
 
 def test_queries_are_embedded_as_the_training_set_was(drawn):

@@ -184,7 +184,6 @@ const viewer = (() => {
     const edge = box.getBoundingClientRect();
     const heads = [...box.querySelectorAll("thead tr:first-child > *")];
     const hidden = heads.filter((head) => {
-      if (head.querySelector(".hidden-text") !== null) return false;
       const { left, right } = head.getBoundingClientRect();
       return right > left && (right - TABLE_PADDING > edge.right || left + TABLE_PADDING < edge.left);
     });

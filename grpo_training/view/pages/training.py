@@ -146,26 +146,6 @@ class TrainingView:
     settings: CutText
 
 
-@dataclass(frozen=True)
-class TrainingEnds:
-    """The figures at both ends of a training: what it is compared by."""
-
-    steps: int
-    held_out: HeldOut | None
-    summary: list[SummaryLine]
-
-
-def training_ends(folder: Path, rows: Sequence[Row]) -> TrainingEnds:
-    """The figures at both ends of a training.
-
-    Args:
-        folder: its run directory.
-        rows: its metrics, in the order of the steps.
-    """
-    candidates = _candidates(_export(folder / EXPORT))
-    return TrainingEnds(rows[-1]["step"] if rows else 0, _held_out(rows, candidates), _summary(rows))
-
-
 def training_view(folder: Path) -> TrainingView:
     """The view of a run directory; without metrics, a view without curves."""
     rows = read_metrics(folder / METRICS)

@@ -1,7 +1,6 @@
 """Groups, libraries, fusions and trainings in a browser: what is drawn, operations, hostile texts."""
 
 import json
-import re
 import shutil
 
 import pytest
@@ -30,7 +29,6 @@ PAGES = {
     "library": LIBRARY,
     "fusions": "cache-critic/fusions.html",
     "fusion": "cache-critic/fusions/1.html",
-    "critic": "cache-critic/against.html",
     "training": "tuned/training.html",
     "tests": "evaluations.html",
     "evaluation": "evaluations/tests-sums.html",
@@ -341,24 +339,3 @@ def test_a_table_that_is_too_wide_names_the_columns_that_are_hidden(runs, served
         expect(note).not_to_contain_text("Model")
         page.set_viewport_size({"width": 1900, "height": 900})
         expect(note).to_have_text("")
-
-
-def test_names_of_hidden_columns_are_words_as_the_table_shows_them(runs, served, open_page):
-    with served([runs]) as root:
-        runs_of = "~".join(f"cache-generator_{number}" for number in (1, 2, 3))
-        page = open_page(f"{root}compare/{runs_of}.html", viewport={"width": 420, "height": 900})
-        expect(page.locator(".hidden-columns").first).to_contain_text("generator_3")
-        assert re.search(r"\S+ generator_3", page.locator(".hidden-columns").first.inner_text())
-
-
-def test_notes_are_written_in_the_browser_and_shown_in_the_list(pocket, served, open_page, tmp_path):
-    shutil.copytree(pocket, tmp_path, dirs_exist_ok=True)
-    with served([tmp_path]) as root:
-        page = open_page(f"{root}{RUN}/overview.html")
-        page.get_by_text("Name, tags and note").click()
-        page.get_by_label("Name", exact=True).fill("Autumn")
-        page.get_by_label("Tags, separated by commas").fill("baseline, small")
-        page.get_by_role("button", name="Save").click()
-        expect(page.locator(".run-name")).to_have_text("Autumn generator_1")
-        page.goto(f"{root}index.html")
-        expect(page.locator(".folder").first).to_contain_text("Autumn baseline small")

@@ -18,10 +18,10 @@ def curves_by_second(title: str, note: str, charts: Mapping[str, Sequence[Row]])
         note: what the values are.
         charts: title of a chart -> its rows in the order of time; ``step`` is the second.
     """
-    drawn = {name: chart_of(["*"], thinned(rows), "js.second") for name, rows in charts.items()}
+    drawn = {name: chart_of(["*"], thinned(rows), "second") for name, rows in charts.items()}
     return one_file(
         _PAGE, {"title": title, "note": note, "charts": {name: one for name, one in drawn.items() if one}}, {}
     )
 
 
-_PAGE = Page("curves", "curves.html", lambda store, request: {}, scripts=CHART_SCRIPTS, styles=CHART_STYLES)
+_PAGE = Page("curves", "", "curves.html", lambda store, request: {}, scripts=CHART_SCRIPTS, styles=CHART_STYLES)

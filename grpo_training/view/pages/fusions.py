@@ -215,7 +215,13 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
 
 
 _STYLES = ("group.css",)
-LIST = Page("fusions", "{run}/fusions.html", build_list, kinds=("critic",), key="f", styles=_STYLES)
+LIST = Page("fusions", "Fusions", "{run}/fusions.html", build_list, kinds=("critic",), key="f", styles=_STYLES)
 PAGE = Page(
-    "fusion", "{run}/fusions/{line}.html", build, _instances, scripts=GRAPH_SCRIPTS, styles=(*_STYLES, "graph.css")
+    "fusion",
+    "A fusion",
+    "{run}/fusions/{line}.html",
+    build,
+    _instances,
+    scripts=GRAPH_SCRIPTS,
+    styles=(*_STYLES, "graph.css"),
 )

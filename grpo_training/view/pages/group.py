@@ -286,4 +286,4 @@ def instances(store: Store, request: Request) -> Iterator[Params]:
 
 
 _STYLES = ("library.css", "group.css", "graph.css")
-PAGE = Page("group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)
+PAGE = Page("group", "A group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)

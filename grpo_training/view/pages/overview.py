@@ -189,5 +189,12 @@ def _duration(groups: Sequence[GroupSummary]) -> float | None:
 
 _STYLES = (*CHART_STYLES, "library.css", "overview.css")
 PAGE = Page(
-    "overview", "{run}/overview.html", build, kinds=("generator",), key="o", scripts=CHART_SCRIPTS, styles=_STYLES
+    "overview",
+    "Overview",
+    "{run}/overview.html",
+    build,
+    kinds=("generator",),
+    key="o",
+    scripts=CHART_SCRIPTS,
+    styles=_STYLES,
 )

@@ -67,4 +67,4 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
     return row
 
 
-PAGE = Page("runs", "index.html", build, key="r", styles=("runs.css",))
+PAGE = Page("runs", "Runs", "index.html", build, key="r", styles=("runs.css",))

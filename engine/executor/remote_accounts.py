@@ -82,11 +82,11 @@ class AccountsClient:
         self.heard_at = asked_at
         return found.completions
 
-    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
+    def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
         """As in the protocol of a journal. The completions of one reply travel in one call, with what it cost."""
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._send_soon()
-        self._entries.append((Entry(key, completion, role, purpose), future))
+        self._entries.append((Entry(key, completion), future))
         return future
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:

@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A completion to be stored, and who asked for what: the role and the purpose of its request, if known."""
+    """A completion to be stored."""
 
     key: str
     completion: Completion
-    role: str = ""
-    purpose: str = ""
 
 
 class Journal(Protocol):
@@ -35,8 +33,8 @@ class Journal(Protocol):
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """The stored completions by key."""
 
-    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
-        """Store a completion, with the role and the purpose of its request.
+    def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
+        """Store a completion.
 
         The future has the completion that is stored, and ends when it is on disk.
         """

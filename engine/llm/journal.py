@@ -131,19 +131,18 @@ class ResponseJournal:
             found |= {key: completion for key, text in rows if (completion := _decode(text)) is not None}
         return found
 
-    def put(self, key: str, completion: Completion, role: str = "", purpose: str = "") -> asyncio.Future[Completion]:
+    def put(self, key: str, completion: Completion) -> asyncio.Future[Completion]:
         """Queue a completion for writing; it is stored even if the caller is cancelled while waiting.
 
         Args:
             key: of the request and the sample.
             completion: the reply.
-            role, purpose: of the request, as in ``ChatRequest``: for accounts of who has spent what.
 
         Returns:
             a future that is done when the completion is stored. Its result is the stored completion: this one, or
             the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
-        row = _row(Entry(key, completion, role, purpose))
+        row = _row(Entry(key, completion))
         row.future = future = asyncio.get_running_loop().create_future()
         with self._guard:
             if self._closed:
@@ -288,10 +287,7 @@ def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[s
 
 
 def _row(entry: Entry) -> _Row:
-    """A row with the completion, which has a text at least, and who asked for what, if that is known."""
-    text = entry.completion.model_dump_json(exclude_defaults=True)
-    asked = {name: value for name, value in (("role", entry.role), ("purpose", entry.purpose)) if value}
-    return _Row(entry.key, entry.completion, f"{text[:-1]},{json.dumps(asked)[1:]}" if asked else text)
+    return _Row(entry.key, entry.completion, entry.completion.model_dump_json(exclude_defaults=True))
 
 
 def _move_log(connection: sqlite3.Connection) -> None:

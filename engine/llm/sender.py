@@ -385,8 +385,7 @@ class RequestSender:
         received = [(s, completion) for s, completion in zip(call.samples, made, strict=True) if completion]
         if self.journal is None:
             return {sample.key: reply_of(sample.index, completion) for sample, completion in received}
-        asked = (call.request.role, call.request.purpose)
-        stored = [(sample, self.journal.put(sample.key, completion, *asked)) for sample, completion in received]
+        stored = [(sample, self.journal.put(sample.key, completion)) for sample, completion in received]
         return {sample.key: reply_of(sample.index, await future) for sample, future in stored}
 
 

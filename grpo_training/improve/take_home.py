@@ -49,7 +49,7 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
     with contextlib.suppress(FileNotFoundError):
         report.unlink()
     with contextlib.suppress(ScaffoldError):  # nothing to show
-        export(Store([run]), report, _GROUPS_IN_REPORT, "en")
+        export(Store([run]), report, _GROUPS_IN_REPORT)
     return improved
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from grpo_training.cli.entry import CommandParser, LinesFormatter
 from grpo_training.cli.settings import WORKING_DIR
-from grpo_training.view.web.languages import LANGUAGES
 
 DEFAULT_FOLDERS = tuple(
     WORKING_DIR / name for name in ("runs", "grpo_training/cache", "data/grpo_experiences", "outputs")
@@ -16,7 +15,7 @@ DEFAULT_FOLDERS = tuple(
 
 _DESCRIPTION = (
     "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
-    "fusions, trainings. Files are only read; experiences and notes are changed where you ask for it on their page."
+    "fusions, trainings. Files are only read; experiences are changed where you ask for it on their page."
 )
 _EPILOG = """\
 examples, each after python -m grpo_training.view:
@@ -72,8 +71,5 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=500,
         metavar="N",
         help="groups of each run that get a page: those with the largest sigma, and the newest (default: 500)",
-    )
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="of the pages (default: what the browser asks for; en in an export)"
     )
     return parser.parse_args(argv)

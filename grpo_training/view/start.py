@@ -44,9 +44,9 @@ def view(arguments: Namespace) -> int:
     with contextlib.ExitStack() as stack:
         store = Store([_as_folder(path, stack) for path in _folders(given)])
         if arguments.export is None:
-            _serve(store, arguments.host, arguments.port, arguments.language)
+            _serve(store, arguments.host, arguments.port)
         else:
-            done = export(store, arguments.export, arguments.export_groups, arguments.language or "en")
+            done = export(store, arguments.export, arguments.export_groups)
             print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
     return 0
 
@@ -70,7 +70,7 @@ def _folders(given: list[Path]) -> list[Path]:
     return given or list(DEFAULT_FOLDERS)
 
 
-def _serve(store: Store, host: str, port: int, language: str | None) -> None:
+def _serve(store: Store, host: str, port: int) -> None:
     listening = listen(host, port)
     port = listening.getsockname()[1]
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
@@ -80,7 +80,7 @@ def _serve(store: Store, host: str, port: int, language: str | None) -> None:
     print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
     sys.stdout.flush()
     config = uvicorn.Config(
-        application(store, token=token, language=language),
+        application(store, token=token),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=2,

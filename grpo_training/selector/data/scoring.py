@@ -115,7 +115,7 @@ class AnswerScorer:
                 found = answer_logprobs(reply, len(prompt), len(prompt) + len(answer), role)
             stored = Completion(text=answer, usage=usage, model=self._endpoint.model, request_key=key, logprobs=found)
             if self._journal is not None:
-                stored = await self._journal.put(key, stored, role, "evaluation")
+                stored = await self._journal.put(key, stored)
         assert stored.logprobs
         return math.exp(sum(stored.logprobs) / len(stored.logprobs))
 

@@ -1,5 +1,5 @@
 "use strict";
-// What every page has: data for scripts, refresh while a run goes on, keyboard, theme, language.
+// What every page has: data for scripts, refresh while a run goes on, keyboard, theme.
 const viewer = (() => {
   const initializers = [];
 
@@ -7,11 +7,6 @@ const viewer = (() => {
   function data(name) {
     const element = document.getElementById(name);
     return element === null ? null : JSON.parse(element.textContent);
-  }
-
-  /** A text of the catalogue (keys that begin with "js."), with {name} replaced. */
-  function text(key, values = {}) {
-    return (data("texts")[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
   }
 
   /** Call a function now and after each refresh of the page's data. */
@@ -157,7 +152,7 @@ const viewer = (() => {
     }
   }
 
-  // ---- theme and language
+  // ---- theme
 
   function isDark() {
     const chosen = document.documentElement.dataset.theme;
@@ -184,7 +179,6 @@ const viewer = (() => {
     const edge = box.getBoundingClientRect();
     const heads = [...box.querySelectorAll("thead tr:first-child > *")];
     const hidden = heads.filter((head) => {
-      if (head.querySelector(".hidden-text") !== null) return false;
       const { left, right } = head.getBoundingClientRect();
       return right > left && (right - TABLE_PADDING > edge.right || left + TABLE_PADDING < edge.left);
     });
@@ -199,7 +193,7 @@ const viewer = (() => {
       note = element("p", { class: "note hidden-columns" });
       box.before(note);
     }
-    note.textContent = names.length ? text("js.hidden_columns", { names: names.join(", ") }) : "";
+    note.textContent = names.length ? `Not visible, scroll the table sideways: ${names.join(", ")}` : "";
   }
 
   const tableSizes = new ResizeObserver((entries) => {
@@ -217,16 +211,10 @@ const viewer = (() => {
   document.addEventListener("keydown", pressed);
   document.getElementById("theme-switch").addEventListener("click", switchTheme);
   document.getElementById("help-switch").addEventListener("click", toggleHelp);
-  for (const button of document.querySelectorAll("[data-language]")) {
-    button.addEventListener("click", () => {
-      document.cookie = `language=${button.dataset.language}; path=/; max-age=31536000; samesite=strict`;
-      location.reload();
-    });
-  }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     for (const initialize of initializers) initialize();
   });
   if ("server" in document.documentElement.dataset) setTimeout(refresh, isReading() ? READING_MS : FASTEST_MS);
 
-  return { data, text, onData, onKey, element, isDark };
+  return { data, onData, onKey, element, isDark };
 })();

@@ -33,7 +33,7 @@
   }
 
   function shownX(spec, value) {
-    if (!spec.xTime) return `${viewer.text(spec.xText ?? "js.group")} ${formats.count(value)}`;
+    if (!spec.xTime) return `${spec.xText ?? "group"} ${formats.count(value)}`;
     return new Date(value * 1000).toISOString().replace("T", " ").slice(0, 19);
   }
 

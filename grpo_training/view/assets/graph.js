@@ -25,7 +25,7 @@
   }
 
   function sized(node) {
-    const value = node.fault && !node.value ? viewer.text("js.graph.no_value") : node.value;
+    const value = node.fault && !node.value ? "no value" : node.value;
     const lines = [short(node.name), short(value || "?")];
     return {
       lines,

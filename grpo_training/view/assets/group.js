@@ -42,7 +42,7 @@
     const label = button.textContent;
     button.addEventListener("click", async () => {
       const done = await copy(promptText(button.dataset.copy));
-      button.textContent = viewer.text(done ? "js.copied" : "js.not_copied");
+      button.textContent = done ? "Copied" : "The browser did not allow it";
       setTimeout(() => (button.textContent = label), 2000);
     });
   }

@@ -76,7 +76,7 @@
 
   function problemCell(row) {
     const [name, text] = table.problems[table.problem[row]];
-    const epoch = table.epoch[row] ? ` · ${viewer.text("js.epoch", { number: table.epoch[row] + 1 })}` : "";
+    const epoch = table.epoch[row] ? ` · epoch ${table.epoch[row] + 1}` : "";
     const link = table.page[row]
       ? viewer.element("a", { href: address.replace("LINE", table.line[row]), title: name }, name)
       : viewer.element("span", { title: name }, name);
@@ -102,7 +102,7 @@
 
   function sigmaCell(row) {
     const found = cell("");
-    if (table.teaches[row]) found.append(viewer.element("span", { class: "tag accent", title: viewer.text("js.teaches") }, decimal(table.sigma[row])));
+    if (table.teaches[row]) found.append(viewer.element("span", { class: "tag accent", title: "sigma > tau: this group teaches" }, decimal(table.sigma[row])));
     else found.append(decimal(table.sigma[row]));
     return found;
   }
@@ -112,7 +112,7 @@
     for (const [name, number] of Object.entries(table.not_ok[row] || {})) {
       found.append(viewer.element("span", { class: "tag warn" }, number > 1 ? `${name} ${number}×` : name), " ");
     }
-    if (table.replaced[row]) found.append(viewer.element("span", { class: "tag" }, viewer.text("js.replaced")));
+    if (table.replaced[row]) found.append(viewer.element("span", { class: "tag" }, "replaced"));
     return found;
   }
 
@@ -138,8 +138,8 @@
     const pages = Math.max(1, Math.ceil(rows.length / PAGE_ROWS));
     const at = Math.min(Math.max(0, Number.parseInt(now.at, 10) || 0), pages - 1);
     body.replaceChildren(...rows.slice(at * PAGE_ROWS, (at + 1) * PAGE_ROWS).map(line));
-    const key = rows.length === table.line.length ? "js.groups_all" : "js.groups_some";
-    document.getElementById("count").textContent = viewer.text(key, { shown: count(rows.length), all: count(table.line.length) });
+    const all = `${count(table.line.length)} groups`;
+    document.getElementById("count").textContent = rows.length === table.line.length ? all : `${count(rows.length)} of ${all}`;
     document.getElementById("page-number").textContent = `${at + 1} / ${pages}`;
     document.getElementById("previous").disabled = at === 0;
     document.getElementById("next").disabled = at + 1 >= pages;

@@ -22,11 +22,8 @@ from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.data.journal import NAME as JOURNAL
 from grpo_training.view.data.libraries import Library, LibraryIndex
-from grpo_training.view.data.notes import NOTES, Notes, notes_of
 from grpo_training.view.data.own_tasks import load_task_of
-from grpo_training.view.data.spending import Spending
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
@@ -66,15 +63,11 @@ class Run:
         """The folder of the results."""
         return self.path.parent
 
-    def notes(self) -> Notes:
-        """What a person wrote about the results of the folder."""
-        return notes_of(self.folder)
-
     @property
     def shown_folder(self) -> str:
-        """The name that a person gave the results, or that of their folder; of a run with a name, the run's."""
+        """The name of the folder of the results; of a run with a name, the run's."""
         own = self.folder.parent.name if self.folder.name == "cache" else self.folder.name
-        return self.notes().name or own or self.folder.name
+        return own or self.folder.name
 
     def size(self) -> int:
         """Of the file, in bytes; 0 if it is not there."""
@@ -100,11 +93,6 @@ class Run:
         """The folder of the libraries that the manifest names; None if it names none."""
         manifest = _manifest(self.manifest)
         return Path(manifest.experiences) if manifest is not None and manifest.experiences else None
-
-    def id_in_libraries(self) -> str:
-        """What the logs of libraries call the run; empty without a readable manifest."""
-        manifest = _manifest(self.manifest)
-        return "" if manifest is None else manifest.run
 
     def is_written(self) -> bool:
         """Whether a process holds the lock of the results."""
@@ -135,7 +123,6 @@ class Store:
         self.library_index = LibraryIndex()
         self._indexes: dict[Path, RolloutIndex] = {}
         self._fusions: dict[Path, FusionIndex] = {}
-        self._spending: dict[Path, Spending] = {}
         self._tasks_tried: set[tuple[str, Path]] = set()
         self._next_scan = float("-inf")
         self._visits, self._no_visit = 0, threading.Condition()
@@ -247,22 +234,15 @@ class Store:
         """The index of a critic's results; the caller updates it."""
         return self._fusions.setdefault(run.path, FusionIndex(run.path))
 
-    def spending(self, run: Run) -> Spending:
-        """The sums of the journal beside the results of a run; the caller updates them."""
-        path = run.folder / JOURNAL
-        return self._spending.setdefault(path, Spending(path))
-
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
         files += [one.path for one in self.evaluations]
-        files += dict.fromkeys(run.folder / NOTES for run in runs)
         indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
         progress = [*(index.progress() for index in indexes), self.library_index.version]
-        progress += [spending.read for spending in self._spending.values()]
         return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:

@@ -108,6 +108,6 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
             yield {"evaluation": row.evaluation.id}
 
 
-LIST = Page("evaluations", "evaluations.html", build_list, key="v", styles=("library.css",))
+LIST = Page("evaluations", "Tests", "evaluations.html", build_list, key="v", styles=("library.css",))
 _STYLES = ("library.css", "overview.css")
-PAGE = Page("evaluation", "evaluations/{evaluation}.html", build, _instances, styles=_STYLES)
+PAGE = Page("evaluation", "An evaluation", "evaluations/{evaluation}.html", build, _instances, styles=_STYLES)

@@ -93,6 +93,8 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
 
 
 _STYLES = ("library.css",)
-LIST = Page("experiences", "experiences.html", build_list, key="e", styles=_STYLES)
-PAGE = Page("library", "libraries/{library}.html", build, _instances, scripts=("library.js",), styles=_STYLES)
+LIST = Page("experiences", "Experiences", "experiences.html", build_list, key="e", styles=_STYLES)
+PAGE = Page(
+    "library", "Library", "libraries/{library}.html", build, _instances, scripts=("library.js",), styles=_STYLES
+)
 CHANGE = Operation("experiences", change)

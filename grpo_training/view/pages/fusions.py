@@ -62,7 +62,7 @@ class FusionPage:
 
 
 def fusion_page(
-    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker, *, model: str = ""
+    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker
 ) -> FusionPage:
     """The page of a fusion.
 
@@ -71,7 +71,6 @@ def fusion_page(
         group: the rollouts that were fused; None if they are not known.
         folder: of the file.
         solver: solves equations of the fused scaffold.
-        model: its folder, or its name in the hub, for the texts of tokens.
     """
     problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
     task, truth = task_and_truth(problem)
@@ -83,7 +82,7 @@ def fusion_page(
         problem=cut(fusion.problem_text),
         truth=cut(truth, 4000),
         facts=_facts(fusion),
-        result=_result(fusion, task, problem, folder, GroupSolver(solver), model),
+        result=_result(fusion, task, problem, folder, GroupSolver(solver)),
         inputs=[
             _input(one, total, fusion, task, problem)
             for one, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)
@@ -129,15 +128,13 @@ def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None,
     )
 
 
-def _result(
-    fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver, model: str
-) -> RolloutView:
+def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver) -> RolloutView:
     candidate, run = None, None
     if task is not None:
         candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
         if isinstance(candidate.content, Scaffold):
             run = run_scaffold(candidate.content, solver)
-    return rollout_view(fusion, candidate, problem, task=task, folder=folder, model=model, run=run)
+    return rollout_view(fusion, candidate, problem, task=task, folder=folder, run=run)
 
 
 def _facts(fusion: Fusion) -> list[tuple[str, str]]:
@@ -179,7 +176,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     before, after = lines_beside(lines_with_page(index.current(), request), summary.line)
     return {
         "run": run,
-        "fusion": fusion_page(fusion, group, run.folder, model=run.model()),
+        "fusion": fusion_page(fusion, group, run.folder),
         "group_place": place,
         "before": before,
         "after": after,
@@ -218,7 +215,13 @@ def _instances(store: Store, request: Request) -> Iterator[Params]:
 
 
 _STYLES = ("group.css",)
-LIST = Page("fusions", "{run}/fusions.html", build_list, kinds=("critic",), key="f", styles=_STYLES)
+LIST = Page("fusions", "Fusions", "{run}/fusions.html", build_list, kinds=("critic",), key="f", styles=_STYLES)
 PAGE = Page(
-    "fusion", "{run}/fusions/{line}.html", build, _instances, scripts=GRAPH_SCRIPTS, styles=(*_STYLES, "graph.css")
+    "fusion",
+    "A fusion",
+    "{run}/fusions/{line}.html",
+    build,
+    _instances,
+    scripts=GRAPH_SCRIPTS,
+    styles=(*_STYLES, "graph.css"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +11,12 @@ from typing import Any
 from engine.errors import InputError
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import agree
-from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
+from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
-from engine.storage.rollout_store import UnreadableLineError
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.view.data.file_index import lines_beside
-from grpo_training.view.data.journal import NAME as JOURNAL
-from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.prompt_view import prompt_of
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
@@ -32,8 +29,6 @@ from grpo_training.view.pages.scaffold_runs import (
     standings,
     value_text,
 )
-from grpo_training.view.pages.taught import taught_by
-from grpo_training.view.pages.trace import trace_of
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import GRAPH_SCRIPTS, Page, Params, Request
 
@@ -92,8 +87,6 @@ def group_page(
     group: RolloutGroup,
     folder: Path,
     solver: Solver = solve_in_worker,
-    *,
-    model: str = "",
 ) -> GroupPage:
     """The page of a group. Its scaffolds are executed, in bounded time.
 
@@ -101,7 +94,6 @@ def group_page(
         group: the group.
         folder: the folder of its file, where a task may have put pictures.
         solver: solves equations.
-        model: its folder, or its name in the hub, for the texts of tokens.
     """
     group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
@@ -136,7 +128,6 @@ def group_page(
                 problem,
                 task=task,
                 folder=folder,
-                model=model,
                 run=runs.get(one.rollout_id),
                 marks=marks.get(one.rollout_id, {}),
             ),
@@ -269,7 +260,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
         for part in group.by_prompt()
     ]
-    page = group_page(group, run.folder, model=run.model())
+    page = group_page(group, run.folder)
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
     before, after = lines_beside(lines, summary.line)
     return {
@@ -278,27 +269,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "prompts": prompts,
         "summary": summary,
         "library": library,
-        "trace": trace_of(group, _fusions_of(store, request, run, group), run.folder / JOURNAL),
-        "critic": next(iter(store.beside(run, "critic")), None),
-        "taught": taught_by(store, run, group, summary.mean),
         "right": sum(one.is_correct is True for one in group.rollouts),
         "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
         "replaced": not index.is_current(summary),
         "before": before,
         "after": after,
     }
-
-
-def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> list[tuple[int, Fusion]]:
-    """The fusions of a group with their lines."""
-    found = []
-    for critic in store.beside(run, "critic"):
-        index = store.fusions(critic).update(request.budget_s)
-        for summary in index.current():
-            if summary.key == (group.problem_id, group.epoch, run.name):
-                with contextlib.suppress(UnreadableLineError):
-                    found.append((summary.line, index.record(summary)))
-    return found[:_MAX_ROLLOUTS]
 
 
 def instances(store: Store, request: Request) -> Iterator[Params]:
@@ -310,4 +286,4 @@ def instances(store: Store, request: Request) -> Iterator[Params]:
 
 
 _STYLES = ("library.css", "group.css", "graph.css")
-PAGE = Page("group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)
+PAGE = Page("group", "A group", "{run}/groups/{line}.html", build, instances, scripts=GRAPH_SCRIPTS, styles=_STYLES)

@@ -72,5 +72,12 @@ def _not_ok(group: GroupSummary) -> dict[str, int] | int:
 
 
 PAGE = Page(
-    "groups", "{run}/groups.html", build, kinds=("generator",), key="l", scripts=("groups.js",), styles=("groups.css",)
+    "groups",
+    "Groups",
+    "{run}/groups.html",
+    build,
+    kinds=("generator",),
+    key="l",
+    scripts=("groups.js",),
+    styles=("groups.css",),
 )

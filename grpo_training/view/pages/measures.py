@@ -16,8 +16,8 @@ POINTS = 300
 Measure = Callable[[GroupSummary], float | None]
 """A figure of a group; None where it has none."""
 
-Shown = Literal["percent", "decimal", "tenths"]
-"""How a figure is written: as a share, as a number from 0 to 1, or as any number with one digit."""
+Shown = Literal["percent", "decimal"]
+"""How a figure is written: as a share, or as a number from 0 to 1."""
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
@@ -72,7 +72,7 @@ def mean_of(groups: Sequence[GroupSummary], measure: Measure, shown: Shown) -> E
     if shown == "percent":
         return clustered_share(clusters, sum(one.checked or 1 for one in groups if measure(one) is not None))
     estimate = clustered_mean(clusters)
-    if shown == "tenths" or estimate.low is None or estimate.high is None:
+    if estimate.low is None or estimate.high is None:
         return estimate
     values = [value for found in clusters.values() for value in found]
     return replace(

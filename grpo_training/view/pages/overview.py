@@ -9,13 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from engine.errors import InputError
 from engine.statistics.paired import Estimate
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.index import RolloutIndex
 from grpo_training.view.data.journal import NAME as JOURNAL
 from grpo_training.view.data.journal import moments_between
 from grpo_training.view.data.moving import moving_mean, positions, window_for
-from grpo_training.view.data.runs import Store
+from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.pages.library_view import effect_views
 from grpo_training.view.pages.measures import (
     AXES,
     MEASURES,
@@ -26,9 +28,9 @@ from grpo_training.view.pages.measures import (
     mean_of,
     rounded,
 )
-from grpo_training.view.pages.taught import library_table
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
+_LISTED = 200
 _SLOTS = 120
 _SHORTEST_SLOT_S = 5.0
 _SHORTEST_RUN_S = 60.0
@@ -61,8 +63,6 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     run = store.run(request.params["run"], "generator")
     index = store.index(run).update(request.budget_s)
     groups = index.current()
-    spending = store.spending(run)
-    is_behind = request.budget_s is not None and index.progress() < 1  # of a large run, the rollouts come first
     return {
         "run": run,
         "state": run.state(),
@@ -72,9 +72,32 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "window": window_for(len(groups)),
         "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / JOURNAL, groups)},
         "lessons": library_table(store, run),
-        "spent": spending.update(0.0 if is_behind else request.budget_s),
-        "spent_is_complete": spending.is_complete,
         "settings": run.configuration(),
+    }
+
+
+def library_table(store: Store, run: Run) -> dict[str, Any] | None:
+    """The library of a run for a table: measured effects first, then the other experiences; None without one."""
+    library = store.library_of(run)
+    if library is None:
+        return None
+    try:
+        state = store.library_index.open(library).state
+    except (InputError, OSError):
+        return None
+    found, range_points = effect_views(state)
+    effects = [one for one in found if one.state != "retired"]
+    measured = {one.experience.id for one in effects}
+    others = [one for one in state.texts if one.id not in measured]
+    return {
+        "library": library,
+        "version": state.version,
+        "gate": state.gate,
+        "count": len(state.texts),
+        "effects": effects[:_LISTED],
+        "others": others[: max(0, _LISTED - len(effects))],
+        "left_out": max(0, len(effects) + len(others) - _LISTED),
+        "range_points": range_points,
     }
 
 
@@ -166,5 +189,12 @@ def _duration(groups: Sequence[GroupSummary]) -> float | None:
 
 _STYLES = (*CHART_STYLES, "library.css", "overview.css")
 PAGE = Page(
-    "overview", "{run}/overview.html", build, kinds=("generator",), key="o", scripts=CHART_SCRIPTS, styles=_STYLES
+    "overview",
+    "Overview",
+    "{run}/overview.html",
+    build,
+    kinds=("generator",),
+    key="o",
+    scripts=CHART_SCRIPTS,
+    styles=_STYLES,
 )

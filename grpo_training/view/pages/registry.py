@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from grpo_training.view.pages import (
-    against,
-    compare,
     evaluations,
     experiences,
     fusions,
     group,
     groups,
-    notes,
     overview,
     runs,
     training,
@@ -19,13 +16,11 @@ from grpo_training.view.web.page import Operation, Page
 
 PAGES: tuple[Page, ...] = (
     runs.PAGE,
-    compare.PAGE,
     overview.PAGE,
     groups.PAGE,
     group.PAGE,
     fusions.LIST,
     fusions.PAGE,
-    against.PAGE,
     training.PAGE,
     experiences.LIST,
     experiences.PAGE,
@@ -33,4 +28,4 @@ PAGES: tuple[Page, ...] = (
     evaluations.PAGE,
 )
 
-OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE, notes.CHANGE)
+OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)

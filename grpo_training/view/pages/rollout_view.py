@@ -21,13 +21,10 @@ from grpo_training.view.pages.scaffold_runs import (
     intervention_rows,
     rule_rows,
 )
-from grpo_training.view.pages.token_texts import token_texts
 
 MAX_TEXT = 60_000
 """Characters of a text on a page; longer ones are cut, with a remark."""
-_MAX_PARTS, _MAX_DEPTH, _MAX_LOGPROBS = 60, 4, 8000
-_LEVELS = (-0.05, -0.5, -1.5, -3.0)
-"""Log-probs between the colours: above -0.05 a token was nearly certain."""
+_MAX_PARTS, _MAX_DEPTH = 60, 4
 
 
 @dataclass(frozen=True)
@@ -73,16 +70,6 @@ class ScaffoldView:
 
 
 @dataclass(frozen=True)
-class TokenView:
-    """The log-prob of a token and its colour, 0 (certain) to 4 (a surprise); ``text``: None where it is not known."""
-
-    number: int
-    logprob: float
-    level: int
-    text: str | None = None
-
-
-@dataclass(frozen=True)
 class RolloutView:
     """What a page shows of a rollout.
 
@@ -106,7 +93,6 @@ class RolloutView:
     blocks: list[BlockView]
     reply: CutText | None
     reasoning: CutText | None
-    tokens: list[TokenView]
     advantage: float | None = None
     divergence: Divergence | None = None
     graph_gives: str = ""
@@ -119,7 +105,6 @@ def rollout_view(
     *,
     task: Task | None,
     folder: Path,
-    model: str,
     run: ScaffoldRun | None,
     marks: Mapping[str, Standing] = MappingProxyType({}),
 ) -> RolloutView:
@@ -131,7 +116,6 @@ def rollout_view(
         problem: its problem.
         task: its task; None if it is not known.
         folder: the folder of its file, where a task may have put pictures.
-        model: its folder, or its name in the hub, for the texts of tokens.
         run: its scaffold, executed.
         marks: how the values of the scaffold compare with those of others.
     """
@@ -160,7 +144,6 @@ def rollout_view(
         blocks=[block_view(block) for block in blocks],
         reply=reply,
         reasoning=reasoning,
-        tokens=token_views(one.completion, model),
     )
 
 
@@ -250,23 +233,6 @@ def reply_texts(
     if completion is not None:
         return cut(completion.text), cut(thinking) if thinking else None
     return (cut(candidate.text) if candidate is not None and candidate.text else None), None
-
-
-def token_views(completion: Completion | None, model: str) -> list[TokenView]:
-    """The log-probs of a completion's tokens.
-
-    Args:
-        completion: of the model.
-        model: its folder, or its name in the hub, for the texts of the tokens.
-    """
-    if completion is None or not completion.logprobs:
-        return []
-    ids = completion.token_ids
-    texts = token_texts(model, ids, completion.text) if ids and len(ids) == len(completion.logprobs) else None
-    return [
-        TokenView(number, value, sum(value < level for level in _LEVELS), None if texts is None else texts[number - 1])
-        for number, value in enumerate(completion.logprobs[:_MAX_LOGPROBS], 1)
-    ]
 
 
 def call_facts(completion: Completion | None, fault: Fault | None, repairs: Sequence[str]) -> list[tuple[str, str]]:

@@ -9,7 +9,6 @@ from typing import Any
 from grpo_training.view.data.fusions import fusion_figures
 from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import LANDING, Run, Store
-from grpo_training.view.pages.compare import pairs
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
 
@@ -39,7 +38,6 @@ def build(store: Store, request: Request) -> dict[str, Any]:
             if (one := known.get(library.id)) is not None and one.gates
         ],
         "libraries_read": share_read(known, store.libraries),
-        "comparisons": None if request.live else [one["runs"] for one in pairs(store, request)],
     }
 
 
@@ -69,4 +67,4 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
     return row
 
 
-PAGE = Page("runs", "index.html", build, key="r", scripts=("runs.js",), styles=("runs.css",))
+PAGE = Page("runs", "Runs", "index.html", build, key="r", styles=("runs.css",))

@@ -22,6 +22,7 @@ _MAX_FILE_BYTES = 256 << 20
 _LAST_STEP = 10**15
 _DRAWN = 1e12
 """Larger values are drawn at this height."""
+_STORED = {"title": "Reward of the stored rollouts", "note": "says nothing of the model that is trained"}
 _OFFLINE_STAGES = ("rce", "early", "late", "sft")
 _IN_SUMMARY = (
     *("validation/reward", "validation/loss", "validation/kl", "reward", "pass_rate", "kl"),
@@ -34,38 +35,53 @@ class Curves:
     """Which metrics a chart shows.
 
     Args:
-        name: its title is the text ``curve.NAME``, its remark ``curve.NAME.note``.
+        name: of the chart on the page.
+        title, note: above the chart.
         metrics: one ``*`` in a name matches any text.
         band: the metric that is the standard deviation of the first one.
     """
 
     name: str
+    title: str
+    note: str
     metrics: tuple[str, ...]
     band: str = ""
 
 
 CURVES = (
-    Curves("held_out", ("validation/reward", "validation/reward_start")),
-    Curves("held_out_loss", ("validation/loss",)),
-    Curves("reward", ("reward",), band="reward_std"),
-    Curves("pass_rate", ("pass_rate",)),
-    Curves("components", ("rewards/*/mean",)),
-    Curves("kl", ("kl", "validation/kl")),
-    Curves("beta", ("beta",)),
-    Curves("loss", ("loss", "loss/*")),
-    Curves("weights", ("weight/*",)),
-    Curves("clipped", ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio")),
-    Curves("no_spread", ("frac_reward_zero_std",)),
-    Curves("length", ("completions/mean_length",)),
-    Curves("truncated", ("completions/clipped_ratio",)),
-    Curves("entropy", ("entropy",)),
-    Curves("format", ("format/*",)),
-    Curves("agreement", ("agreement/*",)),
-    Curves("regret", ("regret",)),
-    Curves("faults", ("faults/*", "old_logps_missing")),
-    Curves("speed", ("tokens_per_s",)),
-    Curves("learning_rate", ("learning_rate",)),
-    Curves("gradient", ("grad_norm",)),
+    Curves(
+        "held_out",
+        "Held-out groups",
+        "estimated reward of a fresh reply, and that of the initial model",
+        ("validation/reward", "validation/reward_start"),
+    ),
+    Curves("held_out_loss", "Held-out loss", "supervised training", ("validation/loss",)),
+    Curves("reward", "Reward", "mean, and ± its standard deviation", ("reward",), band="reward_std"),
+    Curves("pass_rate", "Pass rate", "share of right completions", ("pass_rate",)),
+    Curves("components", "Reward components", "means", ("rewards/*/mean",)),
+    Curves("kl", "KL", "nats per token", ("kl", "validation/kl")),
+    Curves("beta", "Beta", "weight of the KL term", ("beta",)),
+    Curves("loss", "Loss", "terms before their weights", ("loss", "loss/*")),
+    Curves("weights", "Weights of the loss terms", "", ("weight/*",)),
+    Curves(
+        "clipped",
+        "Clipped",
+        "shares of the tokens",
+        ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio"),
+    ),
+    Curves(
+        "no_spread", "Groups without spread", "they teach nothing; near 1 nothing is learned", ("frac_reward_zero_std",)
+    ),
+    Curves("length", "Completion length", "tokens", ("completions/mean_length",)),
+    Curves("truncated", "Truncated completions", "share", ("completions/clipped_ratio",)),
+    Curves("entropy", "Entropy", "nats per token; near 0 the policy no longer explores", ("entropy",)),
+    Curves("format", "Form of the replies", "shares of the completions", ("format/*",)),
+    Curves("agreement", "Agreement", "with other decisions", ("agreement/*",)),
+    Curves("regret", "Regret", "", ("regret",)),
+    Curves("faults", "Faults", "", ("faults/*", "old_logps_missing")),
+    Curves("speed", "Speed", "tokens per second", ("tokens_per_s",)),
+    Curves("learning_rate", "Learning rate", "", ("learning_rate",)),
+    Curves("gradient", "Gradient norm", "before clipping", ("grad_norm",)),
 )
 
 
@@ -146,26 +162,6 @@ class TrainingView:
     settings: CutText
 
 
-@dataclass(frozen=True)
-class TrainingEnds:
-    """The figures at both ends of a training: what it is compared by."""
-
-    steps: int
-    held_out: HeldOut | None
-    summary: list[SummaryLine]
-
-
-def training_ends(folder: Path, rows: Sequence[Row]) -> TrainingEnds:
-    """The figures at both ends of a training.
-
-    Args:
-        folder: its run directory.
-        rows: its metrics, in the order of the steps.
-    """
-    candidates = _candidates(_export(folder / EXPORT))
-    return TrainingEnds(rows[-1]["step"] if rows else 0, _held_out(rows, candidates), _summary(rows))
-
-
 def training_view(folder: Path) -> TrainingView:
     """The view of a run directory; without metrics, a view without curves."""
     rows = read_metrics(folder / METRICS)
@@ -199,9 +195,13 @@ def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     Offline, the reward is that of the stored rollouts and says nothing of the model: it has another title, and is last.
     """
     points = thinned(rows) if rows else []
-    charts = {one.name: chart for one in CURVES if (chart := chart_of(one.metrics, points, band=one.band)) is not None}
+    charts = {
+        one.name: {"title": one.title, "note": one.note} | chart
+        for one in CURVES
+        if (chart := chart_of(one.metrics, points, band=one.band)) is not None
+    }
     if "reward" in charts and offline(rows):
-        charts["reward_stored"] = charts.pop("reward")
+        charts["reward_stored"] = charts.pop("reward") | _STORED
     return charts
 
 
@@ -343,5 +343,12 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 
 _STYLES = (*CHART_STYLES, "overview.css", "training.css")
 PAGE = Page(
-    "training", "{run}/training.html", build, kinds=("training",), key="c", scripts=CHART_SCRIPTS, styles=_STYLES
+    "training",
+    "Training",
+    "{run}/training.html",
+    build,
+    kinds=("training",),
+    key="c",
+    scripts=CHART_SCRIPTS,
+    styles=_STYLES,
 )

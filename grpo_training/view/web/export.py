@@ -31,14 +31,13 @@ class Exported:
     first: Path
 
 
-def export(store: Store, target: Path, groups: int, language: str) -> Exported:
+def export(store: Store, target: Path, groups: int) -> Exported:
     """Write all pages.
 
     Args:
         store: what they show.
         target: a new or empty folder, or a new file whose name ends in ``.html``.
         groups: how many groups of each run get a page.
-        language: of the texts.
 
     Raises:
         InputError: the target exists, or the number is negative.
@@ -62,9 +61,9 @@ def export(store: Store, target: Path, groups: int, language: str) -> Exported:
         if run.kind == "generator":
             index = store.index(run).update()
             chosen[run.id] = _chosen(index, groups)
-    pages = _pages(store, chosen, language, in_one_file=in_one_file)
+    pages = _pages(store, chosen, in_one_file=in_one_file)
     if in_one_file:
-        html, count = all_in_one_file(pages, language)
+        html, count = all_in_one_file(pages)
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, html.encode())
         return Exported(count, target)
@@ -98,16 +97,14 @@ def _clear(folder: Path, *, is_new: bool) -> None:
         folder.rmdir()
 
 
-def _pages(
-    store: Store, chosen: Mapping[str, frozenset[int]], language: str, *, in_one_file: bool
-) -> Iterator[tuple[Page, str, str]]:
+def _pages(store: Store, chosen: Mapping[str, frozenset[int]], *, in_one_file: bool) -> Iterator[tuple[Page, str, str]]:
     """Entry in the registry, path and HTML of each page."""
     for page in PAGES:
         for params in page.all_params(store, Request(live=False, groups=chosen)):
             request = Request(params, live=False, groups=chosen)
             path = page.path_of(params)
             addresses = AddressesInOneFile(path) if in_one_file else None
-            yield page, path, render(page, page.build(store, request), request, language, addresses=addresses)
+            yield page, path, render(page, page.build(store, request), request, addresses=addresses)
 
 
 def _chosen(index: RolloutIndex, count: int) -> frozenset[int]:

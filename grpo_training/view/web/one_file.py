@@ -20,19 +20,18 @@ _END = "</body>"
 _VENDOR = "vendor/"
 
 
-def one_file(page: Page, context: dict[str, Any], params: Params, language: str = "en") -> str:
+def one_file(page: Page, context: dict[str, Any], params: Params) -> str:
     """A page without links to others.
 
     Args:
         page: its entry in the registry.
         context: what its template needs.
         params: the variable parts of its path.
-        language: of its texts.
 
     Returns:
         HTML whose content security policy allows the scripts and styles in it, by their hashes, and nothing else.
     """
-    html = render(page, context, Request(params, live=False), language, alone=True)
+    html = render(page, context, Request(params, live=False), alone=True)
     address = Addresses(page.path_of(params)).asset
     styles = [*_STYLES, *page.styles]
     for name in styles:
@@ -50,12 +49,11 @@ def one_file(page: Page, context: dict[str, Any], params: Params, language: str 
     return f'{before}{old} content="{_policy([_FIRST_SCRIPT, *scripts], styles)}">{after.partition(">")[2]}'
 
 
-def all_in_one_file(pages: Iterable[tuple[Page, str, str]], language: str) -> tuple[str, int]:
+def all_in_one_file(pages: Iterable[tuple[Page, str, str]]) -> tuple[str, int]:
     """All pages of an export in one file.
 
     Args:
         pages: entry in the registry, path and HTML of each, with :class:`AddressesInOneFile`.
-        language: of their texts.
 
     Returns:
         HTML whose script ``one_file.js`` shows the page that the address names, and the number of pages. They are
@@ -71,7 +69,6 @@ def all_in_one_file(pages: Iterable[tuple[Page, str, str]], language: str) -> tu
     assets = json.dumps({f"assets/{name}": _text(name) for name in (*styles, *scripts)}, ensure_ascii=False)
     html = render_alone(
         "one_file",
-        language,
         policy=_policy([_SHELL, *scripts], list(styles)),
         assets=assets.replace("<", "\\u003c"),
         pages=stored,

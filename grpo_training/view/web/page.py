@@ -45,8 +45,9 @@ class Page:
     """One kind of page.
 
     Args:
-        name: for ``url(name, ...)`` in templates; its title is the text ``page.NAME`` of the catalogues, and its
-            template ``view/templates/NAME.html.j2``, which extends ``base.html.j2``.
+        name: for ``url(name, ...)`` in templates; its own template is ``view/templates/NAME.html.j2``, which extends
+            ``base.html.j2``.
+        title: in the navigation and of the window; a template may have a title of its own.
         path: relative to the root, with variable parts in braces: ``{run}/groups/{line}.html``. The export writes files
             with these names.
         build: returns the template's variables. A page of a run returns it as ``run``, for the navigation. May raise
@@ -60,6 +61,7 @@ class Page:
     """
 
     name: str
+    title: str
     path: str
     build: Callable[[Store, Request], dict[str, Any]]
     instances: Callable[[Store, Request], Iterable[Params]] | None = None

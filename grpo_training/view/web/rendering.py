@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import posixpath
 from typing import Any
@@ -13,7 +12,7 @@ from markupsafe import Markup
 
 from engine.reading.control_characters import without_control_characters
 from grpo_training.view.pages.registry import PAGES
-from grpo_training.view.web import formats, languages
+from grpo_training.view.web import formats
 from grpo_training.view.web.page import Page, Request
 
 
@@ -94,7 +93,6 @@ def render(
     page: Page,
     context: dict[str, Any],
     request: Request,
-    language: str,
     csrf: str = "",
     *,
     alone: bool = False,
@@ -106,7 +104,6 @@ def render(
         page: its entry in the registry.
         context: what its ``build`` returned.
         request: what it was built for.
-        language: one of :data:`languages.LANGUAGES`.
         csrf: the token that forms send; empty in an export.
         alone: without links to other pages.
         addresses: of pages and assets; None: relative to the page.
@@ -118,14 +115,9 @@ def render(
         page=page,
         live=request.live,
         csrf=csrf,
-        language=language,
-        languages=languages.LANGUAGES,
-        script_texts={key: text for key, text in languages.catalogue(language).items() if key.startswith("js.")},
         alone=alone,
         site_pages=[one for one in PAGES if one.key and not one.kinds and not alone],
         run_pages=[one for one in PAGES if run is not None and run.kind in one.kinds],
-        t=functools.partial(languages.text, language),
-        has_text=languages.catalogue(language).__contains__,
         url=addresses.url,
         has_page=_BY_NAME.__contains__,
         asset=addresses.asset,
@@ -134,14 +126,12 @@ def render(
     )
 
 
-def render_alone(name: str, language: str, **values: Any) -> str:
+def render_alone(name: str, **values: Any) -> str:
     """A template that is no page of the registry.
 
     Args:
         name: ``one_file``, which has all pages of an export and does not escape the values, or ``error``, which says
             what is wrong, for addresses at the root.
-        language: as for :func:`render`.
         values: of the template.
     """
-    t = functools.partial(languages.text, language)
-    return _TEMPLATES.get_template(f"{name}.html.j2").render(**values, language=language, t=t)
+    return _TEMPLATES.get_template(f"{name}.html.j2").render(**values)

@@ -21,7 +21,6 @@ from engine.errors import ScaffoldError
 from grpo_training.view.data.file_index import NotFoundError
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import OPERATIONS, PAGES
-from grpo_training.view.web import languages
 from grpo_training.view.web.page import Operation, Page, Request
 from grpo_training.view.web.rendering import Addresses, render, render_alone
 from grpo_training.view.web.security import Guard
@@ -29,17 +28,17 @@ from grpo_training.view.web.security import Guard
 _READING_S = 0.1
 """How long a request may read files; the page says how far it is, and asks again."""
 _MAX_FORM_BYTES = 1 << 20
+_NOT_FOUND = "Not found"
 
 
-def application(store: Store, *, token: str | None = None, language: str | None = None) -> Starlette:
+def application(store: Store, *, token: str | None = None) -> Starlette:
     """The server's application.
 
     Args:
         store: what the pages show.
         token: required of every visitor; None: none.
-        language: of all pages; None: what the visitor chose, or the browser asks for.
     """
-    site = _Site(store, language)
+    site = _Site(store)
     pages = [Route(f"/{page.path}", site.page(page)) for page in PAGES]
     operations = [
         Route(f"/operations/{one.name}", site.operation(one), methods=["POST"], name=f"operation {one.name}")
@@ -54,8 +53,8 @@ def application(store: Store, *, token: str | None = None, language: str | None 
 
 
 class _Site:
-    def __init__(self, store: Store, language: str | None) -> None:
-        self._store, self._language = store, language
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._csrf = secrets.token_urlsafe(24)
 
     def page(self, page: Page) -> Callable[[HTTPRequest], Awaitable[Response]]:
@@ -66,8 +65,7 @@ class _Site:
         return answer
 
     def _answer(self, page: Page, request: HTTPRequest) -> Response:
-        language = self._language_of(request)
-        tag = self._tag(language)
+        tag = self._tag()
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={"etag": tag})
         wanted = Request(
@@ -76,8 +74,8 @@ class _Site:
             budget_s=_READING_S,
         )
         context = page.build(self._store, wanted)
-        tag = self._tag(language)  # building may have read more of a file
-        html = render(page, context, wanted, language, self._csrf)
+        tag = self._tag()  # building may have read more of a file
+        html = render(page, context, wanted, self._csrf)
         return HTMLResponse(html, headers={"etag": tag, "cache-control": "no-cache"})
 
     def operation(self, operation: Operation) -> Callable[[HTTPRequest], Awaitable[Response]]:
@@ -96,24 +94,12 @@ class _Site:
         return answer
 
     async def not_found(self, request: HTTPRequest, error: Exception) -> Response:
-        language = self._language_of(request)
-        title = languages.text(language, "error.not_found")
-        return HTMLResponse(render_alone("error", language, title=title, text=request.url.path), 404)
+        return HTMLResponse(render_alone("error", title=_NOT_FOUND, text=request.url.path), 404)
 
     async def failed(self, request: HTTPRequest, error: Exception) -> Response:
-        language = self._language_of(request)
-        key, status = ("error.not_found", 404) if isinstance(error, NotFoundError) else ("error.failed", 409)
-        title = languages.text(language, key)
-        return HTMLResponse(render_alone("error", language, title=title, text=str(error)), status)
+        title, status = (_NOT_FOUND, 404) if isinstance(error, NotFoundError) else ("This did not work", 409)
+        return HTMLResponse(render_alone("error", title=title, text=str(error)), status)
 
-    def _language_of(self, request: HTTPRequest) -> str:
-        if self._language is not None:
-            return self._language
-        chosen = request.cookies.get("language")
-        return (
-            chosen if chosen in languages.LANGUAGES else languages.preferred(request.headers.get("accept-language", ""))
-        )
-
-    def _tag(self, language: str) -> str:
-        digest = hashlib.sha256(repr((self._csrf, language, self._store.stamp())).encode())
+    def _tag(self) -> str:
+        digest = hashlib.sha256(repr((self._csrf, self._store.stamp())).encode())
         return f'"{digest.hexdigest()[:24]}"'

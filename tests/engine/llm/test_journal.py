@@ -1,6 +1,5 @@
 import asyncio
 import hashlib
-import json
 import os
 import random
 import signal
@@ -349,13 +348,3 @@ async def test_a_journal_that_was_deleted_or_moved_is_an_error(tmp_path, change)
     with pytest.raises(JournalError, match=r"own\.sqlite[\s\S]*deleted or moved while it was in use"):
         await journal.put("b", Completion(text="lost"))
     journal.close()
-
-
-async def test_a_row_says_who_asked_for_what(journal, path):
-    completion = Completion(text="{}", usage=Usage(prompt_tokens=3))
-    assert await journal.put(key(1), completion, "generator_1", "analysis") == completion
-    await journal.put(key(2), completion)
-    with sqlite3.connect(path) as other:
-        rows = [json.loads(text) for (text,) in other.execute("SELECT completion FROM replies ORDER BY rowid")]
-    assert rows[0] == rows[1] | {"role": "generator_1", "purpose": "analysis"}
-    assert journal.get_many([key(1), key(2)]) == {key(1): completion, key(2): completion}

@@ -72,7 +72,7 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     assert {path.name for path in home.iterdir()} == {
         *("messages.json", "experiences.json", "result.json", "report.html", "README.md", "prompt.txt"),
     }
-    export(Store([home.parent]), folder / "pages", 1, "en")  # the pages that report.html holds, packed
+    export(Store([home.parent]), folder / "pages", 1)  # the pages that report.html holds, packed
     assert "Adopted: the library helps" in (folder / "pages/index.html").read_text()
     # with the advice in the prompt the server is right more often than without, for a question that nobody asked before
     improved = grpo_training.Improved.load(home)

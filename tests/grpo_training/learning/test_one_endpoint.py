@@ -4,12 +4,10 @@ import json
 
 import pytest
 
-from engine.api_manager import GENERATORS
 from engine.errors import ConfigurationError, FatalEndpointError, InputError, MissingInputError
 from grpo_training import critic, experience_extractor, generator1
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.serve import endpoints
-from grpo_training.view.data.spending import Spending
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.main_loop import GENERATOR_COMMANDS
 from tests.support.quickstart_model import learner_reply
@@ -46,16 +44,6 @@ def test_the_generators_and_the_critic_learn_from_one_endpoint(run):
     assert json.loads((folder / "again/generator_1_experiences.json").read_text())
     assert json.loads((folder / "figures.json").read_text())
     assert {one.body["model"] for one in seen} == {"one"}
-
-
-def test_the_journal_says_which_role_asked_for_what(run):
-    folder, _ = run
-    spent = Spending(folder / "cache/requests.sqlite").update()
-    assert {(who.role, who.purpose, who.model) for who, _ in spent} == {
-        *((role, "rollout", "one") for role in GENERATORS),
-        ("critic", "fusion", "one"),
-        ("analyst", "analysis", "one"),
-    }
 
 
 def test_no_judge_is_asked_unless_it_is_configured(run):

@@ -63,9 +63,9 @@ def test_a_server_for_other_machines_prints_a_token_and_requires_it(start):
 
 
 def test_an_export_from_the_command_line(pocket, tmp_path, capsys):
-    assert main([str(pocket), "--export", str(tmp_path / "report"), "--language", "zh", "--export-groups", "2"]) == 0
+    assert main([str(pocket), "--export", str(tmp_path / "report"), "--export-groups", "2"]) == 0
     assert f"pages in {tmp_path / 'report'}" in capsys.readouterr().out
-    assert '<html lang="zh"' in (tmp_path / "report/index.html").read_text(encoding="utf-8")
+    assert '<html lang="en"' in (tmp_path / "report/index.html").read_text(encoding="utf-8")
     assert len(list((tmp_path / "report/cache-generator_1/groups").glob("*.html"))) == 2
 
 

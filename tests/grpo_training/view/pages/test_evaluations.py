@@ -120,8 +120,8 @@ def test_figures_without_a_base_and_hostile_texts_are_shown(tmp_path):
 def test_an_export_has_the_pages_of_evaluations(tmp_path):
     gated(tmp_path / "in")
     evaluated(tmp_path / "in/cache")
-    export(Store([tmp_path / "in"]), tmp_path / "out", 10, "zh")
-    assert "采用" in (tmp_path / "out/evaluations.html").read_text(encoding="utf-8")
+    export(Store([tmp_path / "in"]), tmp_path / "out", 10)
+    assert ">adopted<" in (tmp_path / "out/evaluations.html").read_text(encoding="utf-8")
     assert (tmp_path / "out/evaluations/cache-sums.html").exists()
 
 

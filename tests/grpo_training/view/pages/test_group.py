@@ -150,12 +150,6 @@ def test_rollouts_without_scaffolds_are_ordered_by_verdict_and_their_truth_is_in
     assert page(*programs, task="code", ground_truth="[").truth.text == "["
 
 
-def test_log_probs_become_colours_from_certain_to_a_surprise():
-    completion = Completion(text="x", logprobs=[0.0, -0.2, -1.0, -2.0, -9.0])
-    tokens = page(rollout(1, RIGHT, "44", 0.9, completion=completion)).rollouts[0].tokens
-    assert [token.level for token in tokens] == [0, 1, 2, 3, 4]
-
-
 def test_reasoning_is_apart_from_the_reply():
     one = page(rollout(1, RIGHT, "44", 0.9, completion=Completion(text="{}", reasoning="I think"))).rollouts[0]
     assert one.reasoning.text == "I think"

@@ -1,18 +1,11 @@
-import re
 import sqlite3
 from dataclasses import replace
 
 import pytest
-from starlette.testclient import TestClient
 
-from engine.llm.interfaces import Entry
-from engine.llm.journal import ResponseJournal
-from engine.records import Completion, Usage
 from engine.statistics.paired import clustered_mean
 from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.overview import charts, figures, timeline
-from grpo_training.view.web.server import application
 from tests.support.viewer_runs import group, write
 
 
@@ -92,29 +85,3 @@ def test_a_run_of_less_than_a_minute_has_no_time_line(tmp_path):
 def test_a_damaged_journal_is_ignored(groups, tmp_path):
     (tmp_path / "requests.sqlite").write_bytes(b"no database" * 100)
     assert "finished" in timeline(tmp_path / "requests.sqlite", groups)
-
-
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_overview_shows_tokens_by_role(tmp_path, language):
-    run = write(tmp_path / "r/cache/generator_1_rollouts.jsonl", [group("p1", [0.2, 0.8])]).parent
-    page = "/cache-generator_1/overview.html"
-    client = TestClient(application(Store([tmp_path])), base_url="http://localhost")
-    headers = {"accept-language": language}
-    assert 'id="spent"' not in client.get(page, headers=headers).text
-    journal = ResponseJournal(run / "requests.sqlite")
-    used = Usage(prompt_tokens=12_345, completion_tokens=678, cost_usd=0.5)
-    reply = Completion(text="x", model="/tmp/models/large", usage=used)
-    journal.put_many([Entry("a", reply, "analyst", "analysis"), Entry("b", reply), Entry("c", reply, "x", "<other>")])
-    journal.close()
-    shown = client.get(page, headers=headers).text
-    [table] = re.findall(r'id="spent".*?</section>', shown, re.DOTALL)
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", table)]
-    names = {"en": ("analyst", "not recorded"), "zh": ("分析器", "未记录")}[language]
-    figures = ["1", "12\u202f345", "678", "$0.50"]
-    assert sorted(rows) == sorted(
-        [
-            [names[0], *figures, "analyst", "large"],
-            [names[1], *figures, "–", "large"],
-            ["&lt;other&gt;", *figures, "x", "large"],
-        ]
-    )

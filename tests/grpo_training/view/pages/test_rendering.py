@@ -1,4 +1,4 @@
-"""The pages as HTML: hostile texts stay text, in both languages."""
+"""The pages as HTML: hostile texts stay text."""
 
 import json
 import os
@@ -76,15 +76,14 @@ def site(cache):
     return TestClient(application(Store([cache])), base_url="http://localhost")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_group_is_shown_with_its_graphs_and_where_it_parts(site, language):
-    page = site.get("/cache-generator_1/groups/1.html", headers={"cookie": f"language={language}"})
+def test_a_group_is_shown_with_its_graphs_and_where_it_parts(site):
+    page = site.get("/cache-generator_1/groups/1.html")
     assert page.status_code == 200
     tags = assert_harmless(page.text)
     graphs = [attributes["data-graph"] for _, attributes in tags.tags if "data-graph" in attributes]
     assert graphs == ["graph-2", "graph-1"]
     assert ("percent = (weak + strong) / 2" in page.text, "≠" in page.text) == (True, True)
-    assert {"en": "first different value", "zh": "最先不同的值"}[language] in page.text
+    assert "first different value" in page.text
 
 
 def test_hostile_texts_of_a_group_stay_text(site):
@@ -152,14 +151,13 @@ def post(site, **fields):
     return site.post("/operations/experiences", data=fields, headers={"origin": "http://localhost"})
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_library_is_shown_with_its_evidence_and_history(site, library, language):
-    page = site.get(LIBRARY, headers={"cookie": f"language={language}"})
+def test_a_library_is_shown_with_its_evidence_and_history(site, library):
+    page = site.get(LIBRARY)
     assert page.status_code == 200
     tags = assert_harmless(page.text)
     assert "../cache-generator_1/groups/1.html" in [attributes.get("href") for _, attributes in tags.tags]
     assert "<ins>Weigh by the amounts.</ins>" in page.text
-    assert {"en": "right when present", "zh": "存在时的正确率"}[language] in page.text
+    assert "right when present" in page.text
     assert "helped" not in page.text
     assert site.get("/experiences.html").text.count(LIBRARY.strip("/")) == 1
 
@@ -206,16 +204,14 @@ def test_two_versions_are_compared(site, library):
     assert site.get(f"{LIBRARY}?from=ffff&to={new}").status_code == 409
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_fusions_are_listed_and_shown(site, cache, language):
+def test_fusions_are_listed_and_shown(site, cache):
     fused = [fusion(), fusion(problem_id=EVIL, problem_text=EVIL, fused_scaffold=EVIL, final_answer=EVIL, task=EVIL)]
     (cache / "critic_results.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in fused))
-    cookie = {"cookie": f"language={language}"}
-    listed = site.get("/cache-critic/fusions.html", headers=cookie)
+    listed = site.get("/cache-critic/fusions.html")
     assert assert_harmless(listed.text)
     assert listed.text.count("cache-critic/fusions/") + listed.text.count('href="fusions/') == 2
-    one = site.get("/cache-critic/fusions/1.html", headers=cookie)
+    one = site.get("/cache-critic/fusions/1.html")
     assert "../../cache-generator_1/groups/1.html" in one.text or "../cache-generator_1/groups/1.html" in one.text
     assert_harmless(one.text)
-    assert_harmless(site.get("/cache-critic/fusions/2.html", headers=cookie).text)
+    assert_harmless(site.get("/cache-critic/fusions/2.html").text)
     assert site.get("/cache-critic/fusions/3.html").status_code == 404

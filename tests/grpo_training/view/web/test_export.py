@@ -16,7 +16,7 @@ from tests.support.viewer_runs import group, write
 @pytest.fixture(scope="module")
 def exported(pocket, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report") / "report"
-    export(Store([pocket]), folder, 500, "en")
+    export(Store([pocket]), folder, 500)
     return folder
 
 
@@ -43,7 +43,7 @@ def test_only_some_groups_of_a_large_run_have_a_page(tmp_path):
     groups = [group(f"p{number}", [0.5 - number / 100, 0.5 + number / 100]) for number in range(10)]
     groups += [group(f"q{number}", [0.5, 0.5]) for number in range(10)]
     write(tmp_path / "cache/generator_1_rollouts.jsonl", groups)
-    export(Store([tmp_path / "cache"]), tmp_path / "out", 6, "en")
+    export(Store([tmp_path / "cache"]), tmp_path / "out", 6)
     pages = {int(path.stem) for path in (tmp_path / "out/cache-generator_1/groups").glob("*.html")}
     assert pages == {8, 9, 10, 18, 19, 20}  # three with the largest sigma, and the three newest
     table = (tmp_path / "out/cache-generator_1/groups.html").read_text(encoding="utf-8")
@@ -53,12 +53,12 @@ def test_only_some_groups_of_a_large_run_have_a_page(tmp_path):
 def test_an_export_never_writes_into_a_folder_with_files(tmp_path, pocket):
     (tmp_path / "note.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="not an empty folder"):
-        export(Store([pocket]), tmp_path, 5, "en")
+        export(Store([pocket]), tmp_path, 5)
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
 def test_one_file_has_every_page_and_its_policy_allows_just_its_scripts(tmp_path, exported, pocket):
-    written = export(Store([pocket]), tmp_path / "new/report.html", 500, "en")
+    written = export(Store([pocket]), tmp_path / "new/report.html", 500)
     assert written.pages == len(list(exported.rglob("*.html")))
     text = written.first.read_text(encoding="utf-8")
     assert len(re.findall(r'<script type="text/plain" data-page="[^"]+">', text)) == written.pages
@@ -72,14 +72,14 @@ def test_one_file_has_every_page_and_its_policy_allows_just_its_scripts(tmp_path
 def test_one_file_never_replaces_a_file(tmp_path, pocket):
     (tmp_path / "report.html").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="exists"):
-        export(Store([pocket]), tmp_path / "report.html", 5, "en")
+        export(Store([pocket]), tmp_path / "report.html", 5)
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == "mine"
 
 
 def test_an_export_of_nothing_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(MissingInputError, match="Nothing to export"):
-        export(Store([tmp_path / "empty"]), tmp_path / "out", 5, "en")
+        export(Store([tmp_path / "empty"]), tmp_path / "out", 5)
     assert not (tmp_path / "out").exists()
 
 
@@ -87,7 +87,7 @@ def test_an_export_of_nothing_is_an_error(tmp_path):
 def test_an_export_that_cannot_be_written_leaves_nothing_and_can_be_repeated(pocket, tmp_path, name):
     store, target = Store([pocket]), tmp_path / name
     with largest_file(9000), pytest.raises(OSError, match="File too large") as caught:
-        export(store, target, 500, "en")
+        export(store, target, 500)
     assert caught.value.filename == str(target)
     assert list(tmp_path.iterdir()) == []
-    assert export(store, target, 500, "en").pages > 10
+    assert export(store, target, 500).pages > 10

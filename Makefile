@@ -15,7 +15,6 @@ RAY := $(VENV)/.installed-ray
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 VLLM := .venv-vllm/.installed
-VERIFIERS := .venv-verifiers/.installed
 INSPECT := .venv-inspect/.installed
 BACKENDS := .venv-backends/.installed
 
@@ -101,19 +100,13 @@ real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and
 test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-$(VERIFIERS) $(INSPECT): pyproject.toml
+$(INSPECT): pyproject.toml
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' $(PACKAGES)
+	$(@D)/bin/python -m pip install --quiet --editable '.[dev,inspect,datasets]' dspy
 	@touch $@
 
-$(VERIFIERS): EXTRAS := dev,verifiers
-$(INSPECT): EXTRAS := dev,inspect,datasets
-$(INSPECT): PACKAGES := dspy
-
-test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers, and of inspect_ai and DSPy, in environments of their own
-	$(dir $(VERIFIERS))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/engine/tasks/verifiers_env
-	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist \
-		tests/grpo_training/environments tests/grpo_training/export tests/grpo_training/improve/test_other_packages.py
+test-environments: $(INSPECT)  ## run the tests of inspect_ai and DSPy, in an environment of their own
+	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/export tests/grpo_training/improve/test_other_packages.py
 
 # DeepSpeed compiles its exchange in shared memory at the first use, and calls ninja for it.
 WITH_BACKENDS := PATH="$(CURDIR)/.venv-backends/bin:$$PATH" TORCH_EXTENSIONS_DIR="$(CURDIR)/.venv-backends/extensions"
@@ -153,4 +146,4 @@ first-hour:  ## what new users do, in fresh clones: the first commands of README
 	scripts/walks.sh
 
 clean:  ## remove the environments and the built documentation
-	rm -rf $(VENV) .venv-vllm .venv-verifiers .venv-inspect .venv-backends site
+	rm -rf $(VENV) .venv-vllm .venv-inspect .venv-backends site

@@ -46,7 +46,7 @@ GROUPS = {
         "generate_teacher_traces": "solutions of a teacher that pass the tests",
         "verify_teacher_traces": "run the tests of traces of another program",
         "score_rollouts": "score rollouts of any program",
-        "export": "rollouts for TRL, inspect_ai; tasks for verifiers",
+        "export": "rollouts for TRL, datasets, inspect_ai",
         "replay_server": "serve recorded replies, without a model",
     },
 }

@@ -10,7 +10,6 @@ STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
 TRAFFIC := $(VENV)/.installed-traffic
-GYM := $(VENV)/.installed-reasoning-gym
 RAY := $(VENV)/.installed-ray
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
@@ -18,7 +17,7 @@ VLLM := .venv-vllm/.installed
 INSPECT := .venv-inspect/.installed
 BACKENDS := .venv-backends/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo traffic-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
+.PHONY: help install local finetune traffic ray phaser vllm demo train-demo traffic-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -47,12 +46,6 @@ traffic: $(TRAFFIC)  ## add SUMO, for traffic signals
 
 $(TRAFFIC): $(STAMP)
 	$(INSTALL) '.[traffic]'
-	@touch $@
-
-reasoning-gym: $(GYM)  ## add the package with procedural reasoning problems
-
-$(GYM): $(STAMP)
-	$(INSTALL) '.[reasoning-gym]'
 	@touch $@
 
 ray: $(RAY)  ## add Ray, to run on several machines
@@ -97,7 +90,7 @@ real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and
 		--num-samples 4 --k-values 1,4 $(PRODUCTS) --model-path outputs/products/merged --base-model "$(MODEL)" \
 		--output outputs/products/evaluation.json
 
-test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
+test: $(FINETUNE) $(TRAFFIC) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
 $(INSPECT): pyproject.toml

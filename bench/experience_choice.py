@@ -11,9 +11,9 @@ import json
 import random
 from pathlib import Path
 
-from engine.datasets import problem_families
 from engine.statistics.paired import clustered_mean, paired_difference
 from engine.storage.stored_records import StoredGroups
+from examples.pocket_model.quickstart import FAMILIES
 from grpo_training import generator1
 from grpo_training.selector import __main__ as selector
 
@@ -31,7 +31,7 @@ def main() -> None:
     folder = given.output
     write_library(folder / "experiences")
     flags = ("--max-problems", given.train_problems, "--epochs", given.epochs, "--select", "random", "--k", 8)
-    generate(folder, "train", "quickstart:train", *flags)
+    generate(folder, "train", "quickstart", *flags)
     checkpoint = train(folder, given.embedding_model)
     ways: dict[str, tuple[object, ...]] = {
         "8 by chance": ("--select", "random", "--k", 8),
@@ -49,7 +49,7 @@ def main() -> None:
 
 def write_library(folder: Path) -> None:
     """The first paraphrases of every family, in an order by chance."""
-    families = list(problem_families("quickstart").families.values())
+    families = list(FAMILIES.values())
     texts = [(family.category, family.lessons[number]) for number in range(18) for family in families][:LIBRARY]
     random.Random(0).shuffle(texts)
     path = folder / "generator_1_experiences.json"

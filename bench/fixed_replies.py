@@ -40,8 +40,8 @@ from engine.records import Completion, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
 from engine.tasks.answers.task import TASK
-from engine.tasks.math.quickstart import instances
 from engine.tasks.registry import task_named
+from examples.pocket_model.quickstart import instances
 
 MOST = 0.05
 """What a fixed reply may earn above an empty one."""

@@ -34,7 +34,6 @@ GROUPS = {
         "serve": "serve a local model over the OpenAI protocol",
         "demo": "the main loop with the pocket model",
         "train_demo": "the fine-tune with the pocket model",
-        "ablation": "what each part of the fine-tune contributes",
     },
     "tasks": {
         "phaser": "games: prompts, mock rollouts, validation",

@@ -15,13 +15,11 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from engine.tasks.traffic.simulation.generation import locked
 from engine.tasks.traffic.validation import all_rows
-from grpo_training.pocket.model_card import write_model
-from grpo_training.pocket.tokenizer import train_tokenizer
-from grpo_training.pocket.trainer import new_model
 from grpo_training.traffic.settings import SmallModelSettings
 from grpo_training.traffic.training_data import prompts_of
 from grpo_training.train.data.tokenising import ChatTokens
 from grpo_training.train.folders import write_folder
+from grpo_training.training.new_model import new_model, train_tokenizer, write_model
 
 WHOLE_NUMBERS = (*map(str, range(100)), *(f"{number:02d}" for number in range(10)))
 DECIMALS = (*(f".{number}" for number in range(10)), *(f".{number:02d}" for number in range(100)))

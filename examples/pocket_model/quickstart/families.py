@@ -7,14 +7,13 @@ import functools
 import hashlib
 import itertools
 import operator
-import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from engine.contract.wording import expand
 from engine.records import CausalEdge, Problem, Scaffold
+from examples.pocket_model.quickstart.wording import expand
 
 SPLITS = {"train": 0.7, "validation": 0.15, "test": 0.15}
 """Shares of the wordings, and likewise of the number tuples, that belong to each split."""
@@ -61,7 +60,7 @@ class ProblemFamily:
     Args:
         name: its name, an identifier.
         category: category of its experiences.
-        wording: a grammar (``engine.contract.wording``); its slots are the numbers, ``who``, ``other``,
+        wording: a grammar (``wording.py``); its slots are the numbers, ``who``, ``other``,
             ``place`` and ``thing``.
         numbers: for each known, in the order of the scaffold, the values that it can take.
         fits: whether a choice of numbers gives a clean problem; takes the numbers in their order.
@@ -147,23 +146,6 @@ class FamilyProblem:
     def scaffold(self, is_right: bool) -> Scaffold:
         """The right solution or the mistaken one, without a stated answer."""
         return self.family.scaffold(self.family.right if is_right else self.family.mistaken, self.draw)
-
-
-@dataclass(frozen=True)
-class ProblemFamilies:
-    """The families of a generated dataset.
-
-    Args:
-        task: the name of the task of the problems.
-        families: the families by name.
-        draw: a random problem of a family and a split: ``train``, ``validation`` or ``test``.
-        instances: distinct problems of a split, the families in turn.
-    """
-
-    task: str
-    families: Mapping[str, ProblemFamily]
-    draw: Callable[[str, str, random.Random], FamilyProblem]
-    instances: Callable[[str, int], Sequence[FamilyProblem]]
 
 
 def split_of(text: str) -> str:

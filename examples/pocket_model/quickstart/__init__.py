@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 
-from engine.contract.families import SPLITS, FamilyProblem, ProblemFamilies, ProblemFamily
 from engine.errors import InputError
 from engine.records import Problem
-from engine.tasks.math.quickstart import averages, counting, geometry, percentages, physics, rates
+from examples.pocket_model.quickstart import averages, counting, geometry, percentages, physics, rates
+from examples.pocket_model.quickstart.families import SPLITS, FamilyProblem, ProblemFamily
 
-__all__ = ["FAMILIES", "QUICKSTART", "SPLITS", "draw_instance", "instances", "problems"]
+__all__ = ["FAMILIES", "SPLITS", "draw_instance", "instances", "problems"]
 
 FAMILIES: dict[str, ProblemFamily] = {
     family.name: family
@@ -51,7 +51,7 @@ def instances(split: str, count: int, seed: int = 0) -> list[FamilyProblem]:
     """As :func:`problems`, with family and numbers."""
     if split not in SPLITS:
         raise InputError(f"Unknown split {split!r} of quickstart", fix=f"Splits: {', '.join(SPLITS)}.")
-    rng = random.Random(f"{split}:{seed}")  # noqa: S311 - a choice of problems, no secret
+    rng = random.Random(f"{split}:{seed}")
     found: dict[str, FamilyProblem] = {}
     while len(found) < count:
         before = len(found)
@@ -86,7 +86,3 @@ def draw_instance(name: str, split: str, rng: random.Random) -> FamilyProblem:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
-
-
-QUICKSTART = ProblemFamilies(_TASK, FAMILIES, draw_instance, instances)
-"""The families, for corpora."""

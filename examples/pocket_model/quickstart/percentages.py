@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from engine.contract.families import ProblemFamily, Way
+from examples.pocket_model.quickstart.families import ProblemFamily, Way
 
 FAMILIES = (
     ProblemFamily(

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from engine.contract.families import ProblemFamily, Way
+from examples.pocket_model.quickstart.families import ProblemFamily, Way
 
 _SPEEDS = (*range(4, 31), *range(35, 121, 5))
 

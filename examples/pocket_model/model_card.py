@@ -6,12 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCausalLM
-
+from examples.pocket_model.corpus import RIGHT_WITH_LESSON
+from examples.pocket_model.quickstart import FAMILIES
 from grpo_training.cli.settings import POCKET_DATASET
-from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, problem_source
-from grpo_training.pocket.tokenizer import RESPONSE_TEMPLATE
 from grpo_training.serve.model_folder import parameter_count
 
 _CARD = """\
@@ -62,7 +59,7 @@ Right by family:
 | --- | --- | --- |
 {family_rows}
 
-To measure these figures again, and others: `python -m grpo_training.pocket.evaluate --help`.
+To measure these figures again, and others: `python -m examples.pocket_model.evaluate --help`.
 
 ## Limits
 
@@ -73,44 +70,17 @@ nothing about how much another model would gain.
 """
 
 
-def write_model(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write the weights in bfloat16, the tokenizer with its chat template, and the generation config."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model.generation_config = GenerationConfig(
-        do_sample=True,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        max_new_tokens=256,
-    )
-    model.to(torch.bfloat16).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    _make_portable(folder / "tokenizer_config.json")
-
-
-def _make_portable(path: Path) -> None:
-    """Make the tokenizer's config readable for older servers. The special tokens are in ``tokenizer.json``."""
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config.pop("extra_special_tokens", None)
-    config["tokenizer_class"] = "PreTrainedTokenizerFast"
-    config["response_template"] = RESPONSE_TEMPLATE
-    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
 def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int, command: str) -> None:
     """Write ``evaluation.json`` and ``README.md`` beside a model.
 
     Args:
         folder: folder of the model.
-        figures: from :func:`grpo_training.pocket.evaluation.evaluate`.
+        figures: from :func:`examples.pocket_model.evaluation.evaluate`.
         tokens: number of training tokens.
         steps: number of optimizer steps.
         command: command that reproduces the model.
     """
     (folder / "evaluation.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    families = problem_source().families
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     rows = [
         f"| {name.replace('lesson', 'experience')} | {_percent(row['json'])} | {_percent(row['right'])} "
@@ -127,8 +97,8 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
         layers=config["num_hidden_layers"],
         hidden=config["hidden_size"],
         vocabulary=config["vocab_size"],
-        families=len(families),
-        wordings=sum(len(family.wordings) for family in families.values()),
+        families=len(FAMILIES),
+        wordings=sum(len(family.wordings) for family in FAMILIES.values()),
         right_with_lesson=RIGHT_WITH_LESSON,
         tokens=tokens,
         steps=steps,

@@ -11,7 +11,7 @@ from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Positive, Sett
 
 
 class PocketTrainSettings(Settings):
-    """Settings of ``python -m grpo_training.pocket.train``."""
+    """Settings of ``python -m examples.pocket_model.train``."""
 
     output: Path = Field(WORKING_DIR / "data/models/pocket", description="folder for the trained model")
     run_dir: Path = Field(WORKING_DIR / "grpo_training/cache/pocket", description="folder for checkpoint and metrics")
@@ -32,7 +32,7 @@ class PocketTrainSettings(Settings):
 
 
 class PocketEvaluateSettings(Settings):
-    """Settings of ``python -m grpo_training.pocket.evaluate``."""
+    """Settings of ``python -m examples.pocket_model.evaluate``."""
 
     model: Path = Field(POCKET_MODEL, description="folder of the model")
     split: Literal["train", "validation", "test"] = Field("test", description="split of wordings and numbers")

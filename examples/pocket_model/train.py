@@ -1,10 +1,10 @@
-"""Train the pocket model from scratch. Options: ``python -m grpo_training.pocket.train --help``."""
+"""Train the pocket model from scratch. Options: ``python -m examples.pocket_model.train --help``."""
 
 from collections.abc import Sequence
 
+from examples.pocket_model.settings import PocketTrainSettings
 from grpo_training.cli.entry import run_command
 from grpo_training.cli.parsing import parse_settings
-from grpo_training.pocket.settings import PocketTrainSettings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -12,10 +12,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = parse_settings(
         PocketTrainSettings,
         argv,
-        prog="python -m grpo_training.pocket.train",
+        prog="python -m examples.pocket_model.train",
         description="Makes the pocket model: tokenizer, training from scratch, evaluation, model card.",
     )
-    from grpo_training.pocket.trainer import make_model
+    from examples.pocket_model.trainer import make_model
 
     make_model(settings)
     return 0

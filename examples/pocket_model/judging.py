@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.contract.families import ProblemFamily
 from engine.experience.review import check_text
 from engine.records import Completion
 from engine.tasks.registry import task_named
-from grpo_training.pocket.corpus import Conversation, problem_source
+from examples.pocket_model.corpus import Conversation
+from examples.pocket_model.quickstart import FAMILIES
+from examples.pocket_model.quickstart.families import ProblemFamily
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def family_of(lesson: str) -> ProblemFamily:
     def similarity(family: ProblemFamily) -> float:
         return max(len(words & other) / len(words | other) for other in map(_words, family.lessons))
 
-    return max(problem_source().families.values(), key=similarity)
+    return max(FAMILIES.values(), key=similarity)
 
 
 def _words(text: str) -> set[str]:

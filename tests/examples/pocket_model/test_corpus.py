@@ -11,9 +11,9 @@ from agents.generator import GeneratorAgent
 from engine.experience.review import check_text
 from engine.records import Completion, Experience, Outcome, Sampling
 from engine.reward_evaluator import RewardEvaluator
-from engine.tasks.math.quickstart import FAMILIES
 from engine.tasks.math.task import TASK
-from grpo_training.pocket.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
+from examples.pocket_model.corpus import RIGHT_WITH_LESSON, Corpus, scaffold_reply
+from examples.pocket_model.quickstart import FAMILIES
 from tests.support.scripted_client import ScriptedClient
 
 CORPUS = Corpus("train", 5)

@@ -1,6 +1,6 @@
 """Areas: two dimensions change at once."""
 
-from engine.contract.families import ProblemFamily, Way
+from examples.pocket_model.quickstart.families import ProblemFamily, Way
 
 FAMILIES = (
     ProblemFamily(

@@ -9,10 +9,11 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from grpo_training.pocket.corpus import Conversation, Corpus, problem_source, prompt_hashes
-from grpo_training.pocket.judging import judge, majority_is_right, rate
-from grpo_training.pocket.sampling import load_model, sample_replies
-from grpo_training.pocket.settings import PocketEvaluateSettings
+from examples.pocket_model.corpus import Conversation, Corpus, prompt_hashes
+from examples.pocket_model.judging import judge, majority_is_right, rate
+from examples.pocket_model.quickstart import FAMILIES
+from examples.pocket_model.sampling import load_model, sample_replies
+from examples.pocket_model.settings import PocketEvaluateSettings
 
 
 def print_figures(settings: PocketEvaluateSettings) -> int:
@@ -49,11 +50,10 @@ def evaluate(
         "analyst, known lesson": (corpus.analyst, "fitting", 0.0),
     }
     figures: dict[str, Any] = {"settings": settings.model_dump(mode="json", exclude={"model", "output"})}
-    families = problem_source().families
-    by_family: dict[str, dict[str, float]] = {name: {} for name in families}
+    by_family: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
     for name, (draw, lessons, temperature) in settings_of.items():
-        rng = random.Random(f"{settings.seed}:{name}")  # noqa: S311
-        asked = [draw(family, rng, lessons) for family in families.values() for _ in range(settings.per_family)]
+        rng = random.Random(f"{settings.seed}:{name}")
+        asked = [draw(family, rng, lessons) for family in FAMILIES.values() for _ in range(settings.per_family)]
         replies = sample_replies(
             model, tokenizer, [item.messages for item in asked], temperature=temperature, seed=settings.seed
         )
@@ -61,7 +61,7 @@ def evaluate(
         figures[name] = {"json": rate(item.is_json for item in judged), "right": rate(item.right for item in judged)}
         if name.startswith("critic"):
             figures[name]["majority"] = rate(majority_is_right(item) for item in asked)
-        for family in families:
+        for family in FAMILIES:
             by_family[family][name] = rate(
                 item.right for item in judged if item.conversation.instance.family.name == family
             )

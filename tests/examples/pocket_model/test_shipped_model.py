@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from engine.tasks.math.quickstart import FAMILIES
-from grpo_training.pocket.corpus import prompt_hashes
+from examples.pocket_model.corpus import prompt_hashes
+from examples.pocket_model.quickstart import FAMILIES
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "data/models/pocket"
@@ -43,4 +43,4 @@ def test_habits_without_a_lesson_and_nearly_always_right_with_one(figures):
 def test_the_card_has_the_limits_of_the_model_and_how_it_was_trained():
     card = (FOLDER / "README.md").read_text()
     assert f"It knows these {len(FAMILIES)} families and nothing else" in card
-    assert "python -m grpo_training.pocket.train" in card
+    assert "python -m examples.pocket_model.train" in card

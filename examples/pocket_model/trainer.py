@@ -12,16 +12,17 @@ from typing import Any
 
 import torch
 from torch.nn import functional
-from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from grpo_training.pocket.batches import IGNORED, Batch, draw_batches
-from grpo_training.pocket.corpus import Corpus
-from grpo_training.pocket.evaluation import evaluate, validation_figures
-from grpo_training.pocket.model_card import write_card, write_model
-from grpo_training.pocket.muon import Muon
-from grpo_training.pocket.sampling import load_model
-from grpo_training.pocket.settings import PocketEvaluateSettings, PocketTrainSettings
-from grpo_training.pocket.tokenizer import train_tokenizer
+from examples.pocket_model.batches import IGNORED, Batch, draw_batches
+from examples.pocket_model.corpus import Corpus
+from examples.pocket_model.evaluation import evaluate, validation_figures
+from examples.pocket_model.model_card import write_card
+from examples.pocket_model.muon import Muon
+from examples.pocket_model.sampling import load_model
+from examples.pocket_model.settings import PocketEvaluateSettings, PocketTrainSettings
+from examples.pocket_model.tokenizer import pocket_tokenizer
+from grpo_training.training.new_model import new_model, write_model
 
 POOL = 512
 """Conversations that are drawn at a time, sorted by length and divided into batches."""
@@ -44,7 +45,7 @@ def make_model(settings: PocketTrainSettings) -> None:
         figures,
         tokens=trainer.tokens,
         steps=trainer.steps,
-        command=f"python -m grpo_training.pocket.train --tokens {settings.tokens} "
+        command=f"python -m examples.pocket_model.train --tokens {settings.tokens} "
         f"--batch-tokens {settings.batch_tokens} --seed {settings.seed}",
     )
 
@@ -169,37 +170,6 @@ class Trainer:
         print(line, file=sys.stderr, flush=True)
 
 
-def new_model(
-    hidden: int, layers: int, tokenizer: PreTrainedTokenizerFast, head_size: int = 64, spread: float = 0.02
-) -> Qwen3ForCausalLM:
-    """A model with random weights.
-
-    Args:
-        hidden: its width, a multiple of ``head_size``.
-        layers: number of layers.
-        head_size: width of an attention head.
-        spread: standard deviation of the weights.
-        tokenizer: gives the size of the vocabulary.
-    """
-    heads = hidden // head_size
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=hidden,
-        intermediate_size=2 * hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=max(1, heads // 2),
-        head_dim=head_size,
-        initializer_range=spread,
-        tie_word_embeddings=True,
-        max_position_embeddings=4096,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    return Qwen3ForCausalLM(config)
-
-
 def new_optimizers(model: Qwen3ForCausalLM, rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the layers, AdamW for embeddings and norms."""
     matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
@@ -217,9 +187,9 @@ def load_or_train_tokenizer(settings: PocketTrainSettings, pool: int = POOL) -> 
     if folder.exists() and not settings.fresh:
         loaded: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder)
         return loaded
-    rng, corpus = random.Random(f"{settings.seed}:tokenizer"), Corpus("train", 5)  # noqa: S311
+    rng, corpus = random.Random(f"{settings.seed}:tokenizer"), Corpus("train", 5)
     drawn = (corpus.draw(rng) for _ in range(40 * pool))
-    tokenizer = train_tokenizer(
+    tokenizer = pocket_tokenizer(
         text for item in drawn for text in (*(message.content for message in item.messages), item.reply)
     )
     tokenizer.save_pretrained(folder)

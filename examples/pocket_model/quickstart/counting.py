@@ -1,6 +1,6 @@
 """Counting: ends, gaps, pairs, overlaps."""
 
-from engine.contract.families import ProblemFamily, Way
+from examples.pocket_model.quickstart.families import ProblemFamily, Way
 
 FAMILIES = (
     ProblemFamily(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grpo_training.pocket.corpus import Conversation, Corpus
-from grpo_training.pocket.settings import PocketTrainSettings
+from examples.pocket_model.corpus import Conversation, Corpus
+from examples.pocket_model.settings import PocketTrainSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -63,7 +63,7 @@ def draw_batches(
         most_lessons: maximum number of experiences in a prompt.
         pool_size: number of conversations.
     """
-    rng, corpus = random.Random(f"{settings.seed}:{pool}"), Corpus("train", most_lessons)  # noqa: S311
+    rng, corpus = random.Random(f"{settings.seed}:{pool}"), Corpus("train", most_lessons)
     rows = sorted((encode(tokenizer, corpus.draw(rng)) for _ in range(pool_size)), key=lambda row: len(row.ids))
     cut: list[list[Encoded]] = [[]]
     for row in rows:

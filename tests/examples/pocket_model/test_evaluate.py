@@ -3,9 +3,9 @@ import random
 
 import pytest
 
-from engine.tasks.math.quickstart import FAMILIES
-from grpo_training.pocket.corpus import Corpus, scaffold_reply
-from grpo_training.pocket.judging import family_of, judge, majority_is_right, rate
+from examples.pocket_model.corpus import Corpus, scaffold_reply
+from examples.pocket_model.judging import family_of, judge, majority_is_right, rate
+from examples.pocket_model.quickstart import FAMILIES
 from tests.support.forked_command import ForkedCommand
 
 CORPUS = Corpus("test", 5)
@@ -89,7 +89,7 @@ def test_a_rate_is_a_share():
     ],
 )
 def test_bad_input_gives_one_line_and_no_traceback(command, message):
-    program, *words = f"grpo_training.pocket.{command}".split()
+    program, *words = f"examples.pocket_model.{command}".split()
     printed, code = ForkedCommand(program, words).communicate(60)
     assert code == 1
     assert printed.startswith("✗ ")

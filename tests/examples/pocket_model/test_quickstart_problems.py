@@ -7,14 +7,15 @@ from fractions import Fraction
 
 import pytest
 
-from engine.contract.wording import expand
+from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.experience.review import check_text, count_words
 from engine.records import Completion
 from engine.scaffold.execution import execute
 from engine.scaffold.structure import check_structure
-from engine.tasks.math.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
 from engine.tasks.registry import task_named
+from examples.pocket_model.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
+from examples.pocket_model.quickstart.wording import expand
 from tests.support.table import table
 
 EACH = table("family", FAMILIES.values())
@@ -173,3 +174,13 @@ def test_the_problems_are_those_of_earlier_runs():
     """Caches go on, and a model that was trained on a split has not seen the others."""
     texts = "".join(problem.text for split in SPLITS for problem in problems(split, 100))
     assert hashlib.sha256(texts.encode()).hexdigest()[:16] == "3b92576241d8b82c"
+
+
+@pytest.mark.parametrize(("name", "split"), [("quickstart", "train"), ("quickstart:test", "test")])
+def test_the_shipped_files_hold_these_problems(name, split):
+    assert load_problems(name) == problems(split, 240)
+
+
+def test_no_other_split_is_shipped():
+    with pytest.raises(InputError, match="Unknown split 'validation' of quickstart"):
+        load_problems("quickstart:validation")

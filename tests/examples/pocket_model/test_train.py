@@ -5,16 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.tasks.math.quickstart import FAMILIES
-from grpo_training.pocket.corpus import Corpus
-from grpo_training.pocket.settings import PocketTrainSettings
+from examples.pocket_model.corpus import Corpus
+from examples.pocket_model.quickstart import FAMILIES
+from examples.pocket_model.settings import PocketTrainSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from grpo_training.pocket.batches import Batch, draw_batches, encode  # noqa: E402
-from grpo_training.pocket.muon import Muon, orthogonal  # noqa: E402
-from grpo_training.pocket.trainer import (  # noqa: E402
+from examples.pocket_model.batches import Batch, draw_batches, encode  # noqa: E402
+from examples.pocket_model.muon import Muon, orthogonal  # noqa: E402
+from examples.pocket_model.trainer import (  # noqa: E402
     CHOICE_WEIGHT,
     Trainer,
     learning_rate,

@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agents.analyst import MAX_WORDS
-from agents.generator import generator_messages, prompt_hash
 from agents.templates import role_template
-from engine.contract.families import FamilyProblem, ProblemFamilies, ProblemFamily
-from engine.datasets import problem_families
 from engine.records import Experience, Message, Scaffold
 from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.cli.settings import POCKET_DATASET
-from grpo_training.teacher.traces import TeacherTrace
+from examples.pocket_model.quickstart import FAMILIES, draw_instance
+from examples.pocket_model.quickstart.families import FamilyProblem, ProblemFamily
 from prompts import PromptTemplate
 
 Role = Literal["generator", "critic", "analyst"]
@@ -77,7 +74,7 @@ class Corpus:
     def draw(self, rng: random.Random) -> Conversation:
         """A conversation of a random role."""
         role = rng.choices(list(_ROLES), list(_ROLES.values()))[0]
-        family = rng.choice(list(problem_source().families.values()))
+        family = rng.choice(list(FAMILIES.values()))
         if role == "generator":
             return self.generator(family, rng)
         return self.critic(family, rng) if role == "critic" else self.analyst(family, rng)
@@ -91,7 +88,7 @@ class Corpus:
             lessons: experiences in the prompt: ``none``, ``others`` (of other families only) or ``fitting``; None
                 draws one of them.
         """
-        instance = problem_source().draw(family.name, self.split, rng)
+        instance = draw_instance(family.name, self.split, rng)
         experiences, fits = self._library(family, rng, lessons)
         chance = RIGHT_WITH_LESSON if fits else family.habit
         messages = _template("generator").render(
@@ -101,7 +98,7 @@ class Corpus:
 
     def critic(self, family: ProblemFamily, rng: random.Random, lessons: str | None = None) -> Conversation:
         """A problem, proposals for it, with or without experiences, and their fusion."""
-        instance = problem_source().draw(family.name, self.split, rng)
+        instance = draw_instance(family.name, self.split, rng)
         experiences, fits = self._library(family, rng, lessons)
         count = rng.choice((2, 3, 3, 3, 3, 4))
         right = rng.randrange(1, count) if rng.random() < 0.9 else rng.choice((0, count))
@@ -127,7 +124,7 @@ class Corpus:
         A mixed group adds the family's experience; if the library has it already, there is mostly no operation and
         sometimes a new wording. A group that is all right or all wrong changes nothing.
         """
-        instance = problem_source().draw(family.name, self.split, rng)
+        instance = draw_instance(family.name, self.split, rng)
         experiences, knows = self._library(family, rng, lessons or rng.choice(("none", "others", "fitting")))
         count = rng.choice((2, 3, 3, 3, 4, 6))
         right = rng.randrange(1, count) if rng.random() < 0.85 else rng.choice((0, count))
@@ -167,7 +164,7 @@ class Corpus:
             return [], False
         # Mostly 0 to 5 experiences of other families, sometimes many.
         count = rng.randint(0, min(5, self.most_lessons) if rng.random() < 0.75 else self.most_lessons)
-        others = [other for other in problem_source().families.values() if other is not family]
+        others = [other for other in FAMILIES.values() if other is not family]
         chosen = [rng.choice(rng.choice(others).lessons_of(self.split)) for _ in range(max(count, lessons == "others"))]
         if lessons == "fitting":
             chosen += rng.sample(family.lessons_of(self.split), 1 if rng.random() < 0.8 else 2)
@@ -210,27 +207,6 @@ def shown(scaffold: Scaffold) -> str:
     return scaffold.model_dump_json(exclude_defaults=True)
 
 
-def reference_traces(dataset: str, count: int) -> list[TeacherTrace]:
-    """The correct solutions of training problems, as accepted teacher traces in the prompts of this corpus."""
-    traces = []
-    for instance in problem_source().instances("train", count):
-        problem = instance.problem
-        task = task_named(problem.task)
-        traces.append(
-            TeacherTrace(
-                task_id=problem.id,
-                dataset=dataset,
-                prompt=problem.text,
-                full_response=scaffold_reply(instance, True),
-                messages=generator_messages(task, problem, (), STYLE),
-                prompt_hash=prompt_hash(task, STYLE),
-                status="ok",
-                accepted=True,
-            )
-        )
-    return traces
-
-
 def prompt_hashes() -> dict[str, str]:
     """The hash of each role's templates: the model is trained on exactly these prompts."""
     return {role: _template(role).hash for role in _ROLES}
@@ -241,14 +217,8 @@ def compact_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@functools.cache
-def problem_source() -> ProblemFamilies:
-    """The families of the problems that the model is trained on."""
-    return problem_families(POCKET_DATASET)
-
-
 def _task() -> Task[Any]:
-    return task_named(problem_source().task)
+    return task_named("math")
 
 
 @functools.cache

@@ -10,16 +10,14 @@ STAMP := $(VENV)/.installed
 LOCAL := $(VENV)/.installed-local
 FINETUNE := $(VENV)/.installed-finetune
 TRAFFIC := $(VENV)/.installed-traffic
-GYM := $(VENV)/.installed-reasoning-gym
 RAY := $(VENV)/.installed-ray
 PHASER := engine/tasks/phaser/node/node_modules/.package-lock.json
 DOCS := $(VENV)/.installed-docs
 VLLM := .venv-vllm/.installed
-VERIFIERS := .venv-verifiers/.installed
 INSPECT := .venv-inspect/.installed
 BACKENDS := .venv-backends/.installed
 
-.PHONY: help install local finetune traffic reasoning-gym ray phaser vllm demo train-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
+.PHONY: help install local finetune traffic ray phaser vllm demo train-demo real-demo test test-environments test-training-backends lint docs bench view screenshots first-hour clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -48,12 +46,6 @@ traffic: $(TRAFFIC)  ## add SUMO, for traffic signals
 
 $(TRAFFIC): $(STAMP)
 	$(INSTALL) '.[traffic]'
-	@touch $@
-
-reasoning-gym: $(GYM)  ## add the package with procedural reasoning problems
-
-$(GYM): $(STAMP)
-	$(INSTALL) '.[reasoning-gym]'
 	@touch $@
 
 ray: $(RAY)  ## add Ray, to run on several machines
@@ -95,22 +87,16 @@ real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and
 		--num-samples 4 --k-values 1,4 $(PRODUCTS) --model-path outputs/products/merged --base-model "$(MODEL)" \
 		--output outputs/products/evaluation.json
 
-test: $(FINETUNE) $(TRAFFIC) $(GYM) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
+test: $(FINETUNE) $(TRAFFIC) $(RAY) $(if $(shell command -v npm),$(PHASER))  ## run all tests that this machine can run
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-$(VERIFIERS) $(INSPECT): pyproject.toml
+$(INSPECT): pyproject.toml
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' $(PACKAGES)
+	$(@D)/bin/python -m pip install --quiet --editable '.[dev,inspect,datasets]' dspy
 	@touch $@
 
-$(VERIFIERS): EXTRAS := dev,verifiers
-$(INSPECT): EXTRAS := dev,inspect,datasets
-$(INSPECT): PACKAGES := dspy
-
-test-environments: $(VERIFIERS) $(INSPECT)  ## run the tests of verifiers, and of inspect_ai and DSPy, in environments of their own
-	$(dir $(VERIFIERS))bin/python -m pytest -q -p no:xdist tests/grpo_training/environments tests/engine/tasks/verifiers_env
-	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist \
-		tests/grpo_training/environments tests/grpo_training/export tests/grpo_training/improve/test_other_packages.py
+test-environments: $(INSPECT)  ## run the tests of inspect_ai and DSPy, in an environment of their own
+	$(dir $(INSPECT))bin/python -m pytest -q -p no:xdist tests/grpo_training/export tests/grpo_training/improve/test_other_packages.py
 
 $(BACKENDS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
@@ -145,4 +131,4 @@ first-hour:  ## what new users do, in fresh clones: the first commands of README
 	scripts/walks.sh
 
 clean:  ## remove the environments and the built documentation
-	rm -rf $(VENV) .venv-vllm .venv-verifiers .venv-inspect .venv-backends site
+	rm -rf $(VENV) .venv-vllm .venv-inspect .venv-backends site

@@ -35,14 +35,13 @@ from bench.reply_texts import (
     Reply,
 )
 from engine.datasets import load_problems
-from engine.errors import InputError
 from engine.own_data.describe import describe
 from engine.records import Completion, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
 from engine.tasks.answers.task import TASK
-from engine.tasks.math.quickstart import instances
 from engine.tasks.registry import task_named
+from examples.pocket_model.quickstart import instances
 
 MOST = 0.05
 """What a fixed reply may earn above an empty one."""
@@ -220,28 +219,6 @@ def traffic(problems: Sequence[Problem], where: str) -> Subject:
     return Subject(f"traffic, {len(problems)} decisions, {where}", problems, DECISIONS, base_rate=rate)
 
 
-# reasoning-gym
-
-PER_GENERATOR = 2
-GYM_WORDS = ("0", "1", "2", "10", "yes", "no", "True", "A", "[]", "-1")
-
-
-def reasoning_gym() -> list[Subject]:
-    """One subject for each generator of the package."""
-    import reasoning_gym as package
-
-    found = []
-    for generator in sorted(package.factory.DATASETS):
-        try:
-            problems = load_problems(f"reasoning_gym:{generator}?size={PER_GENERATOR}")
-        except InputError:  # it cannot be generated without options
-            continue
-        rate = "the scorer of the generator pays it"
-        replies = {word: word for word in GYM_WORDS}
-        found.append(Subject(f"reasoning_gym:{generator}", problems, replies, COPYING_ANSWERS, base_rate=rate))
-    return found
-
-
 # The table
 
 
@@ -258,32 +235,6 @@ def row(subject: Subject, shows_all: bool) -> tuple[str, bool]:
         lines += [f"    {one.reply}: {one.mean:.3f}, right {one.right:.1%}" for one in (empty, *others, *copies)]
     holds = best.mean <= empty.mean + MOST or bool(subject.base_rate)
     return "\n".join(lines), holds
-
-
-def pooled(subjects: Sequence[Subject], shows_all: bool) -> str:
-    """The line of all generators together, and the generators whose scorers pay a constant most."""
-    tables = [fixed_replies(subject) for subject in subjects]
-    copies = [copying_replies(subject) for subject in subjects]
-
-    def best_of(rows: Sequence[Sequence[Earned]]) -> tuple[str, str, str]:
-        means = [
-            Earned(column[0].reply, fmean(one.mean for one in column), fmean(one.right for one in column))
-            for column in zip(*rows, strict=True)
-        ]
-        best = max(means, key=lambda one: one.mean)
-        return best.reply, f"{best.mean:.3f}", f"{best.right:.1%}"
-
-    empty = fmean(table[0].mean for table in tables)
-    name = f"reasoning_gym, {len(subjects)} generators, {PER_GENERATOR} each"
-    cells = [name, f"{empty:.3f}", *best_of([table[1:] for table in tables]), *best_of(copies)]
-    lines = [f"| {' | '.join(cells)} |"]
-    above = [(max(table[1:], key=lambda one: one.mean), one.name) for table, one in zip(tables, subjects, strict=True)]
-    above = sorted(((best, of) for best, of in above if best.mean > MOST), key=lambda item: -item[0].mean)
-    shown = above if shows_all else above[:8]
-    for best, of in shown:
-        lines.append(f"    {of.partition(':')[2]}: {best.reply!r} {best.mean:.2f}, right {best.right:.0%}")
-    lines.append(f"    {len(above)} of {len(subjects)} generators pay some answer more than {MOST:g}")
-    return "\n".join(lines)
 
 
 def subjects_of(names: Sequence[str], given: argparse.Namespace, opened: ExitStack) -> Iterator[Subject]:
@@ -314,7 +265,7 @@ def subjects_of(names: Sequence[str], given: argparse.Namespace, opened: ExitSta
         yield traffic(load_problems(str(given.traffic)), given.traffic.parent.name)
 
 
-TASKS = ("math", "physics", "answers", "code", "phaser", "traffic", "reasoning_gym")
+TASKS = ("math", "physics", "answers", "code", "phaser", "traffic")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -334,8 +285,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             text, holds = row(subject, given.all)
             all_hold &= holds
             print(text if holds else f"{text}\n    above the bound", flush=True)
-    if "reasoning_gym" in given.tasks:
-        print(pooled(reasoning_gym(), given.all))
     return 0 if all_hold else 1
 
 

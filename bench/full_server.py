@@ -38,8 +38,8 @@ import agents
 import engine
 import grpo_training
 import prompts
-from engine.contract.families import FamilyProblem
-from engine.tasks.math.quickstart import instances
+from examples.pocket_model.quickstart import instances
+from examples.pocket_model.quickstart.families import FamilyProblem
 
 SEQUENCES = 128
 MEDIAN_S, SPREAD = 1.0, 0.6

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from bench.pocket_peers import experiences_of, shown, tested
 from engine.api_manager import ApiManager
-from engine.datasets import load_problems, problem_families
+from engine.datasets import load_problems
 from engine.experience.library import ExperienceLibrary
 from engine.statistics.paired import paired_difference
+from examples.pocket_model.quickstart import FAMILIES
 from grpo_training import generator1
 from grpo_training.cli.settings import ROOT
 from grpo_training.serve.local_server import local_server
@@ -44,7 +45,7 @@ HELPFUL = 16
 
 def write_library(path: Path) -> dict[str, str]:
     """The planted library; id -> ``helpful`` or ``harmful``."""
-    families = problem_families("quickstart").families
+    families = FAMILIES
     # The problems that they come from are not those that are asked.
     sources = {one.id.rpartition("-")[0].partition("-")[2]: one for one in load_problems("quickstart")[200:]}
     chosen = list(dict.fromkeys([*WRONG, *families]))[:HELPFUL]

@@ -12,7 +12,6 @@ from typing import Any
 
 from engine.abilities import RowReader
 from engine.contract.datasets import Dataset
-from engine.contract.families import ProblemFamilies
 from engine.dataset_rows import LoadedDataset, RowLoading, row_reader
 from engine.errors import InputError, MissingInputError
 from engine.records import Problem
@@ -120,21 +119,6 @@ def load_dataset(
     source, rows = _rows_of(dataset, name_or_path, folders)
     reader = row_reader(owner, dataset) if task in (None, owner) else row_reader(task)
     return loading.read(rows, name_or_path, source, reader, dataset)
-
-
-def problem_families(name: str) -> ProblemFamilies:
-    """The families of a generated dataset, for a corpus of right and mistaken solutions.
-
-    Raises:
-        InputError: there is no such dataset, or it has no families.
-    """
-    owner = task_with_dataset(name)
-    if owner is None:
-        raise _unknown_name(name, _default_folders())
-    families = owner.dataset(name).families
-    if families is None:
-        raise InputError(f"The dataset {name} has no families of problems with known solutions")
-    return families
 
 
 def _rows_of(dataset: Dataset, name: str, folders: Sequence[Path]) -> tuple[str, Iterable[Any]]:

@@ -143,7 +143,7 @@ def test_equal_prompts_have_equal_marks_and_others_have_not():
     assert re.findall(r"\[begin ([0-9a-f]{12})\]", stolen)[0] != numbers[0]
 
 
-@pytest.mark.parametrize("task", ["math", "physics", "code", "phaser", "traffic", "reasoning_gym"])
+@pytest.mark.parametrize("task", ["math", "physics", "code", "phaser", "traffic", "answers"])
 @pytest.mark.parametrize("name", ["generator", "critic", "judge", "generator_experience_extraction"])
 def test_every_task_has_its_prompts_in_chinese(name, task):
     """Each template and what it includes; a template without words of its own is none of them."""

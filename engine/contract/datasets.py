@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from engine.contract.families import ProblemFamilies
 from engine.records import Problem
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
@@ -63,7 +62,6 @@ class Dataset:
         described: the rows that belong to it, for a message.
         drops_unusable_rows: leave unusable rows out, as published datasets have some; else the first is an error.
         max_line_bytes: limit of a line of the file; None for the usual limit.
-        families: the families of generated problems whose solutions are known; None if there are none.
     """
 
     generate: Callable[[int | None], list[Problem]] | None = None
@@ -74,7 +72,6 @@ class Dataset:
     described: str = ""
     drops_unusable_rows: bool = False
     max_line_bytes: int | None = None
-    families: ProblemFamilies | None = None
 
 
 class DataPreparation(ABC, Generic[OptionsT]):

@@ -24,7 +24,7 @@ DEFAULT_TASK = "math"
 _OF_ANY_ANSWER = "answers"
 """The task of rows of a user's file that name none, unless their answers are formulas."""
 
-_TASKS = ("math", "physics", "answers", "code", "traffic", "phaser", "reasoning_gym", "verifiers_env")
+_TASKS = ("math", "physics", "answers", "code", "traffic", "phaser")
 """Tasks of the project. Each is ``TASK`` in ``engine.tasks.NAME.task``, which is imported when the task is used.
 
 The packages declare ``DATASET_NAMES`` and ``ROW_FIELDS``, so that the task of a dataset is found without the others.

@@ -34,7 +34,6 @@ GROUPS = {
         "serve": "serve a local model over the OpenAI protocol",
         "demo": "the main loop with the pocket model",
         "train_demo": "the fine-tune with the pocket model",
-        "ablation": "what each part of the fine-tune contributes",
     },
     "tasks": {
         "phaser": "games: prompts, mock rollouts, validation",
@@ -46,7 +45,7 @@ GROUPS = {
         "generate_teacher_traces": "solutions of a teacher that pass the tests",
         "verify_teacher_traces": "run the tests of traces of another program",
         "score_rollouts": "score rollouts of any program",
-        "export": "rollouts for TRL, inspect_ai; tasks for verifiers",
+        "export": "rollouts for TRL, datasets, inspect_ai",
         "replay_server": "serve recorded replies, without a model",
     },
 }

@@ -31,12 +31,11 @@ def shipped_model() -> Iterator[CheckResult]:
         yield skipped(f"loading it: {package} is not installed: {install_command('local')}")
         return
     # Optional libraries, installed by now.
+    from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
-    from grpo_training.pocket.sampling import load_model
-
     logging.disable_progress_bar()
-    model, tokenizer = load_model(folder)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = tokenizer("1 + 1", return_tensors="pt")["input_ids"]
     is_finite = bool(model(ids).logits.isfinite().all())
     yield passed_if(is_finite, f"it loads: {model.num_parameters() / 1e6:.1f} million parameters, finite logits", fix)

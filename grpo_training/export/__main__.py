@@ -1,4 +1,4 @@
-"""Write rollouts and tasks for other programs: ``python -m grpo_training.export CACHE --to FORMAT --output FILE``."""
+"""Write rollouts for other programs: ``python -m grpo_training.export CACHE --to FORMAT --output FILE``."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,50 +7,41 @@ from pathlib import Path
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from grpo_training.cli.entry import CommandParser, LinesFormatter, run_command
-from grpo_training.export.formats import ENVIRONMENTS, FORMATS
+from grpo_training.export.formats import FORMATS
 
 
 def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line of ``export``.
 
     Raises:
-        InputError: the format needs a dataset, and there is none.
+        InputError: CACHE and ``--run`` are both given.
     """
-    formats = {**FORMATS, **ENVIRONMENTS}
     parser = CommandParser(
         prog="python -m grpo_training.export",
         usage="%(prog)s [CACHE] --to FORMAT --output FILE ...",
-        description="Write stored rollouts, or a dataset with its task, for other programs. The trl formats are "
-        "conversational; groups without a training signal are left out of them.",
-        epilog="formats:\n" + "\n".join(f"  {name:12}  {text}" for name, text in formats.items()),
+        description="Write stored rollouts for other programs. The trl formats are conversational; groups without a "
+        "training signal are left out of them.",
+        epilog="formats:\n" + "\n".join(f"  {name:12}  {text}" for name, text in FORMATS.items()),
         formatter_class=LinesFormatter,
     )
     parser.add_argument("cache", type=Path, nargs="?", metavar="CACHE",
                         help="cache folder (default: that of the run)")  # fmt: skip
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
-    parser.add_argument("--to", choices=formats, required=True, metavar="FORMAT", help="one of the formats below")
+    parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
                         help="trl: .jsonl, .parquet; rollouts: .jsonl; inspect: .json; else a folder")  # fmt: skip
-    parser.add_argument("--prompts", metavar="STYLE",
-                        help="style of the prompts (default: as sent; environments: full)")  # fmt: skip
+    parser.add_argument("--prompts", metavar="STYLE", help="style of the prompts (default: as sent)")
     parser.add_argument("--experiences-dir", type=Path, metavar="DIR",
                         help="libraries of the prompts' experiences (default: those of the cache)")  # fmt: skip
     parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
     parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
                         help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
     parser.add_argument("--role", choices=GENERATORS, help="hf-dataset, inspect, rollouts: only this generator")
-    group = parser.add_argument_group("environments")
-    group.add_argument("--dataset", metavar="NAME", help="the problems, as in the generators")
-    group.add_argument("--task", metavar="NAME", help="their task, as in the generators: path/to/file.py:TASK")
-    group.add_argument("--max-problems", type=int, metavar="N", help="only the first N problems")
+    parser.add_argument("--task", metavar="NAME", help="task of the rollouts: a name, or path/to/file.py:TASK")
     arguments = parser.parse_args(argv)
     if arguments.run is not None and arguments.cache is not None:
         raise InputError(
             f"{arguments.cache} and --run {arguments.run} exclude each other", fix="Leave one of them out."
-        )
-    if arguments.to in ENVIRONMENTS and arguments.dataset is None:
-        raise InputError(
-            f"--to {arguments.to} needs --dataset NAME", fix="python -m grpo_training.export --help shows --dataset."
         )
     return arguments
 
@@ -60,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = export_arguments(argv)
     from grpo_training.runs.named import found_run
 
-    if arguments.cache is None and arguments.to not in ENVIRONMENTS:
+    if arguments.cache is None:
         arguments.cache = found_run(arguments.run).cache
     from grpo_training.export.rollouts import export
 

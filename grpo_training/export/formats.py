@@ -10,9 +10,3 @@ FORMATS = {
     "inspect": "an eval log for inspect_ai: `inspect view`",
 }
 """Format of stored rollouts -> what it is."""
-
-ENVIRONMENTS = {
-    "verifiers": "an installable environment of a task's problems, prompts and reward, for verifiers and prime-rl",
-    "inspect-task": "a task file with the same for inspect_ai: `inspect eval`",
-}
-"""Format of a dataset and its task -> what it is. No rollouts are needed."""

@@ -1,4 +1,4 @@
-"""Writes the rollouts of a cache in the formats of TRL, ``datasets`` and inspect_ai, and tasks as environments."""
+"""Writes the rollouts of a cache in the formats of TRL, ``datasets`` and inspect_ai."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from engine.errors import InputError
 from engine.records import RolloutGroup
 from engine.storage.append_log import replace_file, replacement
 from engine.storage.folders import replace_folder
-from grpo_training.environments.package import export_environment
-from grpo_training.export.formats import ENVIRONMENTS
 from grpo_training.export.inspect_log import inspect_log
 from grpo_training.export.sent_prompts import sent_prompts
 from grpo_training.runs.stored_answers import stored_answers
@@ -44,8 +42,6 @@ def export(arguments: argparse.Namespace) -> int:
         InputError: it has nothing to write, or the output has another suffix than its format.
         ConfigurationError: a package is not installed.
     """
-    if arguments.to in ENVIRONMENTS:
-        return export_environment(arguments)
     output: Path = arguments.output
     if arguments.to == "inspect":
         _check_suffix(output, ".json", "")

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 
-from engine.tasks.math.quickstart import instances
+from examples.pocket_model.quickstart import instances
 from grpo_training.serve.local_server import LocalServer
 
 TRAIN, TEST = 20, 24

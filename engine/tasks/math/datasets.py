@@ -1,4 +1,4 @@
-"""The datasets of the task: AIME 2024 and 2025, and the generated word problems ``quickstart``."""
+"""The datasets of the task: AIME 2024 and 2025, and the word problems ``quickstart``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from typing import Any
 from engine.contract.datasets import Dataset, HubDataset, WebDataset
 from engine.errors import InputError
 from engine.records import Problem
-from engine.tasks.math.quickstart import QUICKSTART, problems
 from engine.tasks.rows import ANSWER_FIELDS, field_of, quoted, split_dataset_name
-
-QUICKSTART_PROBLEMS = 240
-"""The number of quickstart problems if none is given."""
 
 
 def _fault(digest: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -54,6 +50,9 @@ WEB: Mapping[str, WebDataset] = {
 }
 """The same copies, at addresses that need no package. Their rows are checked by the answers of the year's papers."""
 
+QUICKSTART = {"": "quickstart.jsonl", "train": "quickstart.jsonl", "test": "quickstart_test.jsonl"}
+"""Split -> shipped file, which ``examples/pocket_model`` has made."""
+
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")
 
 
@@ -69,9 +68,15 @@ def aime_dataset(name: str, problem_from_row: Callable[[Mapping[str, Any], str],
 
 
 def quickstart_dataset(name: str) -> Dataset:
-    """Generated problems: ``quickstart`` is the training split, ``quickstart:test`` another one."""
+    """240 word problems: ``quickstart`` is the training split, ``quickstart:test`` another one.
+
+    Raises:
+        InputError: another split.
+    """
     _, split, _ = split_dataset_name(name)
-    return Dataset(generate=lambda count: problems(split or "train", count or QUICKSTART_PROBLEMS), families=QUICKSTART)
+    if split not in QUICKSTART:
+        raise InputError(f"Unknown split {split!r} of quickstart", fix="Write quickstart or quickstart:test.")
+    return Dataset(files=(QUICKSTART[split],))
 
 
 def _aime_answer(answer: str, where: str) -> str:

@@ -14,7 +14,7 @@ from engine.experience.review import (
     shingles,
 )
 from engine.records import Experience, Problem
-from engine.tasks.math.quickstart import instances
+from examples.pocket_model.quickstart import instances
 from tests.support.table import table
 
 

@@ -34,12 +34,6 @@ def test_generated_and_real_problems_score_as_they_should(aime2024):
         assert validate(task, problem) == []
 
 
-def test_a_generator_of_reasoning_gym_scores_as_it_should():
-    pytest.importorskip("reasoning_gym")
-    for problem in load_problems("reasoning_gym:chain_sum?size=5"):
-        assert validate(task_named(problem.task), problem) == []
-
-
 def test_a_reward_that_is_wrong_is_named():
     def generous(answer, row):
         return 1.0
@@ -80,7 +74,6 @@ def test_each_task_implements_the_protocols_that_it_needs():
         "math": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
         "physics": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
         "answers": {"JudgedByRubric", "ReadsDescribedRows"},
-        "reasoning_gym": {"RemarksOnProblems"},
         "code": {
             "DisplaysItself",
             "PreparesData",

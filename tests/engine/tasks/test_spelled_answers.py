@@ -9,8 +9,8 @@ import pytest
 from engine.records import Completion, Problem, RolloutGroup
 from engine.reward_evaluator import RewardEvaluator
 from engine.storage.rollout_store import read
-from engine.tasks.math.quickstart import instances
 from engine.tasks.registry import task_named
+from examples.pocket_model.quickstart import instances
 from grpo_training.serve.recorded_replies import reply_text
 from tests.conftest import ROOT
 from tests.support.constructions import HIGHEST_FAKED, reply

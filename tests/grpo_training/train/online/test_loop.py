@@ -21,11 +21,11 @@ from transformers import GPT2Config, GPT2LMHeadModel, TrainerState  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from agents.generator import generator_messages, prompt_hash  # noqa: E402
+from engine.datasets import load_problems  # noqa: E402
 from engine.errors import ConfigurationError, InputError, ScaffoldError  # noqa: E402
 from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks import registry  # noqa: E402
-from engine.tasks.math.quickstart import problems as quickstart_problems  # noqa: E402
 from engine.tasks.math.task import MathTask  # noqa: E402
 from grpo_training.train.models.tokenizer import load_tokenizer  # noqa: E402
 from grpo_training.train.online import loop as online  # noqa: E402
@@ -222,7 +222,7 @@ def test_the_model_sees_the_prompts_that_a_server_would_make(model, task, tmp_pa
 def test_prompts_have_the_tokens_of_the_chat_template_and_no_others():
     config = config_of(POCKET, max_seq_length=4096)
     tokenizer = load_tokenizer(config)
-    (problem,) = quickstart_problems("train", 1)
+    (problem,) = load_problems("quickstart", max_problems=1)
     from agents.generator import generator_messages
     from engine.tasks.registry import task_named
 

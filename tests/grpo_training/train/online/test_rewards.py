@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from agents.generator import generator_messages
+from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.records import Candidate, Outcome, Problem
 from engine.task import Measurement
 from engine.tasks import registry
-from engine.tasks.math.quickstart import problems as quickstart_problems
 from engine.tasks.math.task import MathTask
 from engine.tasks.registry import task_named
 from grpo_training.train.online.reward_settings import check_rewards, reward_functions
@@ -166,7 +166,7 @@ def test_several_are_scored_at_a_time(fake, monkeypatch):
 
 
 def test_the_prompt_is_the_generators_own_without_experiences():
-    (one,) = quickstart_problems("train", 1)
+    (one,) = load_problems("quickstart", max_problems=1)
     (row,) = dataset_rows([one], "compact")
     expected = generator_messages(task_named("math"), one, (), "compact")
     assert row["prompt"] == [{"role": message.role, "content": message.content} for message in expected]

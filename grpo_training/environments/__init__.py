@@ -1,1 +1,0 @@
-"""Tasks and their problems as environments of other programs: verifiers (prime-rl) and inspect_ai."""

@@ -119,7 +119,6 @@ def render(
         site_pages=[one for one in PAGES if one.key and not one.kinds and not alone],
         run_pages=[one for one in PAGES if run is not None and run.kind in one.kinds],
         url=addresses.url,
-        has_page=_BY_NAME.__contains__,
         asset=addresses.asset,
         operation_url=addresses.operation_url,
         json_script=json_script,

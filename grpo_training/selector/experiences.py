@@ -124,7 +124,7 @@ def texts_of_library(folder: Path, role: str) -> tuple[dict[str, Experience], li
     library = ExperienceLibrary(library_file(folder, role), read_only=True)
     known = {one.id: one for entry in library.history() for one in entry.after.texts}
     known |= {one.id: one for one in library.state.texts}
-    return known, [one.id for one in library.state.for_prompts]
+    return known, [one.id for one in library.state.texts]
 
 
 def _scores(cache_dir: Path, role: str) -> tuple[dict[str, dict[tuple[str, ...], list[float]]], dict[str, str]]:

@@ -23,12 +23,12 @@ _LISTED = 200
 
 @dataclass(frozen=True)
 class Lesson:
-    """One experience that a group added or changed.
+    """One experience that a group added or retired.
 
     Args:
-        op: ``add``, ``modify``, ``delete``, or ``retire``: the group refuted it.
+        op: ``add``, or ``retire``: the group refuted it.
         id: of the experience.
-        text: as the group left it; of a deleted or retired one, as it was.
+        text: as the group left it; of a retired one, as it was.
         state: ``trial``, ``pinned``, ``retired``, ``forbidden`` or ``deleted`` now.
         is_reworded: whether a later change gave it another text, so that the effect is that of the text of now.
         measured: its effect now; None if nothing was measured.

@@ -12,8 +12,8 @@ from engine.records import GroupStats, Operation, Problem
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.formats import signed_points
 from grpo_training.view.web.server import application
+from tests.support.library import by_hand, mark, step_of
 from tests.support.library import commit as commit_step
-from tests.support.library import mark, step_of
 from tests.support.viewer_runs import group, write
 
 TEXT = "Check <b>units</b> before adding lengths."
@@ -85,7 +85,7 @@ def test_the_effect_of_a_lesson_is_the_measured_one(folder):
 
 def test_a_lesson_that_was_changed_or_taken_out_since_says_so(folder):
     library = ExperienceLibrary(folder / "mails/experiences/generator_1_experiences.json")
-    library.edit([Operation(op="modify", id="G1-001", content="Draw a picture first.")])
+    library = by_hand(library, {"G1-001": "Draw a picture first."})
     assert "has another text now" in plain(pages(folder)("cache-generator_1/groups/1.html"), "taught")
     mark(library, "forbid", "G1-001")
     assert "forbidden" in plain(pages(folder)("cache-generator_1/groups/1.html"), "taught")

@@ -1,4 +1,4 @@
-"""The analyst: reads a scored group and proposes changes to an experience library."""
+"""The analyst: reads a scored group and proposes experiences for a library."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ _SCHEMA: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "op": {"type": "string", "enum": ["add", "modify", "delete"]},
-                    "id": {"type": "string"},
+                    "op": {"type": "string", "enum": ["add"]},
                     "content": {"type": "string"},
                     "category": {"type": "string"},
                 },
-                "required": ["op"],
+                "required": ["op", "content"],
             },
         }
     },
@@ -62,7 +61,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Operations, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change.
+    """Additions, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change.
 
     ``request`` and ``text`` are what was asked and replied, for :meth:`ExperienceAnalyst.amend`.
     """
@@ -82,7 +81,7 @@ class ExperienceAnalyst:
         client: draws the samples.
         role: the api role: ``analyst``, or the learner's own role if no analyst is configured.
         learner: ``generator`` or ``critic``.
-        max_operations: operations to ask for; further ones are marked ``surplus``, so that the library refuses them.
+        max_operations: additions to ask for; further ones are marked ``surplus``, so that the library refuses them.
         max_tokens: completion tokens of a reply.
         seed: seed of the sampling.
         style: prompt style.
@@ -109,7 +108,7 @@ class ExperienceAnalyst:
         experiences: Sequence[Experience],
         tried: Sequence[Experience] = (),
     ) -> Proposal:
-        """Ask for changes to the library that follow from a group.
+        """Ask for experiences that follow from a group.
 
         Args:
             problem: the problem of the group.
@@ -156,7 +155,7 @@ class ExperienceAnalyst:
         """
         if proposal.request is None or not refused:
             return proposal
-        lines = "\n".join(f"- {one.operation.op}: {_shown(one.operation)}: {one.message}" for one in refused)
+        lines = "\n".join(f'- add: "{as_one_line(one.operation.content or "")}": {one.message}' for one in refused)
         messages = (
             *proposal.request.messages,
             Message(role="assistant", content=break_special_tokens(proposal.text[:_SHOWN])),
@@ -169,12 +168,11 @@ class ExperienceAnalyst:
         replacing = [one for one in second.operations if one.op != "surplus"][: len(refused)]
         if not replacing:
             return proposal
-        left = [(one.operation.op, one.operation.id, one.operation.content) for one in refused]
+        left = [one.operation for one in refused]
         kept = []
         for operation in proposal.operations:
-            key = (operation.op, operation.id, operation.content)
-            if key in left:
-                left.remove(key)
+            if operation in left:
+                left.remove(operation)
             else:
                 kept.append(operation)
         return replace(proposal, operations=[*kept, *replacing])
@@ -203,17 +201,15 @@ def _is_operation(item: Any) -> bool:
 
 
 def _operation(item: Any) -> Operation:
-    """An entry of the reply as an operation; the library refuses invalid ones and records the refusal."""
+    """An entry of the reply as an operation; the library refuses invalid ones and records the refusal.
+
+    A text for the library is read as an addition, also where the model calls it a change of another experience.
+    """
     if not isinstance(item, dict):
         return Operation(op="malformed", content=str(item)[:500])
-    content, target = item.get("content"), item.get("id")
+    content, op = item.get("content"), str(item.get("op", item.get("type", "missing")))[:40]
     return Operation(
-        op=str(item.get("op", item.get("type", "missing")))[:40],
-        id=None if target is None else str(target)[:40],
+        op="add" if content and op != "delete" else op,
         content=None if content is None else " ".join(str(content).split("\n"))[:2000],
         category=str(item.get("category") or "")[:80],
     )
-
-
-def _shown(operation: Operation) -> str:
-    return as_one_line(f'"{operation.content}"' if operation.content else operation.id or "")

@@ -25,15 +25,10 @@ class ChoiceRecord(Record):
 
 
 class Event(Record):
-    """One line of the log: one transaction.
-
-    ``previous`` is the hash of the line before it: a line that is missing or was changed is noticed. Lines of
-    earlier versions have none.
-    """
+    """One line of the log: one transaction."""
 
     at: str
     format: int = FORMAT
-    previous: str = left_out("")
 
 
 class BeginEvent(Event):
@@ -57,7 +52,7 @@ class BeginEvent(Event):
 
 
 class Refusal(Record):
-    """An operation that was not applied, and why (a short code and a sentence)."""
+    """A proposal that was not applied, and why (a short code and a sentence)."""
 
     operation: Operation
     reason: str
@@ -93,7 +88,7 @@ class StepEvent(Event):
         used: ids of the experiences in its prompts.
         rollouts, correct: number of scored and of correct rollouts.
         mean, std: of their rewards.
-        operations, refused: what was learned, and what was proposed and not applied.
+        operations, refused: what was learned and retired, and what was proposed and not applied.
         trial: what the group measures; None: nothing.
         asked: whether the analyst was asked, in a run with trials.
     """
@@ -116,23 +111,14 @@ class StepEvent(Event):
 
 
 class EditEvent(Event):
-    """A manual change: ``add``, ``modify``, ``delete``, ``pin``, ``unpin``, ``forbid``, ``allow``."""
+    """A command of a person: ``pin``, ``unpin``, ``forbid`` or ``remove``."""
 
     event: Literal["edit"] = "edit"
     operations: list[Operation]
-    note: str = ""
-
-
-class RollbackEvent(Event):
-    """The library of ``version`` is restored; ids assigned since then are not reused."""
-
-    event: Literal["rollback"] = "rollback"
-    version: str
-    experiences: list[Experience]
 
 
 class ImportEvent(Event):
-    """The import of a library file that has no log."""
+    """The content of a library file that a person or another program has written."""
 
     event: Literal["import"] = "import"
     experiences: list[Experience]
@@ -190,5 +176,5 @@ class GateEvent(Event):
     needed: int | None = None
 
 
-LibraryEvent = BeginEvent | StepEvent | EditEvent | RollbackEvent | ImportEvent | GateEvent
+LibraryEvent = BeginEvent | StepEvent | EditEvent | ImportEvent | GateEvent
 EVENT: TypeAdapter[LibraryEvent] = TypeAdapter(Annotated[LibraryEvent, Field(discriminator="event")])

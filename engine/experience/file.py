@@ -1,10 +1,10 @@
-"""The JSON file of a library: written for people and other programs, and read back after manual edits."""
+"""The JSON file of a library: what prompts are made of. People and other programs may write it too."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from engine.errors import InputError
 from engine.experience.review import category_slug, check_text
-from engine.experience.state import LibraryState
-from engine.records import Experience, Operation
+from engine.experience.state import LibraryState, number_of
+from engine.records import Experience
 
 _MAX_BYTES = 16 << 20
 _ID = re.compile(r"[A-Za-z0-9_]{1,16}-\d{1,9}")
@@ -47,62 +47,32 @@ class LibraryRenderer:
         return known[2]
 
 
-def as_import(entries: Sequence[Experience], prefix: str, at: str) -> list[Experience]:
-    """The entries of a file as a new library. Valid ids are kept; missing and repeated ones are assigned."""
-    number = max((int(entry.id.rpartition("-")[2]) for entry in entries if entry.id), default=0)
-    seen: set[str] = set()
-    imported = []
-    for entry in entries:
-        entry_id = entry.id
-        if not entry_id or entry_id in seen:
-            number += 1
-            entry_id = f"{prefix}-{number:03d}"
-        seen.add(entry_id)
-        imported.append(entry.model_copy(update={"id": entry_id, "created_at": entry.created_at or at}))
-    return imported
+def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, at: str) -> list[Experience]:
+    """The entries of a file as the experiences of a library.
 
+    An entry belongs to the experience with its id, else to the one with its content, and keeps what it does not say of
+    it. Any other entry keeps an id that the library has never given, or gets a new one: no id is used twice.
 
-def as_edits(entries: Sequence[Experience], state: LibraryState) -> list[Operation]:
-    """The operations that turn a state into the entries of a file.
-
-    An entry is matched to the experience with its id, else to the one with its content. An entry without a match
-    is added with a new id; an experience without an entry is deleted.
+    Args:
+        entries: from :func:`parse_library`.
+        state: the library before.
+        prefix: of new ids.
+        at: the time of new experiences.
     """
-    by_content = {one.content: one for one in state.experiences}
-    matched: dict[str, Experience] = {}
-    new = []
+    known = {one.id: one for one in (*state.retired, *state.forbidden, *state.texts)}
+    by_content = {one.content: one.id for one in state.texts}
+    number = max([state.next_number - 1, *(number_of(one.id) for one in entries)])
+    found: dict[str, Experience] = {}
     for entry in entries:
-        known = state.get(entry.id) or by_content.get(entry.content)
-        if known is not None and known.id not in matched:
-            matched[known.id] = entry
-        else:
-            new.append(entry)
-    operations = [Operation(op="delete", id=one.id) for one in state.experiences if one.id not in matched]
-    for one in state.experiences:
-        operations.extend(_edits_of(one, matched[one.id]) if one.id in matched else ())
-    operations.extend(map(addition, new))
-    return operations
-
-
-def addition(entry: Experience) -> Operation:
-    """The operation that adds an entry of another library, with the problems that it was learned from."""
-    return Operation(
-        op="add",
-        content=entry.content,
-        category=entry.category,
-        source_problem=entry.source_problem,
-        evidence=tuple(entry.evidence),
-    )
-
-
-def _edits_of(known: Experience, entry: Experience) -> Iterator[Operation]:
-    if entry.status == "deleted":
-        yield Operation(op="delete", id=known.id)
-        return
-    if (entry.content, entry.category) != (known.content, known.category):
-        yield Operation(op="modify", id=known.id, content=entry.content, category=entry.category)
-    if entry.status != known.status:
-        yield Operation(op="pin" if entry.status == "pinned" else "unpin", id=known.id)
+        is_free = number_of(entry.id) >= state.next_number
+        name = entry.id if entry.id in known or is_free else by_content.get(entry.content, "")
+        if not name or name in found:
+            number += 1
+            name = f"{prefix}-{number:03d}"
+        said = {key: getattr(entry, key) for key in entry.model_fields_set} | {"id": name}
+        one = known[name].model_copy(update=said) if name in known else entry.model_copy(update=said)
+        found[name] = one if one.created_at else one.model_copy(update={"created_at": at})
+    return list(found.values())
 
 
 def parse_library(content: bytes, path: Path) -> list[Experience]:
@@ -124,7 +94,7 @@ def parse_library(content: bytes, path: Path) -> list[Experience]:
         raw = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         log = path.with_suffix(".ops.jsonl")
-        again = f" Or delete {path.name}: it is written again from {log.name}, which holds the library."
+        again = f" Or delete {path.name}: it is written again as {log.name} has it."
         fix = f"Correct it.{again if log.is_file() else ''}"
         raise InputError(f"{path} is not JSON", why=f"{error}.", fix=fix) from None
     if not isinstance(raw, list):
@@ -139,12 +109,11 @@ def _entry(raw: Any, place: int, path: Path) -> Experience | None:
         raise InputError(f"{where}: expected an object with the text 'content'", fix=_FIX)
     fields = {key: value for key, value in raw.items() if value is not None}
     entry_id = str(fields.get("id", "")).strip().upper()
-    fields |= {
-        "id": entry_id if _ID.fullmatch(entry_id) else "",
-        "content": fields["content"].strip(),
-        "category": category_slug(str(fields.get("category", ""))),
-        "source_problem": str(fields.get("source_problem", "")),
-    }
+    fields |= {"id": entry_id if _ID.fullmatch(entry_id) else "", "content": fields["content"].strip()}
+    if "category" in fields:
+        fields["category"] = category_slug(str(fields["category"]))
+    if "source_problem" in fields:
+        fields["source_problem"] = str(fields["source_problem"])
     if reason := check_text(fields["content"]):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     try:

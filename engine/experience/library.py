@@ -1,8 +1,9 @@
-"""An agent's experience library on disk: a log of events, and the JSON file that the log reduces to.
+"""An agent's experience library on disk: a JSON file, and the log of how it came about.
 
-The log (``generator_1_experiences.ops.jsonl``) is authoritative. Each change is one line, synced to disk before the
-JSON file is replaced. Every writer takes a lock, so processes may share a library, and a crash at any point leaves a
-consistent one. People and other programs read the JSON file; manual edits of it are recorded in the log.
+The JSON file is the library: what a person or another program writes to it holds. The log
+(``generator_1_experiences.ops.jsonl``) is its history, with what was measured. Each change is one line of it, synced to
+disk before the JSON file is replaced. Every writer takes a lock, so processes may share a library, and a crash at any
+point leaves a consistent one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import functools
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,14 +25,13 @@ from engine.experience.events import (
     ImportEvent,
     LibraryEvent,
     Refusal,
-    RollbackEvent,
     StepEvent,
 )
-from engine.experience.file import LibraryRenderer, as_edits, as_import, parse_library
+from engine.experience.file import LibraryRenderer, as_library, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
-from engine.experience.state import EMPTY, LibraryState, kept_text, with_retirements
+from engine.experience.state import EMPTY, LibraryState, diff, kept_text, reduce, with_retirements
 from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
 
@@ -72,17 +73,12 @@ class ExperienceLibrary:
         self._guard = threading.RLock()
         self._renderer = LibraryRenderer()
         self._is_edited = False
-        """The JSON file has what the log does not have; read-only libraries only."""
+        """The JSON file has what the log does not have yet; read-only libraries only."""
         if read_only:
-            self._log.read()
-            self._read_json_only()
+            self._read_only_file()
         elif self.json_path.exists() or self.log_path.exists():
             with self._transaction(at_open=True):
                 pass
-        self.notices += [
-            f"{self.json_path}: {name} is kept out of prompts ({reason.code}): {reason.message}"
-            for name, reason in self.state.quarantined.items()
-        ]
 
     @property
     def state(self) -> LibraryState:
@@ -94,19 +90,18 @@ class ExperienceLibrary:
         return list(self._log.entries)
 
     def refresh(self) -> bool:
-        """Read what was appended to the log of a library that was opened read-only.
+        """Read what was written to a library that was opened read-only.
 
         Returns:
             whether it could be read; otherwise the JSON file was edited, and the library has to be opened again.
 
         Raises:
-            InputError: the log was replaced, or a line of it is invalid.
+            InputError: the log was replaced, or it or the JSON file is invalid.
         """
         with self._guard:
             if self._is_edited:
                 return False
-            self._log.read()
-            self._read_json_only()
+            self._read_only_file()
             return not self._is_edited
 
     def recorded(self, run: str, step: int) -> StepResult | None:
@@ -186,32 +181,24 @@ class ExperienceLibrary:
         whole = {refused_record(one): one for one in proposals}
         return tuple(one.model_copy(update={"operation": whole[one.operation]}) for one in reviewed.refused)
 
-    def edit(self, operations: Sequence[Operation], note: str = "") -> LibraryState:
-        """Apply manual operations, all or none.
+    def edit(self, operations: Sequence[Operation]) -> LibraryState:
+        """Apply the operations of a person, all or none.
 
         Args:
-            operations: ``add``, ``modify``, ``delete``; ``pin`` (protect from changes by the analyst), ``unpin``;
-                ``forbid`` (delete, and keep the analyst from adding it or a near-duplicate again), ``allow`` (the
-                analyst may add it again; it is not restored).
-            note: kept in the log.
+            operations: ``pin`` (a trial does not retire it), ``unpin``, ``remove``, or ``forbid`` (remove, and keep the
+                analyst from adding it or a near-duplicate again).
 
         Raises:
-            InputError: one of them cannot be applied; the message says why.
+            InputError: the library holds no such experience.
         """
         with self._transaction():
-            review = self._review(self.state, operations, problem=None, by_person=True)
-            if review.refused:
-                refusal = review.refused[0]
-                name = refusal.operation.id or "a new experience"
-                raise InputError(f"Cannot {refusal.operation.op} {name}: {refusal.message}")
-            return self._commit(EditEvent(at=self._now(), operations=list(review.applied), note=note)).after
-
-    def rollback(self, version: str) -> LibraryState:
-        """Restore the library of a version. Later events stay in the log, and their ids are not reused."""
-        with self._transaction():
-            target = self.at_version(version)
-            event = RollbackEvent(at=self._now(), version=target.version, experiences=list(target.experiences))
-            return self._commit(event).after
+            ids = {one.id for one in self.state.texts}
+            for operation in operations:
+                if operation.id not in ids:
+                    raise InputError(
+                        f"Cannot {operation.op} {operation.id}: The library holds no experience of this id"
+                    )
+            return self._commit(EditEvent(at=self._now(), operations=list(operations))).after
 
     def record_gate(self, event: GateEvent) -> LibraryState:
         """Record the verdict of a gate.
@@ -235,7 +222,7 @@ class ExperienceLibrary:
             raise RuntimeError("the library was opened read-only")
         with self._guard, self._log.hold():
             self._log.read()
-            self._import_json(at_open=at_open)
+            self._take_file(at_open=at_open)
             yield
 
     def _commit(self, event: LibraryEvent) -> HistoryEntry:
@@ -248,14 +235,10 @@ class ExperienceLibrary:
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")
 
-    def _import_json(self, *, at_open: bool) -> None:
-        """Handle a JSON file that differs from the log: after a crash, without a log, or after a manual edit."""
+    def _take_file(self, *, at_open: bool) -> None:
+        """Record what a person or another program has written to the JSON file, or write it again after a crash."""
         content = self._json_content()
         if content == self._renderer.render(self.state):
-            return
-        if content is None or self._is_behind(content):  # the log is authoritative
-            if self._log.entries:
-                replace_file(self.json_path, self._renderer.render(self.state))
             return
         try:
             event = self._event_of(content)
@@ -264,54 +247,40 @@ class ExperienceLibrary:
                 raise
             aside = self.json_path.with_name(f"{self.json_path.name}.rejected-{self._clock():%Y%m%dT%H%M%S}")
             self.json_path.replace(aside)
-            self.notices.append(f"{error.what}; the file was moved to {aside.name} and written again from the log")
+            self.notices.append(f"{error.what}; the file was moved to {aside.name} and written again as it was before")
             event = None
         if event is not None:
             self._log.append(event)
-            found = event.experiences if isinstance(event, ImportEvent) else event.operations
-            what = "experiences" if isinstance(event, ImportEvent) else "manual edits"
-            self.notices.append(f"{self.json_path}: {len(found)} {what} were imported")
-        replace_file(self.json_path, self._renderer.render(self.state))
+            self.notices.append(f"{self.json_path} was edited: {self._changes()}")
+        if self._log.entries:
+            replace_file(self.json_path, self._renderer.render(self.state))
 
-    def _event_of(self, content: bytes) -> ImportEvent | EditEvent | None:
-        """What the JSON file adds to the log; None where it says nothing new."""
-        entries = parse_library(content, self.json_path)
-        if not self._log.entries:
-            return ImportEvent(at=self._now(), experiences=as_import(entries, self._prefix, self._now()))
-        operations = as_edits(entries, self.state)
-        if not operations:
+    def _event_of(self, content: bytes | None) -> ImportEvent | None:
+        """What the JSON file says that the log does not have; None: nothing, or the log is one event ahead."""
+        if content is None or self._is_behind(content):
             return None
-        review = self._review(self.state, operations, problem=None, by_person=True)
-        if review.refused:
-            refusal = review.refused[0]
-            raise InputError(
-                f"Cannot import the edits in {self.json_path}",
-                why=f"{refusal.operation.id or 'A new experience'}: {refusal.message}",
-                fix="Correct the entry, or delete the JSON file: the log next to it contains the library.",
-            )
-        return EditEvent(at=self._now(), operations=list(review.applied), note=f"edited in {self.json_path.name}")
+        at = self._now()
+        found = as_library(parse_library(content, self.json_path), self.state, self._prefix, at)
+        event = ImportEvent(at=at, experiences=found)
+        return event if reduce(self.state, event).version != self.state.version else None
 
-    def _read_json_only(self) -> None:
-        """Read-only: use a JSON file without a log, and edits that are not in the log yet, with a notice."""
+    def _read_only_file(self) -> None:
+        """Read the log, and what the JSON file says that the log does not have yet, with a notice."""
+        self._log.read()
         content = self._json_content()
-        if content is None or content == self._renderer.render(self.state):
-            return
-        self._is_edited = not self._is_behind(content)
-        if not self._is_edited:
-            return
-        has_log = bool(self._log.entries)
-        try:
-            event = self._event_of(content)
-        except InputError as error:
-            if not has_log:
-                raise
-            why = " ".join(filter(None, (f"{error.what.rstrip('.')}.", error.why, error.fix)))
-            self.notices.append(f"The next run will refuse the edits of {self.json_path.name}: {why}")
-            return
+        event = None if content == self._renderer.render(self.state) else self._event_of(content)
+        self._is_edited = event is not None
         if event is not None:
+            has_log = bool(self._log.entries)
             self._log.remember(event)
-        if has_log:
-            self.notices.append(f"{self.json_path} was edited manually; the next run imports the edits")
+            if has_log:
+                self.notices.append(f"{self.json_path} was edited: {self._changes()}")
+
+    def _changes(self) -> str:
+        """The changes of the last event in one phrase."""
+        last = self._log.entries[-1]
+        kinds = Counter(change.kind for change in diff(last.before, last.after))
+        return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "another order"
 
     def _is_behind(self, content: bytes) -> bool:
         """Whether the JSON file is that before the last event: a crash happened after writing the log."""

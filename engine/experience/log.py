@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,8 +59,6 @@ class LibraryLog:
         self.run_starts: dict[str, LibraryState] = {}
         self._file = AppendLog(path, wait_s=_LOCK_WAIT_S)
         self._reader = LineReader(path)
-        self._last_line = _hashes(b"")
-        """The hashes of the last line that was read."""
 
     @property
     def state(self) -> LibraryState:
@@ -81,7 +77,7 @@ class LibraryLog:
         """Apply the lines that were written since the last call, by any process.
 
         Raises:
-            InputError: the file was replaced, has a gap, or has an invalid line.
+            InputError: the file was replaced, or has an invalid line.
         """
         if self._reader.replaced():
             raise InputError(
@@ -91,20 +87,11 @@ class LibraryLog:
                 "the file back from a copy before that.",
             )
         for line in self._reader.read():
-            event = _event(line, self.path)
-            if event.previous and event.previous not in self._last_line:
-                raise InputError(
-                    f"The library log {self.path} has a gap before line {line.number}",
-                    why="The hash of the line before it is another: a line was removed, changed or added by hand.",
-                    fix="Put the line back from a copy. If the change was meant, remove "
-                    f'"previous" from line {line.number}.',
-                )
-            self.remember(event)
-            self._last_line = _hashes(line.text)
+            self.remember(_event(line, self.path))
 
     def append(self, event: LibraryEvent) -> None:
         """Write an event to the disk and apply it. The lock must be held, and the newest lines read."""
-        self._file.append(encode_line(event.model_copy(update={"previous": self._last_line[0]})))
+        self._file.append(encode_line(event))
         self.read()
 
     def remember(self, event: LibraryEvent) -> None:
@@ -119,24 +106,6 @@ class LibraryLog:
             self.results.setdefault((event.run, event.step), result)
         elif isinstance(event, BeginEvent):
             self.run_starts.setdefault(event.run, entry.after)
-
-
-_OF_ONE_RUN = re.compile(rb'"(at|created_at|run)": ?"[^"]*"')
-_PREVIOUS = re.compile(rb'"previous": ?"[^"]*", ?')
-
-
-def _hashes(line: bytes) -> tuple[str, str]:
-    """The hash of a line, and that of earlier versions, which had the line's own ``previous`` in it.
-
-    Both leave out times and the name of the run, so that the same inputs give the same log. Without its own
-    ``previous`` in the hash, a line from which that was removed still fits the line after it.
-    """
-    content = _OF_ONE_RUN.sub(b"", line)
-    return _hash(_PREVIOUS.sub(b"", content, count=1)), _hash(content)
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _event(line: Line, path: Path) -> LibraryEvent:

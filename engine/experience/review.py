@@ -11,14 +11,10 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from engine.experience.said_values import said_values
-from engine.experience.steering import mixed_word, steering_phrase
 from engine.mathematics.parsing.notation import clean
-from engine.mathematics.quantities.numerals import Numeral, find_numerals, numeral_prefix
-from engine.mathematics.quantities.unit_text import read_unit
-from engine.mathematics.quantities.units import convert, read_quantity
+from engine.mathematics.quantities.numerals import find_numerals
 from engine.reading.control_characters import without_control_characters
 from engine.reading.special_tokens import has_special_token
 from engine.records import Experience, Problem
@@ -58,13 +54,12 @@ def check_text(
 
     Args:
         content: the proposed text.
-        problem: the problem of the group; None for manual edits.
+        problem: the problem of the group; None for a file that a person wrote.
         leaks_answer: whether a text gives away the answer of the problem.
 
     Returns:
         None if the text is valid, else the first reason of: ``empty``, ``too_many_characters``,
-        ``not_one_line``, ``control_characters``, ``markup``, ``look_alike_letters``, ``injection``,
-        ``too_many_words``, ``answer``, ``problem_text``.
+        ``not_one_line``, ``control_characters``, ``markup``, ``too_many_words``, ``answer``, ``problem_text``.
     """
     reason = _check_form(content)
     if reason is None and problem is not None:
@@ -75,21 +70,26 @@ def check_text(
 
 
 def holds_answer(content: str, answer: str) -> bool:
-    """Whether a text gives away a short answer.
+    """Whether a text contains an answer: the same number, or the same text without LaTeX markup.
 
-    A number, also with a unit, is searched as a number: 7 is not found in 17, but 025 is found as 25 and 1/2 as 0.5;
-    the sign is ignored, and units are converted. Number words, Roman numerals, other bases, digits one by one and sums
-    ("203 + 1") are evaluated (``said_values``). An answer with one significant digit is common in prose, so it counts
-    only where the text calls it the answer. Any other answer is searched as text without LaTeX markup; a single plain
-    word, or up to two characters, count again only where the text calls them the answer.
+    Numbers of one significant digit, single words and up to two characters are common in prose, so that they count only
+    where the text calls them the answer.
     """
-    answer = clean(answer.strip()[:_ANSWER_CHARACTERS])
-    number = _leading_number(answer)
-    if number is None:
-        return _holds_text(content, answer)
-    if answer.endswith("%") and _holds_number(content, replace(number, value=number.value / 100)):
-        return True
-    return _holds_number(content, number) or (number.figures > 1 and _holds_converted(content, answer))
+    text, wanted = _undressed(content), _undressed(answer[:_ANSWER_CHARACTERS])
+    numbers = [number for _, number in find_numerals(_EXPONENT_OF_UNIT.sub("", wanted))]
+    if len(numbers) == 1:
+        is_common = numbers[0].figures == 1
+        starts = [start for start, number in find_numerals(text) if number.value == numbers[0].value]
+    else:
+        parts = re.findall(r"\w+|[^\w\s]", wanted)
+        is_common = len(parts) == 1 and (len(wanted) < 3 or wanted.isascii())
+        alone = (
+            r"(?<![a-z0-9])"
+            + r"[\s-]*".join(map(re.escape, parts))
+            + r"(?![a-z0-9])(?! (?:only )?(?:if|when|unless)\b)"
+        )
+        starts = [found.start() for found in re.finditer(alone, text) if parts]
+    return any(not is_common or _SAYS_ANSWER.search(text, 0, start) for start in starts)
 
 
 class DuplicateIndex:
@@ -113,14 +113,14 @@ class DuplicateIndex:
             self._places.setdefault(word, []).append(len(self._entries))
         self._entries.append((one, words))
 
-    def find(self, content: str, besides: str = "") -> Experience | None:
-        """The near-duplicate of a text that was added first; the one with the id ``besides`` is passed over."""
+    def find(self, content: str) -> Experience | None:
+        """The near-duplicate of a text that was added first."""
         mine = shingles(content)
         found = sorted((self._places.get(word, []) for word in mine), key=len)
         few = found[: len(mine) - math.ceil(_NEAR_DUPLICATE * len(mine)) + 1]
         for place in sorted({place for places in few for place in places}):
             other, words = self._entries[place]
-            if other.id != besides and _jaccard(mine, words) >= _NEAR_DUPLICATE:
+            if _jaccard(mine, words) >= _NEAR_DUPLICATE:
                 return other
         return None
 
@@ -193,23 +193,6 @@ _MARKUP = re.compile(
 def _check_form(content: str) -> Reason | None:
     if not content.strip():
         return Reason("empty", "The text is empty.")
-    if reason := prompt_risk(content):
-        return reason
-    if (words := count_words(content)) > MAX_WORDS:
-        return Reason("too_many_words", f"{words} words; at most {MAX_WORDS} are allowed.")
-    if words == 0:
-        return Reason("empty", "The text has no words.")
-    return None
-
-
-@functools.lru_cache(maxsize=4096)
-def prompt_risk(content: str) -> Reason | None:
-    """Why a text must not stand in a prompt: it imitates the structure of a prompt, or speaks to its reader.
-
-    Returns:
-        None, or the first reason of: ``too_many_characters`` (it cannot be checked in bounded time), ``not_one_line``,
-        ``control_characters``, ``markup``, ``look_alike_letters``, ``injection``.
-    """
     if len(content) > MAX_CHARACTERS:
         return Reason("too_many_characters", f"{len(content)} characters; at most {MAX_CHARACTERS} are allowed.")
     if content.splitlines() != [content]:
@@ -223,91 +206,21 @@ def prompt_risk(content: str) -> Reason | None:
         return Reason("markup", f"{found.group().strip()!r} is markup of prompts or templates.")
     if has_special_token(content):
         return Reason("markup", "The text has a token of chat templates.")
-    if word := mixed_word(content):
-        return Reason("look_alike_letters", f"{word!r} mixes letters of two alphabets that look the same.")
-    if phrase := steering_phrase(text):
-        return Reason("injection", f"{phrase!r} speaks to the reader of the prompt instead of about the problem.")
-    return None
+    if (words := count_words(content)) > MAX_WORDS:
+        return Reason("too_many_words", f"{words} words; at most {MAX_WORDS} are allowed.")
+    return None if words else Reason("empty", "The text has no words.")
 
 
-_UNIT = re.compile(r"%|(?:[a-zA-ZΩµμÅ°]++(?:\^?-?\d{1,2})?+[*/·.]?+)*+")
-_UNIT_WORD = re.compile(r"\s*[A-Za-zµ\\][^\s,;.)]*")
-_NOT_UNIT = re.compile(r"pi|sqrt", re.IGNORECASE)
-_BOXED = re.compile(r"^\s*\\boxed\s*\{(.*)\}$")
-_BEFORE_NUMBER = re.compile(
-    r"^(?:.*(?:=|\\approx)|(?:about|approximately|around|roughly|ca\.)\s)?\s*(?:(?:[A-Z]{3}|euro|yuan|Rs\.?)\s*(?=\d))?"
-)
 _SAYS_ANSWER = re.compile(
     r"(?:answer|result|solution|\bans\b|boxed|答案|结果|解为|解是)[^.;。；\d]{0,16}$", re.IGNORECASE
 )
 _DRESSING = re.compile(r"\\boxed|\\left|\\right|\\text|\\math\w+|\\[,;!: ]|[\s${}]")
+_EXPONENT_OF_UNIT = re.compile(r"(?<=[a-z])\^ *-?\d\b")
 _ANSWER_CHARACTERS = 200
 
 
-def _holds_number(content: str, number: Numeral) -> bool:
-    text = clean(content)
-    is_common = number.figures == 1
-    if any(
-        found.value == number.value and (not is_common or bool(_SAYS_ANSWER.search(text, 0, start)))
-        for start, found in find_numerals(text)
-    ):
-        return True
-    # Round numbers in words ("a hundred", "twenty") are as common in prose as digits.
-    is_common = is_common or len(str(number.value).rstrip("0")) == 1
-    return any(
-        value == number.value and (not is_common or bool(_SAYS_ANSWER.search(before)))
-        for before, value in said_values(content)
-    )
-
-
-def _holds_converted(content: str, answer: str) -> bool:
-    """Whether a text has the value of an answer in another unit: 2500 m for 2.5 km."""
-    text, truth = clean(content), None
-    for start, number in find_numerals(text):
-        written = _UNIT_WORD.match((numeral_prefix(text[start:]) or (None, ""))[1])
-        unit = read_unit(written[0]) if written else None
-        truth = truth or (read_quantity(answer) if unit else None)
-        if not unit or not truth or not truth.number or truth.unit in ((), unit):
-            continue
-        if convert(number.value, unit, truth.unit) == abs(truth.number.value):
-            return True
-    return False
-
-
-def _holds_text(content: str, answer: str) -> bool:
-    wanted, text = _undressed(answer), clean(content).casefold()
-    if not wanted:
-        return False
-    if re.fullmatch(r"[a-z]+(?:[ -][a-z]+)+", answer, re.IGNORECASE):
-        words = r"[\s-]+".join(re.split(r"[ -]", answer.casefold()))
-        return re.search(rf"(?<!\w){words}(?!\w)", text) is not None
-    if len(wanted) < 3 or re.fullmatch(r"[a-z]+", wanted):
-        alone = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)(?! (?:only )?(?:if|when|where|unless)\b)")
-        return any(_SAYS_ANSWER.search(text, 0, found.start()) for found in alone.finditer(text))
-    # a digit beside the found text would make it a part of another number
-    left = r"(?<!\d)" if wanted[0].isdigit() else ""
-    right = r"(?!\d)" if wanted[-1].isdigit() else ""
-    return bool(re.search(left + re.escape(wanted) + right, _undressed(text)))
-
-
-def _leading_number(answer: str) -> Numeral | None:
-    """The absolute number of an answer that is a number with a unit or a noun, or without one.
-
-    "x =", "about" or the name of a currency may stand before a number with a unit or without one.
-    """
-    bare = _BEFORE_NUMBER.sub("", _BOXED.sub(r"\1", answer))
-    prefix = numeral_prefix(bare.lstrip("+- "))
-    if prefix is None:
-        return None
-    number, rest = prefix
-    unit = "".join(_DRESSING.sub(" ", rest).split())
-    if read_unit(rest) is None and (bare != answer or not _UNIT.fullmatch(unit) or _NOT_UNIT.search(unit)):
-        return None
-    return number
-
-
 def _undressed(text: str) -> str:
-    return _DRESSING.sub("", text).casefold()
+    return _DRESSING.sub(" ", clean(re.sub("[€£¥]", " ", text))).casefold().strip()
 
 
 def _check_problem_text(content: str, problem_text: str) -> Reason | None:

@@ -17,16 +17,12 @@ from engine.experience.events import (
     GateEvent,
     ImportEvent,
     LibraryEvent,
-    RollbackEvent,
     StepEvent,
 )
 from engine.experience.incremental_value import IncrementalValue
-from engine.experience.review import Reason, prompt_risk
 from engine.experience.trial import Trials, trial_of
 from engine.records import Evidence, Experience, Operation, Problem, Uses
 
-_KEPT_EVIDENCE = 16
-"""The newest groups that an experience was learned from are kept, and one of each other problem."""
 _PROBLEM_CHARACTERS = 2000
 
 
@@ -70,20 +66,6 @@ class LibraryState:
         """The experiences, oldest first."""
         return tuple(map(self.with_uses, self.texts))
 
-    @functools.cached_property
-    def quarantined(self) -> Mapping[str, Reason]:
-        """The experiences that stay out of prompts, by id, with the reason.
-
-        Texts are checked when they are added. These are in the log since before a check existed.
-        """
-        return _QUARANTINED.apply(self.texts, dict)
-
-    @functools.cached_property
-    def for_prompts(self) -> tuple[Experience, ...]:
-        """The experiences without the quarantined ones, oldest first, and without uses, which no prompt shows."""
-        quarantined = self.quarantined
-        return tuple(one for one in self.texts if one.id not in quarantined)
-
     @property
     def is_rejected(self) -> bool:
         """Whether a gate has found that the library as it is now harms."""
@@ -96,11 +78,11 @@ class LibraryState:
 
     @property
     def tested(self) -> tuple[Experience, ...]:
-        """The experiences that a gate tests: those for prompts, without those that measurably do not help.
+        """The experiences that a gate tests: without those that measurably do not help.
 
         One that was never measured counts as helpful, and so does a pinned one.
         """
-        return tuple(one for one in self.for_prompts if one.status == "pinned" or self.trials.belief(one.id).helps)
+        return tuple(one for one in self.texts if one.status == "pinned" or self.trials.belief(one.id).helps)
 
     def least_promising(self) -> str | None:
         """The experience that a full library replaces; None if each may still help."""
@@ -142,13 +124,7 @@ class _Version:
         return complete.hexdigest()[:12]
 
 
-def _quarantine(reasons: dict[str, Reason], one: Experience) -> None:
-    if (reason := prompt_risk(one.content)) is not None:
-        reasons[one.id] = reason
-
-
 _VERSION = IncrementalValue(_Version, _Version.add)
-_QUARANTINED: IncrementalValue[dict[str, Reason]] = IncrementalValue(dict, _quarantine)
 
 EMPTY = LibraryState((), {}, 1)
 
@@ -173,7 +149,7 @@ def diff(before: LibraryState, after: LibraryState) -> list[Change]:
     old, new = ({one.id: one for one in state.texts} for state in (before, after))
     pairs = [
         Change(old.get(key), new.get(key))
-        for key in sorted(old.keys() | new.keys(), key=lambda one: (_number(one), one))
+        for key in sorted(old.keys() | new.keys(), key=lambda one: (number_of(one), one))
     ]
     return [pair for pair in pairs if _content_key(pair.before) != _content_key(pair.after)]
 
@@ -182,7 +158,7 @@ def _content_key(experience: Experience | None) -> tuple[str, ...] | None:
     return (experience.content, experience.category, experience.status) if experience else None
 
 
-def _number(experience_id: str) -> int:
+def number_of(experience_id: str) -> int:
     """The number in an id such as ``G1-007``; 0 if there is none."""
     found = re.search(r"-(\d{1,9})$", experience_id)
     return int(found.group(1)) if found else 0
@@ -198,8 +174,8 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
             return replace(state, trials=trials, choice=event.choice or state.choice)
         case GateEvent():
             return replace(state, gate=event, rejected=_rejected(state.rejected, event))
-        case ImportEvent() | RollbackEvent():
-            return _restored(state, event.experiences)
+        case ImportEvent():
+            return _replaced(state, event.experiences)
         case StepEvent():
             state = _measured(_counted(state, event), event)
             evidence = Evidence(
@@ -228,27 +204,36 @@ def with_operations(
 
     Args:
         state: the state before them.
-        operations: in order; the id of an ``add`` is set.
+        operations: in order: ``add``, whose id is set, ``retire``, ``remove``, ``forbid``, ``pin`` or ``unpin``.
         at: the time of the event, for new experiences.
         evidence: the group that the operations were learned from; None if they are manual.
     """
     if not operations:
         return state
-    numbers = [_number(operation.id or "") + 1 for operation in operations]
+    numbers = [number_of(operation.id or "") + 1 for operation in operations]
     live = {one.id: one for one in state.texts}
     forbidden = {one.id: one for one in state.forbidden}
     retired = {one.id: one for one in state.retired}
-    reworded: set[str] = set()
     for operation in operations:
-        if operation.op in ("forbid", "retire") and operation.id in live:
-            (forbidden if operation.op == "forbid" else retired)[operation.id] = live.pop(operation.id)
-        elif operation.op == "allow":
-            forbidden.pop(operation.id or "", None)
-            retired.pop(operation.id or "", None)
-        else:
-            if operation.op == "modify" and operation.id in live and live[operation.id].content != operation.content:
-                reworded.add(operation.id)  # another text: what was measured does not hold for it
-            _apply(live, operation, at, evidence)
+        name = operation.id or ""
+        if operation.op == "add":
+            live[name] = Experience(
+                id=name,
+                content=operation.content or "",
+                category=operation.category,
+                source_problem=evidence.problem_id if evidence else "",
+                created_at=at,
+                evidence=[evidence] if evidence else [],
+            )
+        elif name not in live:
+            continue
+        elif operation.op in ("pin", "unpin"):
+            status = "pinned" if operation.op == "pin" else "active"
+            live[name] = live[name].model_copy(update={"status": status})
+        elif operation.op in ("remove", "forbid", "retire"):
+            out = live.pop(name)
+            if operation.op != "remove":
+                (forbidden if operation.op == "forbid" else retired)[name] = out
     return replace(
         state,
         texts=tuple(live.values()),
@@ -256,42 +241,8 @@ def with_operations(
         next_number=max([state.next_number, *numbers]),
         forbidden=tuple(forbidden.values()),
         retired=tuple(retired.values()),
-        trials=state.trials.only((live.keys() | retired.keys()) - reworded),
+        trials=state.trials.only(live.keys() | retired.keys()),
     )
-
-
-def _apply(live: dict[str, Experience], operation: Operation, at: str, evidence: Evidence | None) -> None:
-    known = live.get(operation.id or "")
-    if operation.op == "add" and operation.id:
-        live[operation.id] = Experience(
-            id=operation.id,
-            content=operation.content or "",
-            category=operation.category,
-            source_problem=evidence.problem_id if evidence else operation.source_problem,
-            created_at=at,
-            evidence=[evidence] if evidence else list(operation.evidence),
-        )
-    elif known is None:
-        return
-    elif operation.op == "modify":
-        proofs = [*known.evidence, *([evidence] if evidence else [])]
-        changes = {
-            "content": operation.content,
-            "category": operation.category or known.category,
-            "evidence": [*_of_other_problems(proofs), *proofs[-_KEPT_EVIDENCE:]],
-        }
-        live[known.id] = known.model_copy(update=changes)
-    elif operation.op == "delete":
-        del live[known.id]
-    elif operation.op in ("pin", "unpin"):
-        status = "pinned" if operation.op == "pin" else "active"
-        live[known.id] = known.model_copy(update={"status": status})
-
-
-def _of_other_problems(proofs: Sequence[Evidence]) -> list[Evidence]:
-    """One proof of each problem that the newest ones are not of: all its problems are known, so that none tests it."""
-    newest = {one.problem_id for one in proofs[-_KEPT_EVIDENCE:]}
-    return list({one.problem_id: one for one in proofs[:-_KEPT_EVIDENCE] if one.problem_id not in newest}.values())
 
 
 def _counted(state: LibraryState, event: StepEvent) -> LibraryState:
@@ -360,11 +311,11 @@ def comes_from(experience: Experience, problem: Problem) -> bool:
     return problem.id in sources_of(experience) or kept_text(problem) in texts_of_sources(experience)
 
 
-def _restored(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
-    """A state with these experiences, which are no longer forbidden or retired.
+def _replaced(state: LibraryState, experiences: Sequence[Experience]) -> LibraryState:
+    """A state with these experiences instead, which are no longer forbidden or retired.
 
     Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps. The trial of
-    another text of an experience does not hold for the restored one.
+    an experience does not hold for another text.
     """
     restored = [one for one in experiences if one.status != "deleted"]
     ids = {one.id for one in restored}
@@ -378,7 +329,7 @@ def _restored(state: LibraryState, experiences: Sequence[Experience]) -> Library
         state,
         texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in restored),
         counts=counts,
-        next_number=max([state.next_number, *(_number(one.id) + 1 for one in experiences)]),
+        next_number=max([state.next_number, *(number_of(one.id) + 1 for one in experiences)]),
         forbidden=tuple(one for one in state.forbidden if one.id not in ids),
         retired=tuple(one for one in state.retired if one.id not in ids),
         trials=replace(trials, by_id=found | dict(trials.by_id)),

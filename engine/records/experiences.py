@@ -17,7 +17,7 @@ class Uses(Record):
 
 
 class Evidence(Record):
-    """The group that an operation was proposed for; ``problem_text`` is the beginning of the text of its problem."""
+    """The group that an experience was learned from; ``problem_text`` is the beginning of the text of its problem."""
 
     problem_id: str
     problem_text: str = left_out("")
@@ -71,14 +71,13 @@ class Experience(Record):
 
 
 class Operation(Record):
-    """A change that an analyst proposes: ``add`` (content), ``modify`` (id, content) or ``delete`` (id).
+    """A change of a library.
 
-    ``source_problem`` and ``evidence`` of an ``add`` are those of an experience that comes from another library.
+    An analyst proposes ``add`` (content, category). A trial decides on ``retire`` (id), and a person on ``pin``,
+    ``unpin``, ``forbid`` and ``remove`` (id).
     """
 
     op: str
     id: str | None = None
     content: str | None = None
     category: str = ""
-    source_problem: str = left_out("")
-    evidence: tuple[Evidence, ...] = left_out(())

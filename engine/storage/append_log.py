@@ -1,7 +1,7 @@
 """Append-only JSON Lines files that survive a crash at any byte. One writer at a time.
 
 A last line without a newline is valid if it is a complete JSON object (no proper prefix of one is). Otherwise it is
-torn: readers skip it, and the next writer moves it to ``<name>.torn``.
+torn: readers skip it, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class AppendLog:
             self._fd = fd
             if is_new:
                 sync_directory(self.path.parent)
-            _repair(self._fd, self.path)
+            _repair(self._fd)
         return self._fd
 
     def _close(self) -> None:
@@ -294,8 +294,8 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
 
 
-def _repair(fd: int, path: Path) -> None:
-    """Add the missing newline to a complete last line; move a torn one to ``<name>.torn``."""
+def _repair(fd: int) -> None:
+    """Add the missing newline to a complete last line; remove a torn one."""
     size = os.fstat(fd).st_size
     start = _last_line_start(fd, size)
     if start == size:
@@ -303,12 +303,6 @@ def _repair(fd: int, path: Path) -> None:
     if size - start < MAX_LINE_BYTES and is_json_object(os.pread(fd, size - start, start)):
         _write_all(fd, b"\n")
     else:
-        with path.with_name(path.name + ".torn").open("ab") as torn:
-            for offset in range(start, size, _CHUNK):
-                torn.write(os.pread(fd, min(_CHUNK, size - offset), offset))
-            torn.write(b"\n")
-            torn.flush()
-            os.fsync(torn.fileno())
         os.ftruncate(fd, start)
     os.fsync(fd)
 

@@ -5,33 +5,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from grpo_training.cli.entry import CommandParser, LinesFormatter
 
 _DESCRIPTION = """\
 Each agent keeps a library of experiences: advice of at most 32 words that is part of its later prompts.
-This command shows what was learned, from which evidence, and what was refused; and it changes libraries by hand.
+This command shows what was learned, from which evidence, and what was refused; and it pins and removes experiences.
 """
 _EPILOG = """\
 examples, each after python -m grpo_training.experiences:
   --search units --sort effect   the list, cut to the width of the terminal
   show g1-003               one experience: evidence, rollouts, uses, history
   history --library critic  what changed, and what was refused and why
-  diff 3f2a 9c41            two versions, by the first digits of their hash
-  rollback 3f2a             restore a version; nothing is erased
-  pin G1-003                the analyst may no longer change it
+  pin G1-003                keep it in every prompt; a trial does not retire it
+  remove G1-003             delete it
   forbid G1-003             delete it; the analyst cannot add it again
   export --library generator_1 > block.txt
-  import other/critic_experiences.json --library critic
-  merge ../other-run/data/grpo_experiences
 
-The JSON files may also be edited in a text editor: every command reads them at once, and the next run records them.
+Texts are changed and added in the JSON files, with a text editor: what a file says is the library.
 """
 
 
 SORTS = ("effect", "used", "new")
-LISTINGS = ("list", "show", "diff", "history", "export")
+LISTINGS = ("list", "show", "history", "export")
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -63,22 +59,16 @@ def _parser() -> CommandParser:
         if name == "list":
             _add_selection(subparser)
         for argument, meaning in arguments:
-            several: dict[str, Any] = {"nargs": "+", "type": Path} if argument == "FILE" else {}
-            subparser.add_argument(argument.lower(), metavar=argument, help=meaning, **several)
+            subparser.add_argument(argument.lower(), metavar=argument, help=meaning)
 
     add_command("list", "show the libraries (the default)")
     add_command("show", "show one experience with its evidence and history", ("ID", "for example G1-003"))
-    add_command("diff", "show what changed between two versions", ("V1", "a version"), ("V2", "a version"))
     add_command("history", "show every change, and what was refused and why")
-    add_command("rollback", "restore a version of a library", ("VERSION", "its first 4 digits or more"))
-    add_command("pin", "keep the analyst from changing or deleting an experience", ("ID", "for example G1-003"))
+    add_command("pin", "keep an experience in every prompt; a trial does not retire it", ("ID", "for example G1-003"))
     add_command("unpin", "remove a pin", ("ID", "for example G1-003"))
-    add_command("edit", "give an experience another text", ("ID", "for example G1-003"), ("TEXT", "at most 32 words"))
+    add_command("remove", "delete an experience", ("ID", "for example G1-003"))
     add_command("forbid", "delete an experience; the analyst cannot add it again", ("ID", "for example G1-003"))
-    add_command("allow", "let the analyst add a forbidden experience again", ("ID", "for example G1-003"))
     add_command("export", "print the experiences as they appear in a prompt, or with --json as a library file")
-    add_command("import", "add the experiences of library files to --library", ("FILE", "*_experiences.json"))
-    add_command("merge", "add the libraries of another folder to those of the same names", ("DIR", "the folder"))
     return parser
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from engine.errors import InputError
 from engine.experience.effect import described
 from engine.experience.log import HistoryEntry
-from engine.experience.state import LibraryState, diff
+from engine.experience.state import LibraryState
 from engine.records import Experience, Operation
 from grpo_training.cli.pager import paged
 from grpo_training.cli.tables import View
@@ -23,17 +22,14 @@ from grpo_training.experiences.descriptions import (
     changes,
     effect,
     evidence_rollouts,
-    mark_of,
     measured,
     number,
     origin,
-    tags,
+    pin_mark,
     uses,
 )
 from grpo_training.experiences.folder import LibraryFolder
 from grpo_training.experiences.selection import check_category, selected
-from grpo_training.experiences.transfer import add_entries, known_problems, read_entries
-from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.named import known_runs, places, unnamed_run
 from prompts import experience_block
 
@@ -91,9 +87,9 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
             if not view.is_terminal
             else ("id", "category", "used", "right", "content"),
             [
-                (one.id, one.category, one.source_problem, *uses(one), mark_of(one, state), one.content)
+                (one.id, one.category, one.source_problem, *uses(one), pin_mark(one), one.content)
                 if not view.is_terminal
-                else (one.id, one.category[:_MOST_CATEGORY], *uses(one), _marked(one, mark_of(one, state)))
+                else (one.id, one.category[:_MOST_CATEGORY], *uses(one), _marked(one, pin_mark(one)))
                 for one in found
             ],
         )
@@ -111,7 +107,7 @@ def _marked(one: Experience, mark: str) -> str:
 def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse.Namespace) -> None:
     """The experiences by the probability that they help, then the retired and the forbidden ones."""
     ordered = sorted(state.experiences, key=lambda one: -state.trials.belief(one.id).p_helps)
-    found = [(one, mark_of(one, state) or "on trial") for one in selected(arguments, ordered, state.trials)]
+    found = [(one, pin_mark(one) or "on trial") for one in selected(arguments, ordered, state.trials)]
     for status, out in (("retired", state.retired), ("forbidden", state.forbidden)):
         found += [(one, status) for one in selected(arguments, map(state.with_uses, out), state.trials)]
     gate = state.gate
@@ -136,7 +132,8 @@ def _list_trials(name: str, state: LibraryState, view: View, arguments: argparse
 
 
 def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name, arguments.id = folder.with_experience(arguments.id, deleted_too=True)
+    arguments.id = arguments.id.upper()
+    name = folder.with_experience(arguments.id, deleted_too=True)
     library = folder.open(name)
     history = library.history()
     versions = (entry.after.get(arguments.id) or entry.before.get(arguments.id) for entry in reversed(history))
@@ -150,8 +147,6 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
         return
     view.line(f"{last.id} ({name}, {last.status if library.state.get(arguments.id) else 'deleted'})")
     view.line(last.content)
-    if reason := library.state.quarantined.get(last.id):
-        view.line(f"kept out of prompts ({reason.code}): {reason.message}", style="red")
     view.line(f"category: {last.category or '-'}; since {last.created_at or '-'}")
     view.line(f"in the prompts of {counted(last.uses.rollouts, 'rollout')}")
     if library.state.trials.interval(last.id) is not None:
@@ -178,33 +173,6 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
                 view.line(f"    {content}")
 
 
-def _diff(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_versions(arguments.v1, arguments.v2)
-    library = folder.open(name)
-    before, after = library.at_version(arguments.v1), library.at_version(arguments.v2)
-    if arguments.json:
-        view.json(
-            {
-                "library": name,
-                "from": before.version,
-                "to": after.version,
-                "changes": [
-                    {side: one and one.model_dump(mode="json") for side, one in (("before", b), ("after", a))}
-                    for b, a in ((change.before, change.after) for change in diff(before, after))
-                ],
-            }
-        )
-        return
-    view.line(f"{name}: {before.version} -> {after.version}")
-    differences = diff(before, after)
-    for difference in differences:
-        for sign, one in (("-", difference.before), ("+", difference.after)):
-            if one is not None:
-                view.line(f"{sign} [{one.id}] {one.content}{tags(one)}", style="red" if sign == "-" else "green")
-    if not differences:
-        view.line("no difference")
-
-
 def _history(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
     if arguments.json:
         view.json({name: [_entry_json(entry) for entry in folder.open(name).history()] for name in folder.names()})
@@ -217,30 +185,11 @@ def _history(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -
         view.entries(name, ("line", "when", "by", "version", "what"), rows)
 
 
-def _rollback(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name = folder.with_versions(arguments.version)
-    library = folder.open(name, read_only=False)
-    before = {one.id for one in library.state.experiences if one.status == "pinned"}
-    state = library.rollback(arguments.version)
-    view.line(f"{name} is again at version {state.version}: {counted(len(state.experiences), 'experience')}")
-    dropped = sorted(before - {one.id for one in state.experiences if one.status == "pinned"})
-    if dropped:
-        view.line(f"No longer pinned, as that version did not pin them: {', '.join(dropped)}")
-
-
 def _change(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name, arguments.id = folder.with_experience(arguments.id, deleted_too=False)
-    operation = Operation(op=arguments.command, id=arguments.id)
-    if arguments.command == "edit":
-        operation = Operation(op="modify", id=arguments.id, content=arguments.text)
-    state = folder.open(name, read_only=False).edit([operation])
+    arguments.id = arguments.id.upper()
+    name = folder.with_experience(arguments.id, deleted_too=False)
+    state = folder.open(name, read_only=False).edit([Operation(op=arguments.command, id=arguments.id)])
     view.line(f"{arguments.id} {_CHANGES[arguments.command]}; {name} is version {state.version}")
-
-
-def _allow(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    name, arguments.id = folder.with_experience(arguments.id, deleted_too=True)
-    folder.open(name, read_only=False).edit([Operation(op="allow", id=arguments.id)])
-    view.line(f"{arguments.id} is no longer forbidden; it is not restored (`rollback` does that)")
 
 
 def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
@@ -254,32 +203,6 @@ def _export(folder: LibraryFolder, arguments: argparse.Namespace, view: View) ->
     view.raw(experience_block(state.helpful))
 
 
-def _import(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    if arguments.library is None:
-        raise InputError("--library is required", fix="Name the library that gets the experiences: --library critic.")
-    _transfer(folder, arguments.library, arguments.file, arguments.cache_dir, view)
-
-
-def _merge(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> None:
-    source = Path(arguments.dir)
-    names = LibraryFolder(source, arguments.library).names()
-    files = {name: library_file(source, name) for name in names}
-    read_entries(list(files.values()))  # all files are checked before the first library changes
-    for name, path in files.items():
-        _transfer(folder, name, [path], arguments.cache_dir, view)
-
-
-def _transfer(folder: LibraryFolder, name: str, files: Sequence[Path], cache_dir: Path, view: View) -> None:
-    entries = read_entries(files)
-    note = f"import of {', '.join(path.name for path in files)}"
-    done = add_entries(folder.open(name, read_only=False), entries, known_problems(cache_dir), note)
-    view.line(f"{name}: {len(done.added)} of {len(entries)} added{': ' * bool(done.added)}{', '.join(done.added)}")
-    for content, reason in done.refused:
-        view.line(f"  left out ({reason}): {content}")
-    if done.unchecked:
-        view.line(f"  {done.unchecked} not checked for the answer of their problem, which is not in {cache_dir}")
-
-
 def _json(experiences: Iterable[Experience]) -> list[dict[str, Any]]:
     return [one.model_dump(mode="json") for one in experiences]
 
@@ -291,7 +214,7 @@ def _entry_json(entry: HistoryEntry) -> dict[str, Any]:
 _CHANGES = {
     "pin": "is pinned",
     "unpin": "is not pinned",
-    "edit": "has another text",
+    "remove": "is removed",
     "forbid": "is forbidden: the analyst cannot add it again",
 }
 """Subcommand that changes an experience -> what is said of it then."""
@@ -299,12 +222,7 @@ _CHANGES = {
 _SUBCOMMANDS: dict[str, Callable[[LibraryFolder, argparse.Namespace, View], None]] = {
     "list": _list,
     "show": _show,
-    "diff": _diff,
     "history": _history,
-    "rollback": _rollback,
     **dict.fromkeys(_CHANGES, _change),
-    "allow": _allow,
     "export": _export,
-    "import": _import,
-    "merge": _merge,
 }

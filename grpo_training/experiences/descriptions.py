@@ -7,10 +7,9 @@ from pathlib import Path
 
 from engine.experience.effect import Effect, Use, effect_of
 from engine.experience.log import HistoryEntry
-from engine.experience.state import LibraryState
+from engine.experience.state import diff
 from engine.experience.trial import Trials
 from engine.records import Evidence, Experience, Fusion, Rollout
-from grpo_training.cli.terminal_text import counted
 from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
 
 
@@ -35,19 +34,6 @@ def pin_mark(experience: Experience) -> str:
     return "pinned" if experience.status == "pinned" else ""
 
 
-def mark_of(experience: Experience, state: LibraryState) -> str:
-    """``pinned``, ``quarantined: REASON``, both, or nothing."""
-    reason = state.quarantined.get(experience.id)
-    marks = [pin_mark(experience), "" if reason is None else f"quarantined: {reason.code}"]
-    return ", ".join(filter(None, marks))
-
-
-def tags(experience: Experience) -> str:
-    """Category and pin in parentheses, or nothing."""
-    parts = [part for part in (experience.category, pin_mark(experience)) if part]
-    return f" ({', '.join(parts)})" if parts else ""
-
-
 def measured(experience_id: str, trials: Trials) -> tuple[str, str, str, str]:
     """Effect in points, its 95 % interval, the probability that it helps, and the number of groups; or dashes."""
     found, trial = trials.interval(experience_id), trials.by_id.get(experience_id)
@@ -68,13 +54,13 @@ def number(value: float | None) -> str:
 
 
 def origin(entry: HistoryEntry) -> str:
-    """What caused a change: a step of a run, a person, a rollback or an import."""
+    """What caused a change: a step of a run, a person, a gate, or another content of the file."""
     event = entry.event
     if event.event == "step":
         return f"{event.run} step {event.step}: {event.problem_id} μ={number(event.mean)} σ={number(event.std)}"
     if event.event == "begin":
         return f"{event.run} begins"
-    return {"edit": "a person", "rollback": "rollback", "import": "import", "gate": "the gate"}[event.event]
+    return {"edit": "a person", "import": "the file", "gate": "the gate"}[event.event]
 
 
 def changes(entry: HistoryEntry) -> list[str]:
@@ -83,10 +69,9 @@ def changes(entry: HistoryEntry) -> list[str]:
     lines: list[str] = []
     if event.event in ("step", "edit"):
         lines = [f"{change.op} {change.id} {change.content or ''}".rstrip() for change in event.operations]
-    elif event.event == "rollback":
-        lines = [f"back to {event.version}"]
     elif event.event == "import":
-        lines = [counted(len(event.experiences), "experience")]
+        pairs = [(change.kind, change.after or change.before) for change in diff(entry.before, entry.after)]
+        lines = [f"{kind} {one.id} {one.content}" for kind, one in pairs if one is not None]
     elif event.event == "begin":
         lines = ["version of the run's first prompts"]
     elif event.event == "gate":
@@ -105,8 +90,8 @@ def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None
         return None
     content = after.content if after else ""
     event = entry.event
-    if event.event in ("import", "rollback"):
-        return event.event, content
+    if event.event == "import":
+        return "import", content
     operations = event.operations if event.event in ("step", "edit") else []
     names = [operation.op for operation in operations if operation.id == experience_id]
     return (", ".join(names), content) if names else None

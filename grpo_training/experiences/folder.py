@@ -1,10 +1,8 @@
-"""The libraries of a directory, by name, by experience id or by version."""
+"""The libraries of a directory, by name or by experience id."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
@@ -88,65 +86,26 @@ class LibraryFolder:
         """Open a library; notices about edited files are printed to stderr."""
         return open_library(library_file(self._directory, name), read_only=read_only)
 
-    def with_experience(self, written: str, *, deleted_too: bool) -> tuple[str, str]:
-        """The library that has an experience, or ever had it with ``deleted_too``: its name, and the id there.
+    def with_experience(self, experience_id: str, *, deleted_too: bool) -> str:
+        """The name of the library that has an experience, or ever had it with ``deleted_too``.
 
-        Args:
-            written: the id in any case; or, of an entry that a person has added to the file, what is its id there. It
-                gets another one, which is printed, when the library is written.
-            deleted_too: also experiences that were deleted.
+        Raises:
+            InputError: none or several have it.
         """
-        known = written.upper()
-        ids: dict[Path, str] = {}
 
         def has(library: ExperienceLibrary) -> bool:
             before = (entry.after for entry in library.history()) if deleted_too else ()
-            if any(state.get(known) for state in (library.state, *before)):
-                ids[library.json_path] = known
-            else:
-                added = _contents_of(library.json_path, written)
-                ids.update((library.json_path, one.id) for one in library.state.texts if one.content in added)
-            return library.json_path in ids
+            return any(state.get(experience_id) for state in (library.state, *before))
 
-        name = self._find(written, has)
-        found = ids[library_file(self._directory, name)]
-        if found != known:
-            say(f"{written} has the id {found} in {name}", sys.stderr)
-        return name, found
-
-    def with_versions(self, *versions: str) -> str:
-        """The name of the library that has all the versions."""
-
-        def has(library: ExperienceLibrary) -> bool:
-            try:
-                return all(library.at_version(version) for version in versions)
-            except InputError:
-                return False
-
-        label = f"Version {versions[0]}" if len(versions) == 1 else f"The pair of versions {', '.join(versions)}"
-        return self._find(label, has)
-
-    def _find(self, what: str, has: Callable[[ExperienceLibrary], bool]) -> str:
         names = self.names()
         found = [name for name in names if has(self.open(name))]
         if len(found) == 1:
             return found[0]
         if found:
-            raise InputError(f"{what} is in {', '.join(found)}", fix=f"Choose one, such as --library {found[0]}.")
-        raise InputError(f"{what} is not in {', '.join(names)}", fix="`list` shows ids, `history` shows versions.")
-
-
-def _contents_of(path: Path, written: str) -> set[str]:
-    """The texts of the entries of a library file with an id as a person has written it."""
-    try:
-        entries = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (FileNotFoundError, ValueError):
-        return set()
-    return {
-        str(one.get("content", "")).strip()
-        for one in (entries if isinstance(entries, list) else [])
-        if isinstance(one, dict) and str(one.get("id", "")).strip().upper() == written.upper()
-    }
+            raise InputError(
+                f"{experience_id} is in {', '.join(found)}", fix=f"Choose one, such as --library {found[0]}."
+            )
+        raise InputError(f"{experience_id} is not in {', '.join(names)}", fix="`list` shows ids.")
 
 
 def _is_library_name(name: str) -> bool:

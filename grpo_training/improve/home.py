@@ -68,9 +68,7 @@ class Home:
 
         best = max(range(len(results)), key=rank)
         library, event = results[best]
-        if event is not None:  # the link of the library's log is no part of the result
-            event = event.model_copy(update={"previous": ""})
-        count = len(library.state.for_prompts if event is None else library.state.tested)
+        count = len(library.state.texts if event is None else library.state.tested)
         none_right = "" if event is not None or count else none_was_right(self.run.cache)
         found = sentence(event, count, spending(*self._spent()), none_right)
         if not has_learned_all:

@@ -14,7 +14,6 @@ from engine.experience.events import BeginEvent, GroupTrial, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
-from engine.experience.review import prompt_risk
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
@@ -83,11 +82,11 @@ class ScoredGroup(Generic[RecordT]):
 
 
 class ExperienceExtractor:
-    """Turns groups into experiences: the analyst proposes operations, the library applies the valid ones.
+    """Turns groups into experiences: the analyst proposes additions, the library applies the valid ones.
 
     Args:
         start: what the library's log says of the run.
-        analyst: proposes operations.
+        analyst: proposes additions.
         library: the learner's library.
         on_trial: whether experiences are on trial.
         kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
@@ -138,10 +137,13 @@ class ExperienceExtractor:
 
     def why_not_asked(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> str:
         """Why the analyst is not asked about a group that triggered; empty if it is."""
-        if not group.stats.triggered or not self._on_trial:
+        if not group.stats.triggered:
             return ""
-        if len(state.texts) >= self.library.capacity and state.least_promising() is None:
-            return "the library is full, and each of its experiences may still help: the analyst is not asked"
+        if len(state.texts) >= self.library.capacity and not (self._on_trial and state.least_promising()):
+            may_help = ", and each of its experiences may still help" if self._on_trial else ""
+            return f"the library is full{may_help}: the analyst is not asked"
+        if not self._on_trial:
+            return ""
         if max(families(state, step.problem).values(), default=0) >= MAX_PER_FAMILY:
             return (
                 f"{MAX_PER_FAMILY} experiences from problems like each other are on trial: the analyst is not asked "
@@ -178,12 +180,11 @@ class ExperienceExtractor:
         if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
         if not self._on_trial:
-            return await self._analyst.propose(step.problem, group.attempts, state.for_prompts)
-        retired = [one for one in state.retired if prompt_risk(one.content) is None]
+            return await self._analyst.propose(step.problem, group.attempts, state.texts)
         shown, tried = await asyncio.to_thread(
             lambda: (
-                WholeLibrary(_SHOWN).choose(step.problem, state.for_prompts),
-                WholeLibrary(_TRIED).choose(step.problem, retired),
+                WholeLibrary(_SHOWN).choose(step.problem, state.texts),
+                WholeLibrary(_TRIED).choose(step.problem, state.retired),
             )
         )
         proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)
@@ -194,7 +195,7 @@ class ExperienceExtractor:
         return await self._analyst.amend(proposal, [one for one in refused if one.reason in MENDABLE])
 
     def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
-        """Record the step and apply the valid operations of its proposal to the library."""
+        """Record the step and add the valid experiences of its proposal to the library."""
         event = StepEvent(
             at="",
             run=self._start.run,
@@ -242,7 +243,7 @@ class NoExtractor(ExperienceExtractor):
 
     def notes(self) -> list[str]:
         """What this means for the run."""
-        count = len(self.library.state.for_prompts)
+        count = len(self.library.state.texts)
         unchanged = "is used as it is" if count == 1 else "are used as they are"
         used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
         return [f"Only rollouts are collected, and {used} (--learn none)"]

@@ -75,7 +75,7 @@ class Learner(GroupProducer[RecordT], ABC):
 
     async def drawn(self, step: Step, state: LibraryState) -> tuple[Sequence[Experience], dict[str, Half]]:
         """The experiences of a step's prompts, and on trial the one of two prompts in which each stands."""
-        chosen = await asyncio.to_thread(self.choice.choose, step.problem, state.for_prompts)
+        chosen = await asyncio.to_thread(self.choice.choose, step.problem, state.texts)
         if self.settings.learn != "trial":
             return chosen, {}
         return chosen, drawn_halves(self.settings.seed, self.role, step.epoch, step.problem.id, chosen)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,18 +16,18 @@ def analyst(client):
     return ExperienceAnalyst(client, "analyst", "generator", seed=0)
 
 
-async def test_operations_come_out_as_proposed():
+async def test_what_a_reply_adds_is_read_also_where_it_calls_it_a_change():
     reply = {
         "operations": [
             {"op": "add", "content": "Check units.", "category": "units"},
-            {"op": "delete", "id": "G1-002"},
+            {"op": "modify", "id": "G1-002", "content": "Check all units."},
         ]
     }
     client = ScriptedClient(json.dumps(reply))
     proposal = await analyst(client).propose(PROBLEM, ATTEMPTS, [Experience(id="G1-002", content="Old lesson.")])
-    assert [(item.op, item.id, item.content) for item in proposal.operations] == [
-        ("add", None, "Check units."),
-        ("delete", "G1-002", None),
+    assert [(item.op, item.content) for item in proposal.operations] == [
+        ("add", "Check units."),
+        ("add", "Check all units."),
     ]
     [(request, _)] = client.asked
     text = request.messages[1].content
@@ -44,9 +45,14 @@ async def test_operations_come_out_as_proposed():
 
 
 async def test_what_makes_no_sense_is_kept_for_the_library_to_refuse():
-    client = ScriptedClient('{"operations": ["learn!", {"op": "merge"}, {"op": "add", "content": "Third."}]}')
+    client = ScriptedClient(
+        '{"operations": ["learn!", {"op": "delete", "id": "G1-001", "content": "Old."}, {"op": ""}]}'
+    )
+    proposal = await replace(analyst(client), max_operations=3, tasks=None).propose(PROBLEM, ATTEMPTS, [])
+    assert [item.op for item in proposal.operations] == ["malformed", "delete", ""]
+    client = ScriptedClient('{"operations": [{"op": "merge"}, {}, {"op": "add", "content": "Third."}]}')
     proposal = await analyst(client).propose(PROBLEM, ATTEMPTS, [])
-    assert [item.op for item in proposal.operations] == ["malformed", "merge", "surplus"]
+    assert [item.op for item in proposal.operations] == ["merge", "missing", "surplus"]
 
 
 @pytest.mark.parametrize(

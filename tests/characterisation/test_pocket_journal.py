@@ -32,7 +32,7 @@ def record_inputs(folder):
         while not served:
             line = process.stdout.readline()
             assert line, "the server ended"
-            served = "".join(re.findall(r" serves (\S+)", line))
+            served = "".join(re.findall(r" serves the model (\S+)", line))
 
         def answer(body):
             found = ask(f"127.0.0.1:{port}", "POST", "/v1/chat/completions", json.dumps({**body, "model": served}))

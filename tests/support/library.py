@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pydantic import TypeAdapter
 
 from engine.experience.events import StepEvent
+from engine.experience.library import ExperienceLibrary
 from engine.records import Experience, GroupStats, Operation, Problem
 
 STATS = GroupStats(mean=0.4, std=0.2, advantages=[1.0, -1.0], triggered=True)
@@ -62,6 +63,16 @@ def contents(library):
     return [one.content for one in library.state.experiences]
 
 
+def by_hand(library, contents=None, new=()):
+    """The library after an edit of its JSON file: other contents, by id, and new entries."""
+    path = library.json_path
+    stored = entries(path) if path.exists() else []
+    for one in stored:
+        one["content"] = (contents or {}).get(one["id"], one["content"])
+    path.write_text(json.dumps([*stored, *({"content": text} for text in new)]), encoding="utf-8")
+    return ExperienceLibrary(path, clock=library._clock)
+
+
 def mark(library, op, experience_id):
-    """Change an experience as ``pin``, ``unpin``, ``forbid`` and ``allow`` do."""
+    """Change an experience as ``pin``, ``unpin``, ``forbid`` and ``remove`` do."""
     return library.edit([Operation(op=op, id=experience_id)])

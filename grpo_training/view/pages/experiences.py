@@ -66,7 +66,7 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
     return group_of
 
 
-_MARKS = ("pin", "unpin", "forbid", "allow")
+_MARKS = ("pin", "unpin", "forbid", "remove")
 
 
 def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
@@ -75,14 +75,9 @@ def change(store: Store, fields: Mapping[str, str]) -> tuple[str, Params]:
     action, name = fields.get("action", ""), fields.get("id", "")
     library_prefix(library.name)  # refuses the library of another program
     opened = ExperienceLibrary(library.path)
-    if action == "rollback":
-        opened.rollback(fields.get("version", ""))
-    elif action == "edit":
-        opened.edit([LibraryOperation(op="modify", id=name, content=fields.get("content", ""))])
-    elif action in _MARKS:
-        opened.edit([LibraryOperation(op=action, id=name)])
-    else:
-        raise InputError(f"Unknown action {action[:40]!r}", fix=f"Use one of {', '.join(_MARKS)}, edit, rollback.")
+    if action not in _MARKS:
+        raise InputError(f"Unknown action {action[:40]!r}", fix=f"Use one of {', '.join(_MARKS)}.")
+    opened.edit([LibraryOperation(op=action, id=name)])
     return "library", {"library": library.id}
 
 

@@ -76,10 +76,9 @@ def test_a_log_that_is_removed_during_a_run_is_an_error(library, path):
 def _commit_forever(path, run, pipe, first):
     library = ExperienceLibrary(path)
     for number in range(first, first + 10**6):
-        operations = [add(f"Rule w{number}a w{number}b of {run}.")]
-        if live := library.state.experiences[:-20]:
-            operations.insert(0, Operation(op="delete", id=live[0].id))
-        result = commit(library, outcome(number, run=run), operations)
+        if library.state.experiences[20:]:
+            library.edit([Operation(op="remove", id=library.state.texts[0].id)])
+        result = commit(library, outcome(number, run=run), [add(f"Rule w{number}a w{number}b of {run}.")])
         os.write(pipe, f"{number} {result.applied[-1].id}\n".encode())
 
 
@@ -108,11 +107,10 @@ def test_sigkill_of_two_writers_at_random_moments_loses_no_operation(path):
                         said[run, int(number)] = experience_id.decode()
         library = ExperienceLibrary(path)
         assert json.loads(path.read_bytes()) == [one.model_dump(mode="json") for one in library.state.experiences]
-        recorded = {(entry.event.run, entry.event.step): entry.event.operations[-1].id for entry in library.history()}
+        steps = [entry.event for entry in library.history() if entry.event.event == "step"]
+        recorded = {(step.run, step.step): step.operations[-1].id for step in steps}
         assert said.items() <= recorded.items()
-        ids = [
-            operation.id for entry in library.history() for operation in entry.event.operations if operation.op == "add"
-        ]
+        ids = [operation.id for step in steps for operation in step.operations]
         assert len(ids) == len(set(ids))
         begun = {run: 1 + max([step for name, step in recorded if name == run], default=-1) for run in begun}
     assert min(begun.values()) > 3

@@ -42,18 +42,15 @@ def test_a_last_line_cut_at_any_byte_is_repaired(tmp_path):
             log.append(b'{"n": 9}')
         survived = cut >= len(last) - 1  # a line without its newline is complete
         assert [line["n"] for line in lines(path)] == ([0, 1, 2, 9] if survived else [0, 1, 9])
-        torn = path.with_name(path.name + ".torn")
-        assert (torn.read_bytes() if torn.exists() else b"") == (b"" if survived or not cut else last[:cut] + b"\n")
 
 
-def test_a_very_long_torn_line_is_moved_completely(tmp_path):
+def test_a_very_long_torn_line_is_removed(tmp_path):
     path = tmp_path / "a.jsonl"
     tail = b"x" * 200_000
     path.write_bytes(b"{}\n" + tail)
     with AppendLog(path).hold():
         pass
     assert path.read_bytes() == b"{}\n"
-    assert (tmp_path / "a.jsonl.torn").read_bytes() == tail + b"\n"
 
 
 def test_the_error_of_a_second_writer_names_the_first(tmp_path):

@@ -10,12 +10,10 @@ import pytest
 from engine.errors import InputError
 from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary
-from engine.experience.review import Reason
 from engine.experience.similarity import ProblemKinds
 from engine.records import Problem
 from grpo_training import critic, generator1
 from grpo_training.experiences.__main__ import main as experiences
-from grpo_training.learning import extractor
 from grpo_training.view.pages.library_view import library_view
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.library import mark
@@ -304,15 +302,6 @@ def test_the_analyst_is_told_what_was_tried_and_a_full_library_asks_no_more(tmp_
     world.learn("--fresh", "--max-problems", "8", "--capacity", str(len(world.library())), "--seed", "2")
     assert any(group["stats"]["triggered"] for group in world.groups())
     assert world.analyst_bodies == []
-
-
-def test_a_retired_text_that_would_be_refused_today_is_not_shown_to_the_analyst(tmp_path, monkeypatch):
-    world = World(tmp_path)
-    world.learn()
-    monkeypatch.setattr(extractor, "prompt_risk", lambda text: Reason("markup", "") if text == HARMS else None)
-    world.learn("--fresh", "--max-problems", "8", "--seed", "1")
-    assert world.analyst_bodies
-    assert not any(HARMS in prompt(body) for body in world.analyst_bodies)
 
 
 def test_ten_experiences_from_problems_like_each_other_are_enough(tmp_path, capsys):

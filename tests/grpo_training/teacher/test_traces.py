@@ -401,7 +401,6 @@ def test_a_torn_last_line_is_mended(tmp_path, undisturbed):
         assert world.generate() == 0
         assert world.asked() == 24
     assert world.output.read_bytes() == content
-    assert (tmp_path / "traces.jsonl.torn").exists()
 
 
 def test_kill_nine_loses_nothing_and_pays_for_nothing_twice(tmp_path, undisturbed):

@@ -15,7 +15,7 @@ from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
 from tests.support.browser import expect
-from tests.support.library import commit, step_of
+from tests.support.library import by_hand, commit, step_of
 from tests.support.viewer_runs import exported_page
 
 pytestmark = pytest.mark.browser
@@ -199,20 +199,14 @@ def test_the_graph_of_a_fusion_is_drawn(cache, served, open_page):
         page.wait_for_url(f"**/{RUN}/groups/1.html")
 
 
-def test_a_library_is_changed_on_its_page_and_shows_the_difference(tmp_path, served, open_page):
+def test_a_library_is_changed_on_its_page(tmp_path, served, open_page):
     path = tmp_path / "experiences/generator_1_experiences.json"
     path.parent.mkdir()
     library = ExperienceLibrary(path)
     texts = ("Weigh by the amounts.", "Count gaps plus one.", "Mind sixty minutes an hour.")
-    library.edit([Operation(op="add", content=text) for text in texts])
+    by_hand(library, new=texts)
     with served([tmp_path]) as address:
         page = open_page(address + LIBRARY)
-        page.locator("#G1-001 summary").click()
-        page.get_by_label("Text of G1-001").fill("Weigh by the masses.")
-        page.locator("#G1-001").get_by_role("button", name="Save text").click()
-        expect(page.locator("#G1-001 .content")).to_contain_text("masses")
-        assert page.locator(".entry").first.locator("del").text_content() == "amounts"
-        assert page.locator(".entry").first.locator("ins").text_content() == "masses"
         page.locator("#G1-002 summary").click()
         page.locator("#G1-002").get_by_role("button", name="Pin", exact=True).click()
         expect(page.locator("#G1-002 .tag.accent")).to_have_text("pinned")
@@ -224,13 +218,12 @@ def test_a_library_is_changed_on_its_page_and_shows_the_difference(tmp_path, ser
         assert page.locator("#G1-003").count() == 1  # it asks first
         page.locator("#G1-003").get_by_role("button", name="Take G1-003 out for good?").click()
         expect(page.locator("#G1-003")).to_have_count(0)
-        page.get_by_role("button", name="Allow").click()
-        expect(page.get_by_role("button", name="Allow")).to_have_count(0)
-        page.locator(".entry").last.get_by_role("button", name="roll back to this").click()
-        page.get_by_role("button", name="Restore version").click()
-        expect(page.locator("#G1-003")).to_have_count(1)
+        page.locator("#G1-001 summary").click()
+        page.locator("#G1-001").get_by_role("button", name="Remove").click()
+        page.locator("#G1-001").get_by_role("button", name="Remove G1-001 from the library?").click()
+        expect(page.locator("#G1-001")).to_have_count(0)
         state = ExperienceLibrary(path, read_only=True).state
-        assert [(one.content, one.status) for one in state.experiences] == [(text, "active") for text in texts]
+        assert [(one.content, one.status) for one in state.experiences] == [(texts[1], "active")]
 
 
 def test_an_exported_library_has_no_operations(runs, tmp_path, open_page):

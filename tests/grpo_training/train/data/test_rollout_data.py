@@ -11,7 +11,6 @@ from engine.records import (
     Completion,
     Fault,
     Fusion,
-    Operation,
     Outcome,
     Problem,
     Rollout,
@@ -27,6 +26,7 @@ from grpo_training.train.data import rollout_data, scored_files, stored_logprobs
 from grpo_training.train.data import trl_datasets as exports
 from grpo_training.train.data.rollout_data import join_reasoning, load_groups, read_groups, split_validation
 from grpo_training.train.data.samples import DropReport
+from tests.support.library import by_hand
 
 MATH = task_named("math")
 
@@ -165,9 +165,8 @@ def library(tmp_path):
     path = tmp_path / "cache/libraries/generator_1_experiences.json"
     path.parent.mkdir(parents=True)
     made = ExperienceLibrary(path, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    first = made.edit([Operation(op="add", content="Check the units of every quantity.", category="units")])
-    last = made.edit([Operation(op="modify", id="G1-001", content="Draw the situation before you calculate.")])
-    return first, last
+    made = by_hand(made, new=["Check the units of every quantity."])
+    return made.state, by_hand(made, {"G1-001": "Draw the situation before you calculate."}).state
 
 
 def with_experiences(state, logprobs=None):

@@ -70,7 +70,7 @@ def test_a_file_edited_by_hand_is_read_as_it_is(tmp_path, library, opened):
     edited = json.loads(one.path.read_text(encoding="utf-8"))
     edited[0]["content"] = "Another text."
     one.path.write_text(json.dumps(edited), encoding="utf-8")
-    assert any("edited manually" in notice for notice in index.open(one).notices)
+    assert any("was edited: 1 modified" in notice for notice in index.open(one).notices)
     learn(library, 1)  # imports the edit first
     again = index.open(one)
     assert [text.content for text in again.state.texts][:1] == ["Another text."]

@@ -9,13 +9,13 @@ from starlette.testclient import TestClient
 
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from engine.records import Operation
 from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from grpo_training.view.web.server import application
 from tests.grpo_training.evaluate.test_figures import result
+from tests.support.library import by_hand
 
 GATE = {"problems": 40, "of": 100, "own": 3, "samples": 4, "alpha": 0.05, "looks": 2, "dataset": "d", "model": "tiny"}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -32,11 +32,12 @@ def plain(page, section=""):
 
 
 def gated(folder):
+    folder.mkdir(parents=True, exist_ok=True)
     library = ExperienceLibrary(folder / "generator_1_experiences.json")
-    library.edit([Operation(op="add", content="Check the units.")])
+    library = by_hand(library, new=["Check the units."])
     first = {"verdict": "not_proven", "mean": 0.01, "low": -0.1, "high": 0.12, "needed": 412, "at": "2026-01-01T00:00"}
     library.record_gate(GateEvent(version=library.state.version, **GATE, **first))
-    library.edit([Operation(op="add", content="Draw a picture of it.")])
+    library = by_hand(library, new=["Draw a picture of it."])
     second = {"verdict": "adopted", "mean": 0.1, "low": 0.02, "high": 0.18, "right_with": 0.6, "right_without": 0.5,
               "tokens": 12000, "tokens_ratio": 1.25, "cost_usd": 0.42, "at": "2026-01-02T00:00"}  # fmt: skip
     library.record_gate(GateEvent(version=library.state.version, **GATE, **second))

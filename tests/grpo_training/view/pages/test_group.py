@@ -12,7 +12,7 @@ from engine.tasks.registry import task_named
 from grpo_training.view.data.libraries import Library, open_read_only
 from grpo_training.view.pages.group import group_page
 from grpo_training.view.pages.prompt_view import Segment, marked, prompt_of
-from tests.support.library import commit, step_of
+from tests.support.library import by_hand, commit, step_of
 from tests.support.table import table
 
 EVIL = "<script>alert(1)</script>\u202e\x1b[31m"
@@ -186,7 +186,7 @@ def library(tmp_path):
     library.begin_run(BeginEvent(at="", run="run"))
     step = step_of("run", 0, Problem(id="p", text="", answer=""), 0, [], 2, 1)
     state = commit(library, step, [Operation(op="add", content="Weigh by the amounts.")]).state
-    library.edit([Operation(op="modify", id="G1-001", content="Something else entirely.")])
+    by_hand(library, {"G1-001": "Something else entirely."})
     return tmp_path, state.version
 
 

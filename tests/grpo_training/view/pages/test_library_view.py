@@ -10,7 +10,7 @@ from engine.experience.state import EMPTY
 from engine.records import Experience, Operation, Problem
 from grpo_training.view.pages.library_view import Piece, library_view, word_diff
 from grpo_training.view.web.formats import plot_x
-from tests.support.library import commit, mark, step_of
+from tests.support.library import by_hand, commit, mark, step_of
 from tests.support.table import table
 
 
@@ -91,7 +91,7 @@ def view_of(library):
 
 
 def test_history_has_what_changed_and_what_was_refused_newest_first(library):
-    library.edit([Operation(op="modify", id="G1-002", content="Count gaps, then add one.")])
+    library = by_hand(library, {"G1-002": "Count gaps, then add one."})
     view = view_of(library)
     assert [(entry.changed, len(entry.changes), len(entry.refused)) for entry in view.history] == [
         (True, 1, 0),

@@ -9,11 +9,10 @@ import pytest
 
 from engine.errors import ConfigurationError
 from grpo_training import critic, generator1
-from grpo_training.serve.recorded_replies import RecordedReplies
-from grpo_training.serve.replay import build_app
-from grpo_training.serve.settings import EXAMPLE_FILES
 from tests.conftest import ROOT
 from tests.support.fault_server import serve_in_thread
+from tests.support.recorded_replies import EXAMPLE_FILES, RecordedReplies
+from tests.support.replay import build_app
 
 
 @pytest.fixture

@@ -73,8 +73,13 @@ $(DOCS): $(STAMP)
 demo: $(LOCAL)  ## improve the pocket model's answers and test it: no key, no GPU
 	$(BIN)/python -m grpo_training.improve --dataset quickstart --max-problems 80 --endpoint local
 
+POCKET := --prompts compact --temperature 1 --top-p 1 --max-tokens 256
 train-demo: $(FINETUNE)  ## fine-tune the pocket model on its own rollouts and compare
-	$(BIN)/python -m grpo_training.train_demo
+	$(BIN)/python -m grpo_training.generator1 --dataset quickstart --max-problems 120 --rollouts 8 --learn none $(POCKET) \
+		--endpoint local --run train-demo
+	$(BIN)/python -m grpo_training.train --config grpo_training/configs/pocket.yaml --run train-demo
+	$(BIN)/python -m grpo_training.evaluate --dataset quickstart:test --max-problems 120 --num-samples 4 --k-values 1,4 $(POCKET) \
+		--model-path outputs/pocket/merged --base-model data/models/pocket --output outputs/pocket/evaluation.json
 
 PRODUCTS := --temperature 0.7 --max-tokens 24
 real-demo: $(FINETUNE)  ## train a model of yours on products of two numbers and compare: MODEL=FOLDER, or a name of the hub

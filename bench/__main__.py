@@ -9,7 +9,7 @@ import time
 from bench import rollout_cost
 
 HELP_S = 0.5
-COMMANDS = ("generator1", "critic", "experiences", "replay_server", "train", "evaluate", "doctor", "demo", "view")
+COMMANDS = ("generator1", "critic", "experiences", "train", "evaluate", "doctor", "view")
 SCRIPTS = ("client_throughput", "sandbox_speed", "viewer", "phaser_speed", "full_server", "scale", "finetune_step")
 
 

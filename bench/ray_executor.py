@@ -31,7 +31,7 @@ from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.work import GroupOrder
 from grpo_training.score_rollouts.workers import VerifierDescription, VerifyItem
-from grpo_training.serve.settings import EXAMPLE_FILES
+from tests.support.recorded_replies import EXAMPLE_FILES
 
 ROLLOUTS, IN_GROUP = 10_000_000, 8
 LATENCY_S, SPREAD = 20.0, 0.6

@@ -19,8 +19,8 @@ from engine.sandbox.worker import shared_pool
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named
 from grpo_training.learning.groups.records import rollout_from
-from grpo_training.serve.recorded_replies import reply_text
 from tests.conftest import SHARED_DATA
+from tests.support.recorded_replies import reply_text
 
 MEDIAN_MS, P95_MS = 3.0, 50.0
 

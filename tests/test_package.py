@@ -68,7 +68,6 @@ def test_the_wheel_holds_every_tracked_file_of_the_packages_and_the_shipped_data
     ).stdout.split()  # fmt: skip
     expected = {name for name in tracked if (ROOT / name).is_file()}
     expected |= {f"engine/{path.relative_to(ROOT)}" for path in (ROOT / "data/models/pocket").iterdir()}
-    expected |= {f"engine/{path.relative_to(ROOT)}" for path in (ROOT / "data/recorded").iterdir()}
     names = ("physics", "quickstart", "quickstart_test")
     expected |= {f"engine/data/datasets/{name}.jsonl" for name in names}
     expected |= {f"engine/data/api_keys/api_config.{name}.example" for name in ("json", "full.json")}

@@ -32,8 +32,6 @@ GROUPS = {
         "train": "fine-tune a local model with GRPO",
         "evaluate": "measure a model: pass@k with intervals",
         "serve": "serve a local model over the OpenAI protocol",
-        "demo": "the main loop with the pocket model",
-        "train_demo": "the fine-tune with the pocket model",
     },
     "tasks": {
         "phaser": "games: prompts, mock rollouts, validation",
@@ -46,7 +44,6 @@ GROUPS = {
         "verify_teacher_traces": "run the tests of traces of another program",
         "score_rollouts": "score rollouts of any program",
         "export": "rollouts for TRL, datasets, inspect_ai",
-        "replay_server": "serve recorded replies, without a model",
     },
 }
 """Title -> command -> what it is for."""

@@ -1,6 +1,6 @@
 """What the characterisation tests share: a model server, commands in processes of their own, and golden files.
 
-Nothing here imports the packages under test.
+Only the recorded replies are read by the packages under test.
 """
 
 import contextlib
@@ -12,13 +12,15 @@ import random
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.support.fault_server import serve_in_thread
 from tests.support.forked_command import LEARNING, TRAINING, ForkedCommand
+from tests.support.recorded_replies import RecordedReplies
+from tests.support.replay import build_app
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 INPUTS = Path(__file__).resolve().parent / "inputs"
@@ -115,27 +117,16 @@ def lesson(body: dict) -> list[str] | None:
 
 
 @contextlib.contextmanager
-def replay_server(workspace: "Workspace", files: list[Path]) -> Iterator[ModelServer]:
-    """The command ``replay_server`` with recorded files, behind a server that also teaches."""
-    port = free_port()
-    process = workspace.start("replay_server", "--recorded", *files, "--port", port, shared=False)
-    address = f"127.0.0.1:{port}"
+def replay_server(files: list[Path]) -> Iterator[ModelServer]:
+    """Recorded replies, from a server that also teaches."""
+    with serve_in_thread(build_app(RecordedReplies(files))) as url:
+        address = url.removeprefix("http://").partition("/")[0]
 
-    def answer(body: dict) -> list[str] | bytes | int:
-        taught = lesson(body)
-        return taught or ask(address, "POST", "/v1/chat/completions", json.dumps(body))
+        def answer(body: dict) -> list[str] | bytes | int:
+            return lesson(body) or ask(address, "POST", "/v1/chat/completions", json.dumps(body))
 
-    try:
-        until = time.monotonic() + 60
-        while ask(address, "GET", "/health") == 503:
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < until
-            time.sleep(0.05)
         with ModelServer(answer) as server:
             yield server
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
 
 
 def ask(address: str, method: str, path: str, body: str | None = None) -> bytes | int:

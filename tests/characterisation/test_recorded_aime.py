@@ -13,7 +13,7 @@ def observe(folder):
     files = [shared_file(f"recorded/{name}.jsonl") for name in names]
     workspace = Workspace(folder)
     shutil.copy(shared_file("datasets/aime2024.jsonl"), workspace.folder / "aime2024.jsonl")
-    with replay_server(workspace, files) as server:
+    with replay_server(files) as server:
         workspace.configure(server.base_url)
         workspace.run(*([f"generator{number}", "--dataset", "aime2024.jsonl"] for number in (1, 2)))
         workspace.run(["critic", "--generators", "1,2"])

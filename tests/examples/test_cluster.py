@@ -86,4 +86,4 @@ def test_the_image_holds_of_the_data_what_the_wheel_holds():
     shipped = set(build["force-include"])
     assert "data" in lines
     assert {name for name in shipped if any(fnmatch.fnmatch(name, pattern) for pattern in kept)} == shipped
-    assert len(kept) == 6, "and nothing else"
+    assert len(kept) == 5, "and nothing else"

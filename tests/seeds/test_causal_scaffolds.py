@@ -12,9 +12,9 @@ from engine.errors import ConfigurationError, MissingInputError
 from engine.statistics.groups import combine_rewards, group_stats
 from engine.tasks.registry import task_named
 from grpo_training import critic, experience_extractor, generator1
-from grpo_training.serve.settings import EXAMPLE
 from tests.conftest import ROOT
 from tests.support.main_loop import World
+from tests.support.recorded_replies import EXAMPLE
 
 pytestmark = pytest.mark.timeout(300)
 

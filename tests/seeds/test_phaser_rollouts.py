@@ -164,7 +164,7 @@ def test_scored_files_are_shown_and_viewed(grpo, tmp_path, capsys):
 
 
 def test_the_replies_of_a_generator_are_written_as_rollouts_and_scored(tmp_path):
-    from grpo_training.serve.settings import EXAMPLE
+    from tests.support.recorded_replies import EXAMPLE
 
     out = tmp_path / "rollouts_0001.jsonl"
     assert export([str(EXAMPLE), "--to", "rollouts", "--role", "generator_1", "--output", str(out)]) == 0

@@ -18,11 +18,11 @@ from aiohttp import web
 
 from engine.api_manager import LEARNERS
 from grpo_training import critic, generator1, generator2, generator3
-from grpo_training.serve.recorded_replies import RecordedReplies
-from grpo_training.serve.replay import build_app
 from tests.conftest import ROOT
 from tests.support.fault_server import fault_middleware, serve_in_thread
 from tests.support.forked_command import ForkedCommand
+from tests.support.recorded_replies import RecordedReplies
+from tests.support.replay import build_app
 
 _WORDS = (
     "parity symmetry factor bound case diagram unit limit ratio graph check order sign residue pivot median "

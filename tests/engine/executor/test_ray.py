@@ -18,11 +18,11 @@ from engine.errors import BudgetExceededError, ConfigurationError, IncompleteRun
 from engine.executor.choice import open_executor
 from grpo_training.score_rollouts.__main__ import main as score_rollouts
 from grpo_training.score_rollouts.workers import VerifierDescription
-from grpo_training.serve.settings import EXAMPLE_FILES
 from tests.engine.executor.conftest import ONE_CPU
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 from tests.support.ray_processes import wait_for, worker_processes
 from tests.support.ray_work import Squares, Unmakeable, Unopenable
+from tests.support.recorded_replies import EXAMPLE_FILES
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]

@@ -11,9 +11,9 @@ from engine.reward_evaluator import RewardEvaluator
 from engine.storage.rollout_store import read
 from engine.tasks.registry import task_named
 from examples.pocket_model.quickstart import instances
-from grpo_training.serve.recorded_replies import reply_text
 from tests.conftest import ROOT
 from tests.support.constructions import HIGHEST_FAKED, reply
+from tests.support.recorded_replies import reply_text
 
 DIGITS = "0 1 2 3 4 (10/2) 6 (10-3) (10-2) (10-1)".split()
 INTEGERS = range(6, 312, 2)  # 153 numbers

@@ -22,7 +22,6 @@ WITHOUT_RESULTS = {
     "export",
     "prepare_data",
     "verify_teacher_traces",
-    "replay_server",
     "serve",
     "show",
     "view",

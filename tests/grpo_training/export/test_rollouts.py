@@ -4,8 +4,8 @@ import pytest
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.export import __main__ as export
-from grpo_training.serve.settings import EXAMPLE
 from tests.support.full_disk import largest_file
+from tests.support.recorded_replies import EXAMPLE
 
 datasets = pytest.importorskip("datasets")
 

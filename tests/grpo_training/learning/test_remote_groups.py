@@ -9,8 +9,8 @@ import pytest
 from engine.errors import ConfigurationError
 from engine.executor.local import LocalPool
 from grpo_training.learning.groups import remote
-from grpo_training.serve.settings import EXAMPLE_FILES
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
+from tests.support.recorded_replies import EXAMPLE_FILES
 
 pytestmark = pytest.mark.timeout(300)
 CLUSTER = ("--executor", "ray", "--workers", 1)

@@ -4,8 +4,8 @@ import re
 import pytest
 
 from engine.errors import InputError, MissingInputError
-from grpo_training.serve.settings import EXAMPLE
 from grpo_training.show import __main__ as show
+from tests.support.recorded_replies import EXAMPLE
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grpo_training.export import __main__ as export
-from grpo_training.serve.settings import EXAMPLE
+from tests.support.recorded_replies import EXAMPLE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

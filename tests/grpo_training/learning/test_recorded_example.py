@@ -1,20 +1,15 @@
-"""The recorded example of the project: ``replay_server`` without arguments."""
+"""A run on the recorded replies has the recorded verdicts and experiences."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from engine.storage.stored_records import StoredGroups
 from grpo_training import critic, generator1
-from grpo_training.serve.recorded_replies import RecordedReplies
-from grpo_training.serve.replay import build_app
-from grpo_training.serve.settings import EXAMPLE, EXAMPLE_FILES, ReplaySettings
-from tests.conftest import ROOT
 from tests.support.fault_server import serve_in_thread
+from tests.support.recorded_replies import EXAMPLE, EXAMPLE_FILES, RecordedReplies
+from tests.support.replay import build_app
 
 
 @pytest.fixture(scope="module")
@@ -50,29 +45,3 @@ def test_the_example_is_small_and_names_no_folder_of_a_machine():
     files = list(EXAMPLE.iterdir())
     assert sum(file.stat().st_size for file in files) < 300_000
     assert not any(re.search(rb'"/[a-z]+/', file.read_bytes()) for file in files)
-
-
-def test_without_arguments_the_server_prints_its_models_and_commands_that_work(tmp_path):
-    assert ReplaySettings.parse([]).recorded == EXAMPLE_FILES
-    process = subprocess.Popen(
-        [sys.executable, "-m", "grpo_training.replay_server", "--port", "0"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        lines = [process.stdout.readline() for _ in range(10)]
-        assert lines[1] == (
-            "Models: generator_1 (8 problems), generator_2 (8 problems), generator_3 (8 problems), "
-            "critic (8 problems), analyst\n"
-        )
-        printed = "".join(lines[3:]).replace("python ", f"{sys.executable} ")
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        subprocess.run(["bash", "-ec", printed], cwd=tmp_path, env=environment, check=True, timeout=300)
-    finally:
-        process.terminate()
-        process.wait(60)
-    assert len((tmp_path / "runs/replay/cache/critic_results.jsonl").read_text().splitlines()) == 8 * 3
-    for role in ("generator_1", "generator_2", "generator_3", "critic"):
-        assert json.loads((tmp_path / f"runs/replay/experiences/{role}_experiences.json").read_text())

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.api_manager import LEARNERS
 from engine.errors import InputError, MissingInputError
 from engine.experience.file import parse_library
 from engine.reading.python_syntax import literal
 from engine.records import Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import Contents, read
-from grpo_training.runs.learner_files import learner_of_library
+from grpo_training.runs.learner_files import learner_of_library, library_file, results_file
+
+EXAMPLE = Path(__file__).parents[1] / "recorded"
+"""Recordings of the pocket model on the first problems of ``quickstart``."""
+EXAMPLE_FILES = tuple(path for role in LEARNERS for path in (results_file(EXAMPLE, role), library_file(EXAMPLE, role)))
 
 _MAX_LITERAL_CHARS = 1 << 20
 _FILE_NAME = re.compile(r"(?P<model>.+?)_(?:rollouts|results)\.jsonl")
@@ -58,7 +63,7 @@ class RecordedReplies:
 
     def __init__(self, files: Sequence[Path]) -> None:
         if not files:
-            raise InputError("No recorded file given", fix="Give at least one with --recorded FILE.")
+            raise InputError("No recorded file given")
         self._recordings: dict[str, dict[str, dict[str, Recording]]] = {}
         """By model, text of the problem, and generator."""
         self._libraries: dict[str, list[Experience]] = {}
@@ -179,19 +184,19 @@ def _read_library(path: Path) -> list[Experience]:
     try:
         return parse_library(path.read_bytes(), path)
     except FileNotFoundError:
-        raise MissingInputError(f"Recorded file not found: {path}", fix="Check --recorded.") from None
+        raise MissingInputError(f"Recorded file not found: {path}") from None
 
 
 def _contents(path: Path) -> tuple[list[RolloutGroup], list[Fusion]]:
     """The groups or the fusions of a file."""
     if not path.is_file():
-        raise MissingInputError(f"Recorded file not found: {path}", fix="Check --recorded.")
+        raise MissingInputError(f"Recorded file not found: {path}")
     try:
         groups = read(path, RolloutGroup)
         only_groups = bool(groups.records) or path.name.endswith("_rollouts.jsonl")
         fusions = Contents[Fusion]([], groups.broken) if only_groups else read(path, Fusion)
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}", fix="Check --recorded.") from error
+        raise InputError(f"Cannot read {path}: {error.strerror}") from error
     if fusions.broken:
         fix = "Remove the line, or record its problem again."
         raise InputError(f"Recorded file has a damaged line: {fusions.broken[0]}", fix=fix)

@@ -1,6 +1,4 @@
-"""Serves recorded replies over the OpenAI chat protocol, for tests and for trials without a model.
-
-``python -m grpo_training.replay_server --recorded generator_1_rollouts.jsonl critic_results.jsonl --port 8000``
+"""Serves recorded replies over the OpenAI chat protocol, for tests.
 
 * The requested model (``generator_1``, ``critic``) selects the file, and the problem text in the prompt selects the
   record. For ``critic``, the generator named in the prompt selects the fusion.
@@ -23,28 +21,19 @@ import asyncio
 import hashlib
 import json
 import re
-import signal
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from engine.api_manager import ANALYST_ROLE, GENERATORS
-from engine.errors import InputError
-from grpo_training.cli.settings import POCKET_DATASET
-from grpo_training.serve.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
-from grpo_training.serve.settings import EXAMPLE_FILES, ReplaySettings
+from engine.api_manager import ANALYST_ROLE
+from tests.support.recorded_replies import NotRecordedError, RecordedReplies, count_tokens
 
 MAX_BODY_BYTES = 8 << 20
 MAX_SAMPLES = 128
-_SHUTDOWN_S = 2.0
-_CRITIC = "critic"
-_RECORDED_WINDOW = 8
-"""W of the runs that made the example: with it the analyst is asked the same."""
 _OPERATIONS = re.compile(r'"operations"\s*:\s*[\[{]')
 
 
@@ -266,58 +255,3 @@ def build_app(
 def _error_response(status: int, code: str, message: str, param: str | None = None) -> web.Response:
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     return web.json_response({"error": error}, status=status)
-
-
-def run_replay_server(settings: ReplaySettings) -> int:
-    """Run the server until it is interrupted; returns 128 + the signal's number (130 for Ctrl-C).
-
-    Raises:
-        InputError, MissingInputError: a file is missing or damaged, or the address is not available.
-    """
-    return asyncio.run(_serve(build_app(RecordedReplies(settings.recorded), settings.latency_s), settings))
-
-
-async def _serve(app: web.Application, settings: ReplaySettings) -> int:
-    host, port = settings.host, settings.port
-    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def stop(number: int) -> None:
-        if not stopped.done():
-            stopped.set_result(number)
-
-    for caught in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(caught, stop, int(caught))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            raise InputError(
-                f"Cannot listen on {host}:{port}: {error.strerror}",
-                fix="Choose another --port (0 takes a free one) or --host.",
-            ) from error
-        print(_greeting(app, runner.addresses[0], settings), flush=True)
-        number = await stopped
-    finally:
-        await runner.cleanup()
-    seen: Counter[Seen] = app["seen"]
-    print(f"Stopped after {sum(seen.values())} requests.", file=sys.stderr)
-    return 128 + number
-
-
-def _greeting(app: web.Application, address: Any, settings: ReplaySettings) -> str:
-    """Where the server is, what it serves, and the commands to try next."""
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
-    url = f"http://{host}:{address[1]}/v1"
-    problems: Mapping[str, int] = app["problems"]
-    models = ", ".join(f"{name} ({count} problems)" for name, count in problems.items())
-    lines = [f"Serving on {url} (Ctrl-C to stop)", f"Models: {models}, {ANALYST_ROLE}", "Try in another terminal:"]
-    for name, count in problems.items():
-        command = name.replace("_", "") if name in GENERATORS or name == _CRITIC else "generator1"
-        options = f"--run replay --base-url {url} --model {name}"
-        if name != _CRITIC:
-            dataset = f"--dataset {POCKET_DATASET} --max-problems {count} --rollouts 4 --window {_RECORDED_WINDOW}"
-            options += f" \\\n      {dataset if settings.recorded == EXAMPLE_FILES else '--dataset FILE'}"
-        lines.append(f"  python -m grpo_training.{command} {options}")
-    return "\n".join(lines)

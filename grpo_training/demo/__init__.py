@@ -1,1 +1,0 @@
-"""The demos and the ablation."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from transformers import PreTrainedTokenizerFast
 
-from grpo_training.training.new_model import train_tokenizer
+from examples.pocket_model.new_model import train_tokenizer
 
 _FRAME = (
     '{"chosen_strategy":"',

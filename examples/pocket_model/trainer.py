@@ -22,7 +22,7 @@ from examples.pocket_model.muon import Muon
 from examples.pocket_model.sampling import load_model
 from examples.pocket_model.settings import PocketEvaluateSettings, PocketTrainSettings
 from examples.pocket_model.tokenizer import pocket_tokenizer
-from grpo_training.training.new_model import new_model, write_model
+from examples.pocket_model.new_model import new_model, write_model
 
 POOL = 512
 """Conversations that are drawn at a time, sorted by length and divided into batches."""

@@ -198,7 +198,7 @@ def test_a_generator_loads_only_its_own_task_before_its_first_request(tmp_path):
     assert not {"sympy", "math_verify"} & set(modules)
 
 
-_LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "tracker", "endpoints and budget")
+_LEARNERS = ("learning", "experiences in a prompt", "files", "machines", "endpoints and budget")
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,10 @@ def test_cleaning_keeps_the_row_ends_of_a_matrix():
 
 @table("piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0", "m"])
 def test_long_texts_are_read_in_linear_time(piece):
-    started = time.process_time()
+    started = time.thread_time()
     answer_text(piece * (200_000 // len(piece)))
     read_answer(piece * (200_000 // len(piece)))
-    assert time.process_time() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def show(shape: Shape) -> str:

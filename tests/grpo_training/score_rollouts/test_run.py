@@ -190,7 +190,7 @@ def test_refuses_missing_files_other_options_and_other_results(scoring):
         main(scoring.arguments(scoring.folder / "absent.jsonl"))
     with pytest.raises(InputError, match="--out must be another file"):
         main(scoring.arguments(path, out="r.jsonl"))
-    with pytest.raises(InputError, match="not to recorded"):
+    with pytest.raises(InputError, match="1 of 1 rows of .* cannot be scored"):
         main([*scoring.arguments(path)[:2], "--prompts", "quickstart:test", *scoring.arguments(path)[4:]])
     main(scoring.arguments(path))
     scoring.write("r.jsonl", [rollout("p0", "1")])

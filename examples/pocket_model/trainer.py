@@ -19,10 +19,10 @@ from examples.pocket_model.corpus import Corpus
 from examples.pocket_model.evaluation import evaluate, validation_figures
 from examples.pocket_model.model_card import write_card
 from examples.pocket_model.muon import Muon
+from examples.pocket_model.new_model import new_model, write_model
 from examples.pocket_model.sampling import load_model
 from examples.pocket_model.settings import PocketEvaluateSettings, PocketTrainSettings
 from examples.pocket_model.tokenizer import pocket_tokenizer
-from examples.pocket_model.new_model import new_model, write_model
 
 POOL = 512
 """Conversations that are drawn at a time, sorted by length and divided into batches."""

@@ -83,9 +83,10 @@ class Description:
     def columns_line(self) -> str:
         """Which columns are read, and which are not."""
         columns = self.columns
-        question = columns.chat or columns.question.replace("\n", " ")
-        found = re.fullmatch(r"\{([^{}]+)\}", question)
-        parts = [f"question = {found[1] if found else question}"]
+        question = columns.chat or columns.question
+        if columns.question == "\n\n".join(f"{{{name}}}" for name in names_in(question)):
+            question = " + ".join(names_in(question))
+        parts = [f"question = {question.replace(chr(10), ' ')}"]
         if columns.options:
             shown = ", ".join(columns.options)
             parts.append(f"options = {shown}" + (" (in another order)" if self.is_shuffled else ""))

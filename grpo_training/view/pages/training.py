@@ -232,7 +232,7 @@ def chart_of(metrics: Sequence[str], points: Sequence[Row], *, band: str = "") -
             one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
             one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
         series.append(one)
-    return {"x": [row["step"] for row in rows], "xText": "js.step", "y": {"format": "number"}, "series": series}
+    return {"x": [row["step"] for row in rows], "xText": "step", "y": {"format": "number"}, "series": series}
 
 
 def drawn(value: float | None) -> float | None:

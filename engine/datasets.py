@@ -14,13 +14,14 @@ from engine.abilities import RowReader
 from engine.contract.datasets import Dataset
 from engine.dataset_rows import LoadedDataset, RowLoading, row_reader
 from engine.errors import InputError, MissingInputError
+from engine.own_data.columns import as_template, names_in
 from engine.records import Problem
 from engine.storage.data_files import MAX_LINE_BYTES, SUFFIXES, file_rows, open_data_file, split_files
 from engine.storage.hub import hub_name, load_from_hub, rows_of_hub
 from engine.storage.shipped_files import shipped_file
 from engine.task import Task
 from engine.tasks.registry import dataset_names, task_with_dataset
-from engine.tasks.rows import NEEDED_FIELDS, columns_in, quoted
+from engine.tasks.rows import NEEDED_FIELDS, quoted
 
 FOLDER_FILE = "grpo_dataset.json"
 """The file that is read of each folder below a dataset that is a folder."""
@@ -195,7 +196,7 @@ def _read_file(
     notes: Sequence[str] = (),
 ) -> LoadedDataset:
     """The dataset of a file; its columns are numbers if ``fields`` names numbers."""
-    sources = [names for source in (loading.fields or {}).values() for names in (columns_in(source) or [source])]
+    sources = [name for source in (loading.fields or {}).values() for name in names_in(as_template(source))]
     numbered = columns is None and bool(sources) and all(source.isdigit() for source in sources)
     file = open_data_file(path, columns=columns, numbered=numbered, split=split, needed=NEEDED_FIELDS)
     return loading.read_own(file.rows, name, str(path), file.class_names, [*notes, *file.notes])

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dateutil import parser
 
 from engine.answers.chinese import half_width
+from engine.answers.naming import EDGES
 
 _MONTHS = (
     "january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",
@@ -32,7 +33,6 @@ _IN_NUMBERS = re.compile(
 _TIME = re.compile(
     r"(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?\s*m\.?", re.IGNORECASE | re.ASCII
 )
-_EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
 _NAMED_TIMES = {"noon": "12:00", "midday": "12:00", "midnight": "0:00"}
 _LAST_DAY, _LAST_MONTH = 31, 12
 
@@ -69,7 +69,7 @@ def time_of_day(text: str) -> str | None:
 
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
-    text = half_width(text.strip(_EDGES)).rstrip("。")
+    text = half_width(text.strip(EDGES)).rstrip("。")
     written = plain_date(text)
     text = written or text
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):

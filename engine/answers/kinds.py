@@ -19,7 +19,7 @@ from engine.answers.chinese import half_width, read_choices
 from engine.answers.dates import read_date
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.how import LETTERS, HowCompared
-from engine.answers.naming import DENIES, HEDGES
+from engine.answers.naming import DENIES, EDGES, HEDGES
 from engine.answers.naming import plain as plain
 from engine.answers.prose import unwrapped
 from engine.answers.verify import is_value, verify_answer
@@ -33,7 +33,6 @@ _MAX_PATTERN_TEXT = 1000
 _PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
-_EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
 _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*(?:(?:and|和)\s+)?|\s+(?:and|&)\s+|(?<=[A-Z])[和及与](?=[A-Z])")
 _ITEM_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 _FRAME = re.compile(r"(?P<subject>(?:\w+[ ']){0,5}?\w+)\s+(?:is|are|was|were)\s*:?\s+(?P<value>.+)", re.I | re.DOTALL)
@@ -81,7 +80,7 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
         case "list" | "set":
             same = (_same_items(answer, right, how) for right in rights)
         case "date":
-            frame = _FRAME.fullmatch(answer.strip(_EDGES + "."))
+            frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
             said = read_date(answer, how.day_first) or read_date(frame["value"] if frame else "", how.day_first)
             same = (said is not None and said == read_date(right, how.day_first) for right in rights)
         case "contains":
@@ -138,7 +137,7 @@ def _refused(name: str) -> Any:
 
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
-    answer, truth = half_width(answer.strip(_EDGES)), half_width(truth)
+    answer, truth = half_width(answer.strip(EDGES)), half_width(truth)
     whole = None if how.tolerance else _WHOLE_FLOAT.fullmatch(truth.strip())
     truth = whole[1] if whole else truth
     number = read_number_words(answer.strip(".。"))
@@ -153,8 +152,7 @@ def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
         truth = with_decimal_points(truth)
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
     return _any(
-        verify_answer(one.strip(_EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
-        for one in readings
+        verify_answer(one.strip(EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct for one in readings
     )
 
 
@@ -199,8 +197,11 @@ def _same_name(answer: str, truth: str, how: HowCompared) -> bool:
         return plain(answer) == plain(truth) and not are_other_formulas(answer, truth)
     if how.kind == "label" and not how.labels:
         return plain(answer) == plain(truth)
-    said = how.named().said(answer)
-    return said is not None and said == how.named().exactly(truth)
+    names = how.named()
+    if how.kind == "label" and names.exactly(truth) is None:  # a prompt that lists the likeliest labels may lack it
+        names = how.model_copy(update={"labels": (*how.labels, truth), "ids": ()}).named()
+    said = names.said(answer)
+    return said is not None and said == names.exactly(truth)
 
 
 def _same_text(answer: str, truth: str, how: HowCompared) -> bool:
@@ -208,7 +209,7 @@ def _same_text(answer: str, truth: str, how: HowCompared) -> bool:
     if how.chemistry and are_other_formulas(answer, truth):
         return False
     right = plain(truth)
-    frame = _FRAME.fullmatch(answer.strip(_EDGES + "."))
+    frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
     is_framed = frame and not DENIES.search(frame["subject"]) and not HEDGES.search(frame["subject"])
     remark = re.search(r"\s\([^()]*\)\Z", answer)
     is_remark = remark and not DENIES.search(remark[0]) and not HEDGES.search(remark[0])
@@ -224,7 +225,7 @@ def _words(text: str) -> list[str]:
     value = read_json(text) if text.lstrip().startswith("[") else None
     if isinstance(value, list):
         return [plain(str(one)) for one in value]
-    return [plain(word.strip(",;、，；")) for word in _ITEM_MARK.sub("", text).strip(_EDGES + ".").split()]
+    return [plain(word.strip(",;、，；")) for word in _ITEM_MARK.sub("", text).strip(EDGES + ".").split()]
 
 
 def _same_items(answer: str, truth: str, how: HowCompared) -> bool:

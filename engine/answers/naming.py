@@ -17,7 +17,7 @@ INVISIBLE = dict.fromkeys(
     [0xAD, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065)]
 )
 """Characters without width, which are left out."""
-_EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
+EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
 _DASHES = str.maketrans("‐‑‒–—−", "------")
 _POWERS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 _MARKUP = re.compile(r"\\(?:boxed|fbox|text\w*|math(?:rm|bf|it|tt|sf)|mbox|operatorname)\s*\{([^{}]*)\}")
@@ -66,12 +66,12 @@ def plain(text: str) -> str:
     """
     text = text if text.isascii() else _POWERS.sub(lambda found: "^" + found[0], text.translate(INVISIBLE))
     if "\\" in text or "$" in text:
-        text = _DELIMITERS.sub("", _MARKUP.sub(r"\1", _MARKUP.sub(r"\1", text.strip(_EDGES))).rstrip("."))
+        text = _DELIMITERS.sub("", _MARKUP.sub(r"\1", _MARKUP.sub(r"\1", text.strip(EDGES))).rstrip("."))
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    words = _COMMA.sub(",", _BESIDE_CHINESE.sub("", " ".join(folded.split()))).strip(_EDGES)
-    words = words.rstrip(".。!").rstrip(_EDGES)
+    words = _COMMA.sub(",", _BESIDE_CHINESE.sub("", " ".join(folded.split()))).strip(EDGES)
+    words = words.rstrip(".。!").rstrip(EDGES)
     inner = _IN_BRACKETS.fullmatch(words)
-    return _ARTICLE.sub("", (inner[1] or inner[2]).strip(_EDGES) if inner else words)
+    return _ARTICLE.sub("", (inner[1] or inner[2]).strip(EDGES) if inner else words)
 
 
 def _key(text: str) -> str:
@@ -140,7 +140,7 @@ class Named:
 
     def begins(self, line: str) -> int | None:
         """The place of the only name that a line gives, if it begins with it, or as a conclusion: "So (B) is right"."""
-        bare = _CONCLUDES.sub("", line.strip(_EDGES), count=1)
+        bare = _CONCLUDES.sub("", line.strip(EDGES), count=1)
         is_first = self._begins_with(bare) is not None or self._beginning_mark(bare) is not None
         return self.said(bare) if is_first else self.exactly(bare)
 
@@ -162,7 +162,7 @@ class Named:
         places = [place for place, mark in enumerate(self._marks) if mark.casefold() == bare]
         if places:
             return places[0]
-        ordinal = _ORDINAL.fullmatch(text.strip(_EDGES + "."))
+        ordinal = _ORDINAL.fullmatch(text.strip(EDGES + "."))
         if ordinal is None:
             return None
         place = len(self._marks) - 1 if ordinal["word"].lower() == "last" else _ORDINALS.index(ordinal["word"].lower())
@@ -170,7 +170,7 @@ class Named:
 
     def _beginning_mark(self, answer: str) -> int | None:
         """The option whose mark an answer begins with; -1 if the rest contradicts it; None without a mark."""
-        answer = _MARKUP.sub(r"\1", unicodedata.normalize("NFKC", answer)).strip(_EDGES + "$")
+        answer = _MARKUP.sub(r"\1", unicodedata.normalize("NFKC", answer)).strip(EDGES + "$")
         asked = _ASKED.match(answer)
         found = self._first.match(answer, asked.end() if asked else 0) if self._marks else None
         if found is None:
@@ -219,10 +219,10 @@ class Named:
         if len({self._place[hit[0]] for hit in hits}) != 1:
             return None
         first, last = hits[0], hits[-1]
-        before, after, name = text[: first.start()].strip(_EDGES + "([#-"), text[last.end() :], first[0]
+        before, after, name = text[: first.start()].strip(EDGES + "([#-"), text[last.end() :], first[0]
         if DENIES.search(before) or HEDGES.search(before) or _TAKES_BACK.match(after):
             return None
-        if before and len(name) == 1 and name.isascii() and after.strip(_EDGES + ".)]!"):
+        if before and len(name) == 1 and name.isascii() and after.strip(EDGES + ".)]!"):
             return None
         denied = DENIES.search(_CLAUSE.split(after)[0]) or re.search(r"\b(?:wrong|incorrect|excluded)\b", after)
         hedged = HEDGES.search(_CLAUSE.split(after)[0]) or re.search(r"\b(?:or|unsure|not sure|don't know)\b|或", after)

@@ -105,7 +105,7 @@ def find_columns(
         InputError: it is not clear which column is which, or there is no right answer.
     """
     table = _Table(rows)
-    template = _as_template(given.get("problem", ""))
+    template = as_template(given.get("problem", ""))
     answers = [given["answer"]] if "answer" in given else table.answers(set(names_in(template))) or [""]
     found = [_with_answer(table, template, answer, given, where, by_name) for answer in answers[:1]]
     if found[0].options and len(answers) > 1:
@@ -139,7 +139,7 @@ def _completed(table: _Table, question: str, chat: str, answer: str) -> tuple[st
     return table.two_unknown() if not question and not chat else (question, answer)
 
 
-def _as_template(columns: str) -> str:
+def as_template(columns: str) -> str:
     """``{passage}\n\n{question}`` for ``passage+question``; a template as it is."""
     if "{" in columns or not columns:
         return columns

@@ -111,11 +111,6 @@ def read_field_map(text: str) -> dict[str, str]:
     return {names.get(name, name): source.replace("\\n", "\n") for name, source in fields.items()}
 
 
-def columns_in(source: str) -> list[str]:
-    """The columns of a template, or of ``context+question``; none for a column alone."""
-    return re.findall(r"\{([^{}]+)\}", source) or (source.split("+") if "+" in source else [])
-
-
 def renamed(row: Mapping[str, Any], fields: Mapping[str, str] | None, where: str) -> Mapping[str, Any]:
     """A row with the fields that ``--fields`` names, in place of the columns that they are taken from."""
     if not fields:

@@ -18,19 +18,8 @@ class GateSettings(RoleSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *(
-                "role",
-                "dataset",
-                "fields",
-                "columns",
-                "compare",
-                "task",
-                "max_problems",
-                "samples",
-                "ask_all",
-                "temperature",
-            ),
-            *("top_p", "max_tokens", "seed", "prompts"),
+            *("role", "dataset", "fields", "columns", "compare", "task", "max_problems", "samples", "ask_all"),
+            *("temperature", "top_p", "max_tokens", "seed", "prompts"),
         ),
         "files": ("run", "experiences_dir", "cache_dir"),
         "endpoints and budget": ENDPOINTS,

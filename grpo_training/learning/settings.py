@@ -126,19 +126,8 @@ class GeneratorSettings(LearnerSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "problems and sampling": (
-            *(
-                "dataset",
-                "fields",
-                "columns",
-                "compare",
-                "task",
-                "max_problems",
-                "rollouts",
-                "temperature",
-                "top_p",
-                "max_tokens",
-            ),
-            *("seed", "epochs", "prompts", "logprobs", "gate", "hold_out"),
+            *("dataset", "fields", "columns", "compare", "task", "max_problems", "rollouts", "temperature", "top_p"),
+            *("max_tokens", "seed", "epochs", "prompts", "logprobs", "gate", "hold_out"),
         ),
         "learning": ("tau", "window", "capacity", "weight_ans", "weight_logic", "weight_graph", "weight_judge"),
         **_LEARNER_GROUPS,

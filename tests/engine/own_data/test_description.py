@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from engine.answers.how import HowCompared
+from engine.answers.kinds import compare
 from engine.datasets import load_dataset
 from engine.errors import InputError
 from engine.own_data.describe import describe
@@ -261,6 +263,22 @@ def test_many_labels_are_found_and_those_of_a_prompt_are_limited():
     assert "likeliest of the 300 labels" in " ".join(narrow.remarks)
     assert all(len(labels) < 300 for labels in listed)
     assert all(row["intent"] in labels for row, labels in zip(wide, listed, strict=False))
+
+
+@table(
+    ("answer", "is_correct"),
+    [
+        ("card_arrival", True),
+        ("Card arrival", True),
+        ("card_arrival - it is late", True),
+        ("top_up", False),
+        ("card_arrival or top_up", False),
+        ("not card_arrival", False),
+    ],
+)
+def test_a_right_label_that_the_prompt_does_not_list_is_right(answer, is_correct):
+    how = HowCompared(kind="label", labels=("card_lost", "top_up"))
+    assert compare(answer, "card_arrival", how).is_correct is is_correct
 
 
 def test_a_label_of_one_text_is_listed_by_its_name_and_not_by_its_own_text():

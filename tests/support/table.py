@@ -20,6 +20,8 @@ def table(names, rows):
     assert cases, "a table without rows tests nothing"
 
     def decorate(test):
+        assert not inspect.iscoroutinefunction(test), "a table does not await; use pytest.mark.parametrize"
+
         def run(**fixtures):
             failures = []
             for case in cases:

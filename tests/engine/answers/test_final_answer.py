@@ -1,7 +1,5 @@
 """Finding an answer in a model's text, and reading its shape."""
 
-import time
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,11 +99,11 @@ def test_cleaning_keeps_the_row_ends_of_a_matrix():
 
 
 @table("piece", ["\\boxed{", "<answer>", "answer ", "$x", "\\[ a ", "**a", "is ", "{", "10^{ ", "\\text{", "1,0", "m"])
-def test_long_texts_are_read_in_linear_time(piece):
-    started = time.thread_time()
-    answer_text(piece * (200_000 // len(piece)))
-    read_answer(piece * (200_000 // len(piece)))
-    assert time.thread_time() - started < 5
+def test_long_texts_are_read_before_the_time_limit_of_a_test(piece):
+    # Read in quadratic time, a text of this length takes minutes.
+    text = piece * (200_000 // len(piece))
+    assert len(answer_text(text)) <= len(text)
+    read_answer(text)
 
 
 def show(shape: Shape) -> str:

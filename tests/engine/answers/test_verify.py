@@ -66,9 +66,7 @@ HANG = r"\frac{5^{5^{5^{5^5}}-4}}{16}"
     ],
 )
 def test_known_errors_of_other_verifiers(truth, answer, comparison, right):
-    began = time.thread_time()
     assert correct(answer, truth, comparison=comparison) is right
-    assert time.thread_time() - began < 5
 
 
 @table(
@@ -381,9 +379,7 @@ TRUTHS = ["204", r"\frac{1}{2}", r"2\sqrt{3}", "(1,2)", "[0,1)", "x+1", "5 m/s",
     st.sampled_from(["exact", "measured"]),
 )
 def test_any_answer_gets_a_verdict(answer, truth, comparison):
-    began = time.thread_time()
     assert verify_answer(answer, truth, comparison=comparison, pool=PATIENT).correct in (True, False)
-    assert time.thread_time() - began < 5
 
 
 @settings(max_examples=200)

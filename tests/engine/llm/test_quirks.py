@@ -162,7 +162,7 @@ async def test_what_hits_every_request_stops_the_run_with_the_words_of_the_serve
             await client.sample(ask("p"), [0])
 
 
-@table(
+@pytest.mark.parametrize(
     ("status", "message", "blames_key"),
     [
         (401, "Incorrect API key provided: sk-ab***yz", True),

@@ -120,8 +120,7 @@ def texts_of_the_source():
 
 
 def test_every_message_of_troubleshooting_is_in_the_source():
-    pages = [ROOT / "docs/troubleshooting.md", ROOT / "docs/troubleshooting.zh-CN.md"]
-    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    text = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
     messages = re.findall(r"^### (.+)$", text, re.MULTILINE)
     plain, patterns = texts_of_the_source()
     assert len(messages) > 30

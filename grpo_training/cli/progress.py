@@ -1,7 +1,8 @@
-"""Progress of a learner: permanent lines, above a footer on a terminal; the same lines in a file or a pipe."""
+"""Progress of a learner: lines that stay, above a bar on a terminal; the same lines in a file or a pipe."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections import Counter
@@ -15,15 +16,15 @@ from rich.console import Console
 from rich.text import Text
 from tqdm import tqdm
 
-from grpo_training.cli.footer import Footer
 from grpo_training.cli.stragglers import NAME, Stragglers
 from grpo_training.cli.terminal_text import LastingStream, counted, harmless, shortened
 
 if TYPE_CHECKING:
     from engine.llm.tally import Counters
 
-_BAR, _SHORTEST_NAME = 10, 10
-"""Columns of the bar, and the fewest of the name of a problem in a line."""
+_BAR = "{desc} {bar:10} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+_SHORTEST_NAME = 10
+"""The fewest columns of the name of a problem in a line."""
 _TIME_LEFT_S = 30.0
 """Seconds between two lines of a file or pipe that say how long the run will take."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
@@ -56,7 +57,7 @@ class Row:
 
 
 class Progress:
-    """Displays a run: a line for each group and experience, above a footer if the output is a terminal.
+    """Displays a run: a line for each group and experience, above a bar if the output is a terminal.
 
     Use as a context manager.
 
@@ -65,7 +66,6 @@ class Progress:
         total: number of groups; None while it is not known.
         counters: returns the client's counters.
         stream: where lines are written, stdout by default. If it is no terminal and stderr is one, a bar is there.
-        live: show a footer; by default if ``stream`` is a terminal.
         verbose: the final table has all rows.
         clock: monotonic time in seconds.
     """
@@ -77,13 +77,12 @@ class Progress:
         counters: Callable[[], Counters],
         *,
         stream: TextIO | None = None,
-        live: bool | None = None,
         verbose: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._label, self._total, self._counters, self._verbose = label, total, counters, verbose
         self._stream: Any = LastingStream(stream or sys.stdout)
-        self._is_live = self._stream.isatty() if live is None else live
+        self._is_terminal = self._stream.isatty()
         self._done = self._before = self._restored = self._saved = 0
         self._totals: Counter[str] = Counter()
         self._clock = clock
@@ -91,29 +90,24 @@ class Progress:
         self._straggler = Stragglers(clock)
         self._waits = ""
         self._told = self._started  # when the time left was told
-        self._live: Footer | None = None
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Progress:
-        if self._is_live:
-            self._live = Footer(_console(self._stream), self._footer)
-            self._live.__enter__()
-        else:
-            self._bar = tqdm(
-                total=self._total,
-                desc=self._label,
-                file=LastingStream(sys.stderr),
-                disable=None,  # unless it is a terminal: in a file, its redrawn lines would run into others
-                dynamic_ncols=True,
-                mininterval=1.0,
-            )
+        self._bar = tqdm(
+            total=self._total,
+            desc=self._label,
+            file=self._stream if self._is_terminal else LastingStream(sys.stderr),
+            disable=None,  # unless it is a terminal: in a file, its redrawn lines would run into others
+            dynamic_ncols=True,
+            leave=False,
+            smoothing=0,  # the time that is left follows from the mean speed
+            bar_format=_BAR,
+        )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
         if self._bar is not None:
             self._bar.close()
 
@@ -140,14 +134,14 @@ class Progress:
         self._totals = Counter({name: number for name, number in totals.items() if name not in ("groups", "saved")})
         there = "its group is" if totals["groups"] == 1 else f"all {totals['groups']} groups are"
         self.note(f"{self._label}: {there} there; nothing is asked")
-        self._advance(totals["groups"])
+        self._advance(totals["groups"], is_new=False)
 
     def restored_one(self, step: int, line: GroupLine) -> None:
         """Count a group that an earlier start has scored."""
         self._straggler.score(step)
         self._restored += 1
         self._before = max(self._before, self._restored)  # a learner that does not know their number beforehand
-        self._count(line)
+        self._count(line, is_new=False)
 
     def begun(self, step: int, problem_id: str) -> None:
         """Report that a group is worked on."""
@@ -156,7 +150,7 @@ class Progress:
     def scored(self, step: int, problem_id: str, line: GroupLine) -> None:
         """Report a group that was scored and stored."""
         self._done += 1
-        self._count(line)
+        self._count(line, is_new=True)
         self._straggler.score(step)
         verdict = "" if line.triggered is None else " → Extract (σ>τ)" if line.triggered else " → Skip (σ≤τ)"
         number = f"[{self._done + self._before}/{self._of()}]"
@@ -204,7 +198,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line of its own, such as a warning. Only the terminal itself breaks it, as it may hold a path."""
-        self._say(text, is_one_piece=True)
+        self._say(text)
 
     def set_waiting(self, text: str) -> None:
         """Say what the run waits for, until it is called with an empty text."""
@@ -213,9 +207,11 @@ class Progress:
         self._waits = text
 
     def tick(self) -> None:
-        """Name a problem for which groups after it wait, also where there is no footer. Call it about every second."""
-        if self._live is None and (text := self._straggler.news()):
+        """Redraw the bar, and name a problem for which groups after it wait. Call it about every second."""
+        if text := self._straggler.news():
             self._say(text)
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._state())
 
     def summary(self, rows: Sequence[Row]) -> None:
         """Print the final table. Call it after the context has ended. A path is printed in one piece."""
@@ -250,7 +246,7 @@ class Progress:
                     console.print(Text(f"  {'' if place else row.name:<{wide}}  ") + line, soft_wrap=True)
         _print_unbroken([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
 
-    def _count(self, line: GroupLine) -> None:
+    def _count(self, line: GroupLine, *, is_new: bool) -> None:
         self._totals.update(
             {
                 "correct": line.correct,
@@ -261,46 +257,36 @@ class Progress:
                 "executed right": sum(line.executed),
             }
         )
-        self._advance(1)
+        self._advance(1, is_new=is_new)
 
-    def _advance(self, groups: int) -> None:
-        if self._bar is not None:
-            self._bar.update(groups)
+    def _advance(self, groups: int, *, is_new: bool) -> None:
+        if self._bar is None or self._bar.disable:
+            return
+        if not is_new:  # the speed is that of this start
+            self._bar.initial += groups
+        self._bar.set_postfix_str(self._state(), refresh=False)
+        self._bar.update(groups)
 
     def _left(self, *parts: str) -> int:
         """The columns that a line on a terminal has left for the name of a problem; elsewhere those of any name."""
-        if self._live is None:
+        if not self._is_terminal:
             return NAME
-        return max(_SHORTEST_NAME, min(NAME, self._live.console.width - sum(map(len, parts))))
+        return max(_SHORTEST_NAME, min(NAME, shutil.get_terminal_size().columns - sum(map(len, parts))))
 
-    def _say(self, text: str, *, is_one_piece: bool = False) -> None:
-        if self._live is not None:
-            self._live.console.print(Text(harmless(text)), soft_wrap=is_one_piece)
-        elif self._bar is not None:
+    def _say(self, text: str) -> None:
+        if self._bar is not None:
             tqdm.write(harmless(text), file=self._stream)
             self._stream.flush()
 
-    def _footer(self) -> list[Text]:
-        counters, done = self._counters(), self._done + self._before
-        elapsed = self._clock() - self._started
-        left = self._seconds_left()
-        filled = 0 if not self._total else round(_BAR * min(done, self._total) / self._total)
-        times = f"[{tqdm.format_interval(elapsed)}<{'?' if left is None else tqdm.format_interval(left)}]"
-        right = f" {self._totals['correct'] / self._totals['answers']:.0%} right" if self._totals["answers"] else ""
+    def _state(self) -> str:
+        """What the bar says beside numbers and times."""
+        counters, totals = self._counters(), self._totals
         tokens = f"{counters.prompt_tokens + counters.completion_tokens:,} tokens"
         spent = tokens if counters.cost_usd is None else _dollars(counters.cost_usd)
-        spent = f"at most {spent}" if counters.estimated else spent
-        retries = f" · retries {counters.retries}" if counters.retries else ""
-        return [
-            Text.assemble(
-                f"{self._label} ",
-                ("━" * filled, "green"),
-                ("─" * (_BAR - filled), "dim"),
-                f" {done}/{self._of()} {times}{right}",
-            ),
-            Text(f"in flight {counters.in_flight} · {counted(self._saved, 'experience')} · {spent}{retries}"),
-            *(Text(harmless(text), style="yellow") for text in (self._straggler.text(), self._waits) if text),
-        ]
+        shares = [f"{totals['correct'] / totals['answers']:.0%} right"] if totals["answers"] else []
+        retries = [f"{counters.retries} retries"] if counters.retries else []
+        at_most = "at most " if counters.estimated else ""
+        return " · ".join([*shares, f"{self._saved} saved", at_most + spent, f"{counters.in_flight} asked", *retries])
 
     def _seconds_left(self) -> float | None:
         """Seconds until all groups are there, at the speed of this start; None while that is not known."""
@@ -310,9 +296,9 @@ class Progress:
         return (self._clock() - self._started) / self._done * left
 
     def _time_left(self) -> str:
-        """The end of a line where there is no footer, such as ``, about 3 min left``; usually empty."""
+        """The end of a line where there is no bar, such as ``, about 3 min left``; usually empty."""
         left, now = self._seconds_left(), self._clock()
-        if self._live is not None or not left or now - self._told < _TIME_LEFT_S:
+        if self._is_terminal or not left or now - self._told < _TIME_LEFT_S:
             return ""
         self._told = now
         seconds, unit = next((one for one in ((3600, "h"), (60, "min")) if left >= 1.5 * one[0]), (1, "s"))

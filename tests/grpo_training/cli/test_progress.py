@@ -1,14 +1,12 @@
 import io
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from rich.text import Text
 
 from engine.llm.tally import Spent
-from grpo_training.cli.footer import Footer
 from grpo_training.cli.progress import GroupLine, Progress, Row, print_next
 from grpo_training.cli.terminal_text import counted
 
@@ -29,9 +27,18 @@ def line(mean, std, triggered, correct, size=3, **more):
     return GroupLine(mean, std, triggered, correct, size, **more)
 
 
-def run(live, verbose=False):
-    stream = io.StringIO()
-    progress = Progress("generator_1", 4, Traffic, stream=stream, live=live, verbose=verbose)
+class Terminal(io.StringIO):
+    """A terminal."""
+
+    def isatty(self):
+        return True
+
+    def fileno(self):
+        return 1
+
+
+def run(stream, verbose=False):
+    progress = Progress("generator_1", 4, Traffic, stream=stream, verbose=verbose)
     with progress:
         progress.restored(1, 5)
         progress.restored_one(0, line(0.5, 0.0, False, 0))
@@ -56,7 +63,7 @@ generator_1: continuing; 1 of 4 groups and 5 experiences are there
 
 
 def test_a_file_has_a_line_for_each_group_and_experience():
-    shown, whole = run(live=False)
+    shown, whole = run(io.StringIO())
     assert shown == LINES
     for text in (
         "6 of 12 (50.0%); executed 2 of 3",
@@ -68,10 +75,10 @@ def test_a_file_has_a_line_for_each_group_and_experience():
     assert "6 experiences" in whole
 
 
-def test_a_terminal_has_the_same_lines_above_its_footer(monkeypatch):
+def test_a_terminal_has_the_same_lines_above_its_bar(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
-    shown, _ = run(live=True)
+    shown, _ = run(Terminal())
     written = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").split("\n")
     for expected in LINES.splitlines():
         assert expected in written
@@ -79,21 +86,21 @@ def test_a_terminal_has_the_same_lines_above_its_footer(monkeypatch):
 
 def test_details_are_shown_with_verbose_only():
     for verbose in (False, True):
-        _, whole = run(live=False, verbose=verbose)
+        _, whole = run(io.StringIO(), verbose=verbose)
         for text in ("r_ans", "retries", "replies from the journal", "analyst: 234 tokens in, 67 out"):
             assert (text in whole) == verbose
 
 
 def test_long_names_are_cut_in_the_middle():
     stream = io.StringIO()
-    with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
+    with Progress("generator_1", 1, Traffic, stream=stream) as progress:
         progress.scored(0, "train-00000-of-00001-0123456789abcdef-row-000042", line(0.5, 0.0, False, 0))
     assert "[train-00000-o…def-row-000042, 0 of 3 right]" in stream.getvalue()
 
 
 def test_what_the_run_waits_for_is_named_after_ten_seconds_and_then_ever_less_often():
     stream, now = io.StringIO(), [100.0]
-    progress = Progress("generator_1", 9, Traffic, stream=stream, live=False, clock=lambda: now[0])
+    progress = Progress("generator_1", 9, Traffic, stream=stream, clock=lambda: now[0])
     with progress:
         progress.begun(0, "aime2024_001")
         progress.begun(1, "aime2024_002")
@@ -132,7 +139,7 @@ def test_what_the_run_waits_for_is_named_after_ten_seconds_and_then_ever_less_of
 )
 def test_a_log_says_now_and_then_how_long_the_run_will_take(seconds, total, before, expected):
     stream, now = io.StringIO(), [100.0]
-    with Progress("generator_1", total, Traffic, stream=stream, live=False, clock=lambda: now[0]) as progress:
+    with Progress("generator_1", total, Traffic, stream=stream, clock=lambda: now[0]) as progress:
         for step in range(before):
             progress.restored_one(step, line(0.5, 0.0, False, 3))
         for step in range(len(expected)):
@@ -145,7 +152,7 @@ def test_a_log_says_now_and_then_how_long_the_run_will_take(seconds, total, befo
 def test_a_number_and_its_noun_agree(count, expected):
     assert counted(count, "group") == expected
     stream = io.StringIO()
-    with Progress("critic", None, Traffic, stream=stream, live=False) as progress:
+    with Progress("critic", None, Traffic, stream=stream) as progress:
         progress.restored(count, 1)
     assert stream.getvalue() == (f"critic: continuing; {expected} and 1 experience are there\n" if count else "")
 
@@ -153,7 +160,7 @@ def test_a_number_and_its_noun_agree(count, expected):
 def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_known_or_not():
     for number in (0, 2):
         stream = io.StringIO()
-        progress = Progress("critic", 2, Traffic, stream=stream, live=False)
+        progress = Progress("critic", 2, Traffic, stream=stream)
         with progress:
             progress.restored(number, 0)
             progress.restored_one(0, line(0.5, 0.0, False, 1))
@@ -163,7 +170,7 @@ def test_groups_of_earlier_starts_are_counted_once_whether_their_number_was_know
 
 
 def test_no_bar_is_drawn_into_a_file_or_a_pipe(capsys):
-    run(live=False)
+    run(io.StringIO())
     assert capsys.readouterr().err == ""
 
 
@@ -182,7 +189,7 @@ def test_paths_and_next_commands_can_be_copied_from_a_narrow_terminal(monkeypatc
 
 def test_without_prices_no_cost_is_shown():
     stream = io.StringIO()
-    Progress("critic", None, lambda: Traffic(cost_usd=None, by_purpose={}), stream=stream, live=False).summary([])
+    Progress("critic", None, lambda: Traffic(cost_usd=None, by_purpose={}), stream=stream).summary([])
     assert "no prices configured" in stream.getvalue()
     assert "$" not in stream.getvalue()
 
@@ -211,7 +218,7 @@ def test_the_run_continues_when_its_output_is_closed():
         def write(self, text):
             raise BrokenPipeError
 
-    progress = Progress("critic", 3, Traffic, stream=Gone(), live=False)
+    progress = Progress("critic", 3, Traffic, stream=Gone())
     with progress:
         for step in range(3):
             progress.scored(step, "p", line(0.5, 0.0, False, 1))
@@ -221,69 +228,34 @@ def test_the_run_continues_when_its_output_is_closed():
 
 def test_a_group_without_an_experience_says_why():
     stream = io.StringIO()
-    with Progress("generator_1", 1, Traffic, stream=stream, live=False) as progress:
+    with Progress("generator_1", 1, Traffic, stream=stream) as progress:
         progress.ended(0, "p", why_none="the analyst proposed no change")
     assert "  – No experience: the analyst proposed no change [p]\n" in stream.getvalue()
 
 
-class Terminal(io.StringIO):
-    """A terminal."""
-
-    def isatty(self):
-        return True
-
-
-def footer(monkeypatch, feed):
-    """The last footer, as lines without colours."""
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("LINES", "24")
-    monkeypatch.setenv("TERM", "xterm")
-    stream, now = Terminal(), [100.0]
-    progress = Progress("critic", 40, Traffic, stream=stream, clock=lambda: now[0])
-    with progress:
-        feed(progress, now)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue()).replace("\r", "\n")
-    *_, last = re.finditer("critic [━─]", text)
-    return [one for one in text[last.start() :].split("\n") if one.strip()]
-
-
-def test_the_footer_has_number_times_flow_cost_and_the_straggler_and_may_be_narrowed_to_60_columns(monkeypatch):
-    def feed(progress, now):
-        progress.begun(0, "a-name-of-a-problem-that-is-much-longer-than-others")
-        for number in range(1, 21):
+def test_the_bar_has_number_times_cost_and_what_is_asked_in_a_line_of_the_terminal(monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+    stream = Terminal()
+    with Progress("critic", 40, Traffic, stream=stream) as progress:
+        for number in range(20):
             progress.begun(number, "p")
             progress.scored(number, "p", line(0.5, 0.2, True, 1))
             progress.ended(number, "p", saved=["C-001 text"])
-        progress.begun(21, "p")
-        progress.scored(21, "p", line(0.5, 0.2, True, 1))
-        progress.set_waiting("waiting for generator_2, which is not running")
-        now[0] += 300
-
-    lines = footer(monkeypatch, feed)
-    assert max(map(len, lines)) <= 58
-    assert "21/40 [05:00<04:31] 33% right" in lines[0]
-    assert lines[1].strip() == "in flight 2 · 20 experiences · $0.0125 · retries 1"
-    assert lines[2].strip() == "waiting for a-name-of-a-p…er-than-others, 300 s"
-    assert lines[3].strip() == "waiting for generator_2, which is not running"
+        progress.tick()
+        drawn = stream.getvalue().rpartition("\r")[2]
+    assert len(drawn) <= 80
+    assert re.search(r"critic .{10} 20/40 \[00:0\d<00:0\d\], 33% right · 20 saved · \$0.0125", drawn)
+    assert stream.getvalue().endswith("\r")  # the bar is removed
 
 
-def test_a_footer_whose_lines_a_narrower_terminal_has_wrapped_is_erased_as_a_whole(monkeypatch):
-    """A footer of 50 and 30 columns takes four rows on a terminal of 25."""
-    monkeypatch.setenv("TERM", "xterm")
+def test_the_time_left_follows_from_the_groups_of_this_start(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
-    console = Console(file=stream, width=80, force_terminal=True, color_system=None)
-    with Footer(console, lambda: [Text("a" * 50), Text("b" * 30)]) as shown:
-        shown.refresh()
-        console.width = 25
-        stream.seek(0)
-        stream.truncate()
-        shown.refresh()
-        rows_erased = stream.getvalue().partition("a")[0].count("\x1b[2K")
-        stream.seek(0)
-        stream.truncate()
-        shown.refresh()
-        erased_again = stream.getvalue().partition("a")[0].count("\x1b[2K")
-    assert (rows_erased, erased_again) == (4, 2)
+    with Progress("critic", 40, Traffic, stream=stream) as progress:
+        for number in range(30):
+            progress.restored_one(number, line(0.5, 0.0, False, 1))
+        progress.tick()
+    assert "30/40 [00:00<?]" in stream.getvalue()
 
 
 def test_the_final_table_and_the_next_command_fit_one_screen(monkeypatch):
@@ -296,19 +268,11 @@ def test_the_final_table_and_the_next_command_fit_one_screen(monkeypatch):
     assert stream.getvalue().count("\n") <= 20
 
 
-def test_a_wait_that_is_over_is_no_longer_shown(monkeypatch):
-    def feed(progress, now):
-        progress.set_waiting("waiting for generator_2, which is not running")
-        progress.set_waiting("")
-
-    assert "waiting for" not in "\n".join(footer(monkeypatch, feed))
-
-
 def test_tokens_that_no_server_reported_are_marked_as_estimates():
     stream = io.StringIO()
     used = {"prompt_tokens": 180, "completion_tokens": 200, "cost_usd": None, "estimated": 10}
     counters = Traffic(**used, by_purpose={"rollout": Spent(**used)})
-    Progress("critic", None, lambda: counters, stream=stream, live=False, verbose=True).summary([])
+    Progress("critic", None, lambda: counters, stream=stream, verbose=True).summary([])
     mark = "180 tokens in, 200 out; an estimate, at the most, as 10 of the replies came without usage"
     assert f"no prices configured ({mark})" in stream.getvalue()
     assert f"generator: {mark}" in stream.getvalue()

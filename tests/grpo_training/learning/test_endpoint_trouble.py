@@ -15,11 +15,11 @@ from tests.support.llm_client import refusing_url
 
 @pytest.mark.parametrize("live", [False, True])
 def test_a_learner_says_what_it_waits_for_and_gives_up(tmp_path, capsys, monkeypatch, live):
-    """In lines, also above the footer of a terminal."""
+    """In lines, also above the bar of a terminal."""
     terminal = io.StringIO()
     if live:
-        monkeypatch.setenv("COLUMNS", "200")
-        shown = functools.partial(progress.Progress, stream=terminal, live=True)
+        terminal.isatty = lambda: True
+        shown = functools.partial(progress.Progress, stream=terminal)
         monkeypatch.setattr("grpo_training.learning.learner.Progress", shown)
     problems, config = tmp_path / "p.jsonl", tmp_path / "api.json"
     row = {"problem_id": "p1", "problem": "What is 1 + 1?", "answer": "2"}

@@ -69,7 +69,7 @@ class SlowProducer:
 
 
 def loop_of(producer, window):
-    quiet = Progress("generator_1", len(STEPS), None, stream=io.StringIO(), live=False)
+    quiet = Progress("generator_1", len(STEPS), None, stream=io.StringIO())
     return LearningLoop(window, OneExperiencePerStep(), producer, quiet)
 
 

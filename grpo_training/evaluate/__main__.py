@@ -16,8 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.evaluate",
         description=(
             "Draws samples of a model on problems, judges them and reports pass@k with confidence intervals; with "
-            "--base-model also the difference to another model on the same problems, with --with-and-without the "
-            "difference that the experiences of a library make. Run the same command again to "
+            "--base-model also the difference to another model on the same problems. Run the same command again to "
             "continue an interrupted evaluation: stored completions are reused."
         ),
     )

@@ -98,8 +98,6 @@ def models_of(settings: EvaluateSettings) -> dict[str, EvaluatedModel]:
         models[MODEL] = local_model(settings.model_path or POCKET_MODEL, settings.adapter)
     if settings.base_model is not None:
         models[BASE] = local_model(settings.base_model, None)
-    elif settings.with_and_without:
-        models[BASE] = models[MODEL]
     return models
 
 

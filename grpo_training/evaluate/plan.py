@@ -38,7 +38,7 @@ def plan_lines(
     settings: EvaluateSettings,
     problems: Sequence[Problem],
     models: Mapping[str, EvaluatedModel],
-    experiences: Mapping[str, PromptExperiences],
+    experiences: PromptExperiences,
 ) -> list[str]:
     """How many answers, about how many tokens, and the price.
 
@@ -46,22 +46,19 @@ def plan_lines(
         settings: of the evaluation.
         problems: its problems.
         models: by name; one on this machine costs nothing.
-        experiences: the experiences in the prompts of each.
+        experiences: those in the prompts.
     """
     of_model = len(problems) * (settings.num_samples + settings.greedy)
-    read, costs = 0, list[float | None]()
-    for name, model in models.items():
-        own = of_model * tokens_of([prompt_of(one, experiences[name], settings.prompts) for one in problems[:20]])
-        read += own
-        written = of_model * TOKENS_OF_REPLY
+    read = of_model * tokens_of([prompt_of(problem, experiences, settings.prompts) for problem in problems[:20]])
+    written, costs = of_model * TOKENS_OF_REPLY, list[float | None]()
+    for model in models.values():
         endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)
-        costs.append(0.0 if endpoint is None else endpoint.cost_usd(own, written))
+        costs.append(0.0 if endpoint is None else endpoint.cost_usd(read, written))
     samples = f"{settings.num_samples} samples" if settings.num_samples > 1 else "1 sample"
     greedy = " and a greedy one" if settings.greedy else ""
-    each = "with and without the experiences" if settings.with_and_without else f"of {len(models)} models"
-    ways = f" {each}" if len(models) > 1 else ""
+    ways = f" of {len(models)} models" if len(models) > 1 else ""
     return [
         f"{len(problems)} problems, {samples}{greedy} each{ways}: {len(models) * of_model:,} answers of at most "
         f"{settings.max_tokens:,} tokens. Stored ones are not asked for again.",
-        tokens_line(read, len(models) * of_model * TOKENS_OF_REPLY, sum_of_costs(costs)),
+        tokens_line(len(models) * read, len(models) * written, sum_of_costs(costs)),
     ]

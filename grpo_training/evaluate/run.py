@@ -42,7 +42,7 @@ from grpo_training.evaluate.models import (
 from grpo_training.evaluate.plan import plan_lines, prompt_of, subject_line
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.evaluate.tables import paired_line, partial_lines, show_models
+from grpo_training.evaluate.tables import partial_lines, show_models
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.estimate import show_prompt
 from grpo_training.runs.learner_files import library_file, manifest_file
@@ -52,13 +52,6 @@ from grpo_training.runs.problems import read_problems, remarks_on, task_facts, w
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
-
-
-def _shown_names(settings: EvaluateSettings) -> dict[str, str]:
-    """How the models are called in what is printed."""
-    if settings.with_and_without:
-        return {MODEL: "with experiences", BASE: "without"}
-    return {MODEL: MODEL, BASE: BASE}
 
 
 @dataclass
@@ -114,13 +107,11 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         print(f"{len(loaded.problems) - len(problems)} problems are left out, as their text occurs twice.")
     experiences = _experiences(settings, problems)
     models = models_of(settings)
-    of_models: dict[str, PromptExperiences] = dict.fromkeys(models, () if experiences is None else experiences)
-    if settings.with_and_without:
-        of_models[BASE] = ()
-    for text in plan_lines(settings, problems, models, of_models):
+    in_prompts: PromptExperiences = () if experiences is None else experiences
+    for text in plan_lines(settings, problems, models, in_prompts):
         print(text, flush=True)
     if settings.dry_run:
-        show_prompt(prompt_of(problems[0], of_models[MODEL], settings.prompts), stream)
+        show_prompt(prompt_of(problems[0], in_prompts, settings.prompts), stream)
         tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
         return 0
     if any(isinstance(model, LocalModel) for model in models.values()):
@@ -133,7 +124,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
                 closing(settings.open_budget()) as budget,
                 files.new_samples() as samples,
             ):
-                results = _Evaluation(settings, problems, of_models, journal, samples, budget).of(models, stream)
+                results = _Evaluation(settings, problems, in_prompts, journal, samples, budget).of(models, stream)
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
     except OtherRunError as error:
@@ -141,11 +132,8 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         fix = f"Pass --output FILE to keep both, --fresh to set the stored results aside{resume}."
         raise OtherRunError(f"{shown_path(files.figures)} has another configuration", why=error.why, fix=fix) from None
     view = View(stream)
-    shown = _shown_names(settings)
-    arms = {shown[name]: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
     show_models(view, arms, settings.k_values)
-    if settings.with_and_without:
-        view.line(paired_line(*(result.draws[SAMPLED] for result in results.values())))
     view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(files.figures)}")
     view.line(f"Samples: {shown_path(files.samples)}")
     _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
@@ -153,29 +141,13 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
 
 
 def _experiences(settings: EvaluateSettings, problems: Sequence[Problem]) -> LearnedExperiences | None:
-    """The experiences of the library, if there is one.
-
-    Raises:
-        InputError: there is none to compare with.
-    """
-    experiences = learned_experiences(settings.experiences, without_own=settings.with_and_without)
-    if experiences is None:
-        return None
-    if settings.with_and_without and not experiences.contents:
-        raise InputError(
-            f"{settings.experiences} has no experience to compare with",
-            why="It is empty, a gate has rejected it, or what was measured has taken all of them out of the prompts.",
-        )
-    own = experiences.sources_among(problems)
-    if own and settings.with_and_without:
-        print(
-            f"{own} of the problems are those that experiences were learned from; each is asked without its own. The "
-            "result holds for these problems."
-        )
-    elif own:
+    """The experiences of the library, if there is one."""
+    experiences = learned_experiences(settings.experiences)
+    own = 0 if experiences is None else experiences.sources_among(problems)
+    if own:
         print(
             f"Experiences were learned from {own} of these {len(problems)} problems, so the figures are too high for "
-            "new problems; --with-and-without and python -m grpo_training.gate ask each problem without its own."
+            "new problems; python -m grpo_training.gate asks each problem without its own."
         )
     return experiences
 
@@ -210,7 +182,7 @@ class _Evaluation:
 
     settings: EvaluateSettings
     problems: Sequence[Problem]
-    experiences: Mapping[str, PromptExperiences]
+    experiences: PromptExperiences
     journal: ResponseJournal
     samples: BinaryIO
     budget: Budget
@@ -251,7 +223,7 @@ class _Evaluation:
             client.report_trouble_to(note)
             for draw, sampling in samplings.items():
                 results: list[ProblemResult] = []
-                result.draws[draw] = Arm(f"{_shown_names(self.settings)[name]}, {draw}", results)
+                result.draws[draw] = Arm(f"{name}, {draw}", results)
                 await self._add_results(client, endpoint, name, draw, sampling, results)
             result.from_journal += client.counters.journal_hits
 
@@ -265,7 +237,7 @@ class _Evaluation:
         results: list[ProblemResult],
     ) -> None:
         watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, note)
-        with problem_bar(len(self.problems), f"{_shown_names(self.settings)[name]}, {draw}") as advance:
+        with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
                 results.append(result)
@@ -288,7 +260,7 @@ class _Evaluation:
                 samples=1 if draw == GREEDY else self.settings.num_samples,
                 sampling=sampling,
                 style=self.settings.prompts,
-                experiences=self.experiences[name],
+                experiences=self.experiences,
                 judged=judged,
             )
 

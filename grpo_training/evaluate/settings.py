@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -40,7 +40,6 @@ class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
             "max_problems",
             "experiences",
             "run",
-            "with_and_without",
         ),
         "sampling": (*("num_samples", "k_values", "greedy", "temperature", "top_p", "max_tokens", "seed", "prompts"),),
         "files": ("output", "resume", "fresh", "dry_run"),
@@ -79,11 +78,6 @@ class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
         description="name of a run: its library of --role (default: generator_1) is put into the prompts, its tasks "
         "are known, and figures are written to its cache",
     )
-    with_and_without: bool = Field(
-        False,
-        description="evaluate the model with the experiences of --experiences or --run and without them, each problem "
-        "without those that were learned from it, and show the paired difference",
-    )
     engine: Literal["auto", "transformers", "vllm"] = Field("auto", description="engine that serves a folder")
     output: Path = Field(
         WORKING_DIR / "grpo_training/cache/evaluation_results.json",
@@ -104,14 +98,6 @@ class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
                 raise ValueError("--model and --model-path exclude each other, except with --base-url")
             values = {**values, "model_path": values["model"], "model": None}
         return values
-
-    @model_validator(mode="after")
-    def _has_something_to_compare(self) -> Self:
-        if self.with_and_without and self.experiences is None and self.run is None:
-            raise ValueError("--with-and-without needs --experiences FILE or --run NAME")
-        if self.with_and_without and self.base_model is not None:
-            raise ValueError("--with-and-without and --base-model exclude each other")
-        return self
 
     @field_validator("k_values", mode="before")
     @classmethod

@@ -46,16 +46,6 @@ def show_models(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_valu
         view.line(line)
 
 
-def paired_line(with_it: Arm, without: Arm) -> str:
-    """What the experiences of a library change, in one sentence."""
-    found = differences(with_it, without).get(1)
-    if found is None:
-        return "No problem is complete with and without the experiences."
-    tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm.results) for arm in (with_it, without)]
-    ratio = f", at {tokens[0] / tokens[1]:.1f} times the tokens" if tokens[1] else ""
-    return f"With the experiences {points(found)} points pass@1 (95 % interval {points_interval(found)}){ratio}."
-
-
 def partial_lines(arms: Sequence[Arm], problems: int) -> list[str]:
     """What an evaluation that did not end has measured; empty without a complete problem."""
     found = [(arm, figures(arm)) for arm in arms]

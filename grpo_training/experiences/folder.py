@@ -22,12 +22,8 @@ def open_library(path: Path, *, read_only: bool = True) -> ExperienceLibrary:
     return library
 
 
-def learned_experiences(path: Path | None, *, without_own: bool = False) -> LearnedExperiences | None:
+def learned_experiences(path: Path | None) -> LearnedExperiences | None:
     """The experiences of a library as they are used after learning; None without a path.
-
-    Args:
-        path: of the library.
-        without_own: leave the experiences that were learned from a problem out of its prompt.
 
     Raises:
         MissingInputError: there is no such file.
@@ -36,7 +32,7 @@ def learned_experiences(path: Path | None, *, without_own: bool = False) -> Lear
         return None
     if not path.is_file():
         raise MissingInputError(f"No library at {path}", fix="Give a file such as generator_1_experiences.json.")
-    return LearnedExperiences(open_library(path).state, without_own=without_own)
+    return LearnedExperiences(open_library(path).state)
 
 
 class LibraryFolder:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.records import Outcome, Problem, timestamp
+from grpo_training.rl_math.advantages import GroupAdvantages
 from grpo_training.score_rollouts.near_copies import Payment
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey
 from grpo_training.score_rollouts.settings import ScoreSettings
 from grpo_training.score_rollouts.verdict_log import WorkEntry
-from grpo_training.training.advantages import GroupAdvantages
 
 _MOST_UNKNOWN = 50
 

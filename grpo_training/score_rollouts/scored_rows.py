@@ -10,12 +10,12 @@ from agents.generator import generator_messages
 from engine.records import Problem
 from engine.storage.append_log import replacement
 from engine.task import Task
+from grpo_training.rl_math.advantages import GroupAdvantages, group_advantages
 from grpo_training.score_rollouts.near_copies import Payment
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, good_rows
 from grpo_training.score_rollouts.settings import ScoreSettings
 from grpo_training.score_rollouts.verdict_log import WorkEntry, WorkLog, as_json_line
 from grpo_training.score_rollouts.verdicts import completion_hash
-from grpo_training.training.advantages import GroupAdvantages, group_advantages
 
 NO_PROMPT = "none"
 """The prompt style that leaves the field ``prompt`` out."""

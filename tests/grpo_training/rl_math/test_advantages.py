@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from grpo_training.training.advantages import advantages, group_advantages
+from grpo_training.rl_math.advantages import advantages, group_advantages
 
 
 def test_the_vector_of_the_format():

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.executor.choice import EXECUTOR_HELP
 from engine.experience.events import PROMPT_BUDGET
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
@@ -20,14 +19,14 @@ from grpo_training.cli.settings import (
     Positive,
     Weight,
 )
-from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettings, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, ResumableSettings, RoleSettings, ScoringSettings
 
 MAX_EPOCHS = 1000
 
 _LEARNER_GROUPS = {
     "experiences in a prompt": ("learn", "select", "k", "prompt_experiences"),
     "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
-    "machines": ("executor", "workers"),
+    "machines": ("scoring", "ray_address"),
     "endpoints and budget": ENDPOINTS,
 }
 """Groups of ``--help`` that generators and critic share."""
@@ -40,7 +39,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
         None,
         description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
         "(default: an eighth of the groups, 2 to 8; from 100 problems on, more if the endpoint has a max_concurrency; "
-        "64 or more with --learn none)",
+        "64 or more with --learn none); the default one grows while its first problem takes much longer than others",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     capacity: Positive | None = Field(
@@ -54,7 +53,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
         return self.capacity or 256
 
 
-class LearnerSettings(ExtractionSettings):
+class LearnerSettings(ExtractionSettings, ScoringSettings):
     """What the generators and the critic share."""
 
     weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
@@ -76,12 +75,6 @@ class LearnerSettings(ExtractionSettings):
     prompt_experiences: Positive = Field(
         PROMPT_BUDGET,
         description="prompt budget of --select all: of a larger library, the most similar to the problem are used",
-    )
-    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
-    workers: Positive | None = Field(
-        None,
-        description="processes that ask and score, on Ray only (default: one per CPU of the cluster, if --window keeps "
-        "as many busy)",
     )
 
     @property

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import InputError
 from engine.records import Outcome, Rollout, RolloutGroup
 from engine.storage.rollout_store import RolloutStore
-from grpo_training.learning.groups.caches import GeneratorCaches
+from grpo_training.learning.generator_caches import GeneratorCaches
 
 PROGRESS = SimpleNamespace(set_total=lambda total: None, set_waiting=lambda text: None)
 

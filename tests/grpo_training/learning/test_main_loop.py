@@ -196,7 +196,7 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
         opened.append(args[0])
         real(self, *args, **kwargs)
 
-    monkeypatch.setattr("grpo_training.learning.learner.ExperienceLibrary.__init__", open_library)
+    monkeypatch.setattr("grpo_training.learning.run.ExperienceLibrary.__init__", open_library)
     with World(tmp_path, files) as world:
 
         def run():

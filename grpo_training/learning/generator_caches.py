@@ -14,7 +14,7 @@ from engine.storage.append_log import writer_of
 from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
 from grpo_training.cli.terminal_text import counted
-from grpo_training.learning.extractor import Step
+from grpo_training.learning.scored_groups import Step
 from grpo_training.runs.learner_files import manifest_file, results_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.runs.stored_answers import problem_of

@@ -37,9 +37,8 @@ _RESTORED_AT_ONCE = 256
 _MOST_REFUSED_FIRST = 8
 """A run stops after so many problems that the endpoint refuses, if it has answered none."""
 _LATE = 3
-"""A problem is late after so many times the median time of the problems before it ..."""
-_EARLIEST_LATE_S = 2.0
-"""... and not before this time, as short times vary."""
+"""A problem is late after so many times the median time of those before it ..."""
+_EARLIEST_LATE_S = 2.0  # ... and not before this, as short times vary
 _RECENT = 64
 """Problems whose times are compared."""
 

@@ -280,16 +280,16 @@ def next_commands(
         has_learned: whether its library has experiences.
     """
     folders = [f"--run {settings.run}"] if settings.run else _given(settings, "experiences_dir", "cache_dir")
-    places = [shlex.quote(str(shown_path(place))) for place in (settings.experiences_dir, settings.cache_dir)]
-    shown = folders if settings.run or not folders else places
+    paths = [shlex.quote(str(shown_path(path))) for path in (settings.experiences_dir, settings.cache_dir)]
+    shown = folders if settings.run or not folders else paths
     commands = [("in a browser", " ".join(["python -m grpo_training.view", *shown]))]
     if has_learned:
         learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
         commands.insert(0, ("what was learned", learned))
     if isinstance(settings, GeneratorSettings):
-        left = [name for name in GENERATORS if not results_file(settings.cache_dir, name).exists()]
-        others = " and ".join(name.replace("_", "") for name in left)
-        if left:
+        missing = [name for name in GENERATORS if not results_file(settings.cache_dir, name).exists()]
+        others = " and ".join(name.replace("_", "") for name in missing)
+        if missing:
             commands.append(("next", f"{others} with the same flags"))
         is_local = settings.endpoint == "local"
         is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
@@ -300,7 +300,7 @@ def next_commands(
             sampling = _given(settings, "task", "fields", "columns", "temperature", "max_tokens")
             gate = ["python -m grpo_training.gate --dataset NEW_PROBLEMS", *of_role, *sampling, *asked]
             commands.append(("does it help", " ".join(gate)))
-        commands.append(("then" if left else "next", " ".join(["python -m grpo_training.critic", *asked])))
+        commands.append(("then" if missing else "next", " ".join(["python -m grpo_training.critic", *asked])))
     return commands
 
 

@@ -30,6 +30,8 @@ _LEARNER_GROUPS = {
     "endpoints and budget": ENDPOINTS,
 }
 """Groups of ``--help`` that generators and critic share."""
+_CHOICE = ("learn", "select", "k", "prompt_experiences", "capacity")
+"""Settings of generators and critic that decide which experiences there are, and which stand in a prompt."""
 
 
 class ExtractionSettings(RoleSettings, ResumableSettings):
@@ -86,21 +88,6 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
     def library_capacity(self) -> int:
         """The maximum of experiences of the library."""
         return self.capacity or (64 if self.learn == "add" else 256)
-
-    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Results that do not name a way of learning were made without trials."""
-        return {"learn": "add", "select": None} | dict(stored)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """With the choice of experiences where it is not all of them, and with trials where there are any."""
-        chosen: dict[str, Any] = {"capacity": self.library_capacity}
-        if self.learn != "add":
-            chosen["learn"] = self.learn
-        if self.selected_by != "all":
-            chosen |= {"select": self.selected_by, "k": self.k}
-        if self.prompt_experiences != PROMPT_BUDGET:
-            chosen["prompt_experiences"] = self.prompt_experiences
-        return super().fingerprint() | chosen
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -164,21 +151,29 @@ class GeneratorSettings(LearnerSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the rollouts or the library."""
         return (
-            *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs", "seed", "window"),
-            *("tau", "capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
+            *(
+                "dataset",
+                "task",
+                "fields",
+                "columns",
+                "compare",
+                "gate",
+                "hold_out",
+                "rollouts",
+                "temperature",
+                "top_p",
+            ),
+            *("max_tokens", "epochs", "logprobs", "seed", "window", "tau", "prompts"),
+            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", *_CHOICE),
         )
 
     def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """With a task that is given: its file may have been moved. Another task is refused as without ``--resume``."""
-        return super().of_stored(stored) | ({} if self.task is None else {"task": self.task})
+        return dict(stored) | ({} if self.task is None else {"task": self.task})
 
     def fingerprint(self) -> dict[str, Any]:
-        """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
-        epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        names = ("task", "fields", "columns", "compare", "gate", "hold_out")
-        values = {name: getattr(self, name) or None for name in names}
-        given = {name: value for name, value in values.items() if value is not None}
-        return super().fingerprint() | epochs | given
+        """With several epochs also the number of problems: it sets their order."""
+        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
 
 
 class CriticSettings(LearnerSettings):
@@ -203,8 +198,8 @@ class CriticSettings(LearnerSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the fusions or the library."""
         return (
-            *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts"),
-            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
+            *("generators", "temperature", "max_tokens", "seed", "window", "tau", "prompts"),
+            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion", *_CHOICE),
         )
 
     @property

@@ -40,7 +40,8 @@ def test_a_library_that_fits_is_used_whole(runs):
     bodies = runs.generate({}, "--learn", "add", "--tau", "9")
     assert all(len(subjects(body)) == 10 for body in bodies)
     assert used(runs) == [[f"G1-{n:03d}" for n in range(1, 11)]] * 4
-    assert "select" not in json.loads((runs.cache / "generator_1_run.json").read_text())["configuration"]["settings"]
+    stored = json.loads((runs.cache / "generator_1_run.json").read_text())["configuration"]["settings"]
+    assert (stored["learn"], stored["select"]) == ("add", None)
 
 
 def test_a_library_above_the_budget_is_cut_by_similarity_not_by_position(runs):

@@ -42,7 +42,7 @@ class ExperienceDraw:
 
     def __init__(self, role: str, settings: LearnerSettings, kinds: ProblemKinds | None = None) -> None:
         self._role, self._seed, self._on_trial = role, settings.seed, settings.learn == "trial"
-        self._choice: ExperienceChoice = WholeLibrary(settings.prompt_experiences)
+        self._choice: ExperienceChoice = WholeLibrary()
         if settings.selected_by == "text":
             self._choice = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
 
@@ -63,5 +63,5 @@ def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> Pro
 def choice_record(settings: LearnerSettings) -> ChoiceRecord | None:
     """What the library keeps of the choice; None for all experiences, as in libraries without such a record."""
     if settings.selected_by == "all":
-        return ChoiceRecord(k=settings.prompt_experiences) if settings.learn == "trial" else None
+        return ChoiceRecord() if settings.learn == "trial" else None
     return ChoiceRecord(select=settings.selected_by, k=settings.k)

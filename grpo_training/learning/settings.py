@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.experience.events import PROMPT_BUDGET
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
     COLUMNS_HELP,
@@ -24,13 +23,13 @@ from grpo_training.runs.settings import ENDPOINTS, ResumableSettings, RoleSettin
 MAX_EPOCHS = 1000
 
 _LEARNER_GROUPS = {
-    "experiences in a prompt": ("learn", "select", "k", "prompt_experiences"),
+    "experiences in a prompt": ("learn", "select", "k"),
     "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
     "machines": ("scoring", "ray_address"),
     "endpoints and budget": ENDPOINTS,
 }
 """Groups of ``--help`` that generators and critic share."""
-_CHOICE = ("learn", "select", "k", "prompt_experiences", "capacity")
+_CHOICE = ("learn", "select", "k", "capacity")
 """Settings of generators and critic that decide which experiences there are, and which stand in a prompt."""
 
 
@@ -70,14 +69,11 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
     )
     select: Literal["all", "text"] | None = Field(
         None,
-        description="experiences in a prompt: all; the k most similar to the problem, by the text of the problems that "
-        "they were learned from (text) (default: text; with --learn add all)",
+        description="experiences in a prompt: all (of more than 64 the most similar to the problem); or the k most "
+        "similar to the problem, by the text of the problems that they were learned from (text) (default: text; with "
+        "--learn add all)",
     )
     k: Positive = Field(8, description="number of experiences that --select text chooses")
-    prompt_experiences: Positive = Field(
-        PROMPT_BUDGET,
-        description="prompt budget of --select all: of a larger library, the most similar to the problem are used",
-    )
 
     @property
     def selected_by(self) -> Literal["all", "text"]:

@@ -44,12 +44,6 @@ def test_a_library_that_fits_is_used_whole(runs):
     assert (stored["learn"], stored["select"]) == ("add", None)
 
 
-def test_a_library_above_the_budget_is_cut_by_similarity_not_by_position(runs):
-    bodies = runs.generate({}, "--learn", "add", "--tau", "9", "--prompt-experiences", "1")
-    assert [subjects(body) for body in bodies] == [["crates"]] * len(bodies)
-    assert used(runs) == [["G1-010"]] * 4
-
-
 def test_the_chosen_experiences_are_kept_on_the_rollout_and_count_as_used(runs):
     bodies = runs.generate({}, "--learn", "add", "--tau", "9", "--select", "text", "--k", "2")
     assert all("crates" in subjects(body) and len(subjects(body)) == 2 for body in bodies)

@@ -16,6 +16,11 @@ from typing import Any
 
 import torch
 
+from grpo_training.rl_math.losses import LossTerm
+from grpo_training.rl_math.metrics_log import MetricsLog, means, open_metrics
+from grpo_training.rl_math.progress import TrainingProgress
+from grpo_training.rl_math.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
+from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import Batch, ShotGroup, batches, make_batch
@@ -25,11 +30,6 @@ from grpo_training.selector.settings import SftSettings, TrainSettings
 from grpo_training.selector.training.phases import Phase, grpo_step, rce_step, sft_step
 from grpo_training.selector.training.state import TrainingState, improvements, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
-from grpo_training.training.losses import LossTerm
-from grpo_training.training.metrics_log import MetricsLog, means, open_metrics
-from grpo_training.training.progress import TrainingProgress
-from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
-from grpo_training.training.stopped import TrainingStoppedError
 
 _CONTROLLED = ("rce/temperature", "grpo/temperature", "beta", "learning_rate")
 BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"

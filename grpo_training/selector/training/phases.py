@@ -20,12 +20,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from grpo_training.rl_math.losses import LossTerm, StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
 from grpo_training.selector.data.groups import Batch
 from grpo_training.selector.model.decoding import sequence_logps_at
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
 from grpo_training.selector.settings import TrainSettings
-from grpo_training.training.losses import LossTerm, StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
 
 PhaseName = Literal["sft", "rce", "grpo"]
 ADVANTAGE_QUANTILES = (10, 50, 90)

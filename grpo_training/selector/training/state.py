@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from engine.errors import InputError
+from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.selector.model.checkpoint import load_plain, save_atomically
 from grpo_training.selector.model.pointer import PointerSelector
-from grpo_training.training.schedules import AdaptiveKL
 
 STATE = "training_state.pt"
 

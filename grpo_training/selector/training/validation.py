@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from grpo_training.rl_math.losses import kl_per_token
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, make_batch
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.rewards import group_advantages
 from grpo_training.selector.settings import TrainSettings
 from grpo_training.selector.training.phases import rce_validation_loss, step_logps
-from grpo_training.training.losses import kl_per_token
 
 _BATCH = 64
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.errors import ConfigurationError  # noqa: E402
-from grpo_training.training.losses import (  # noqa: E402
+from grpo_training.rl_math.losses import (  # noqa: E402
     StepTotals,
     kl_per_token,
     policy_loss,

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from grpo_training.training.progress import TrainingProgress
+from grpo_training.rl_math.progress import TrainingProgress
 
 FIGURES = {
     "loss": -0.01234,

@@ -10,6 +10,7 @@ from typing import Literal
 
 from engine.statistics.groups import group_stats
 
+_FILE_EPS = 1e-6  # of files of scored rollouts
 _STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
 
 
@@ -60,20 +61,13 @@ class GroupAdvantages:
     is_zeroed: bool = False
 
 
-def group_advantages(
-    rewards: Sequence[float | None],
-    *,
-    eps: float = 1e-6,
-    std_min: float = 1e-6,
-    norm: Literal["std", "mean-only"] = "std",
-) -> GroupAdvantages:
+def group_advantages(rewards: Sequence[float | None], *, norm: Literal["std", "mean-only"] = "std") -> GroupAdvantages:
     """The advantages of the rewards of one group, as files of scored rollouts define them.
 
     Args:
         rewards: at least one; None where the reply could not be verified.
-        eps: added to the divisor.
-        std_min: with a population standard deviation below it all advantages are 0.
-        norm: ``std``: ``(r - mean) / (std + eps)``; ``mean-only``: ``r - mean`` (arXiv 2503.20783).
+        norm: ``std``: ``(r - mean) / (std + 1e-6)`` with the population standard deviation, 0 where that is below 1e-6;
+            ``mean-only``: ``r - mean`` (arXiv 2503.20783).
 
     Raises:
         ValueError: there is no reward, or one is not finite.
@@ -85,7 +79,7 @@ def group_advantages(
         return GroupAdvantages(None)
     mean = math.fsum(known) / len(known)
     std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in known) / len(known))
-    if std < std_min or max(known) == min(known):
+    if std < _FILE_EPS or max(known) == min(known):
         return GroupAdvantages((0.0,) * len(known), is_zeroed=True)
-    divisor = 1.0 if norm == "mean-only" else std + eps
+    divisor = 1.0 if norm == "mean-only" else std + _FILE_EPS
     return GroupAdvantages(tuple((reward - mean) / divisor for reward in known))

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("accelerate")
 
-from grpo_training.training.metrics_log import MetricsLog
+from grpo_training.rl_math.metrics_log import MetricsLog
 from tests.support.full_disk import largest_file
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from grpo_training.training.schedules import AdaptiveKL, lr_factor, rce_temperature
+from grpo_training.rl_math.schedules import AdaptiveKL, lr_factor, rce_temperature
 
 
 def test_rce_temperature_falls_on_a_line_from_the_first_step_to_the_last():

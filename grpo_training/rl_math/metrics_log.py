@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from engine.storage.append_log import replace_file
-from grpo_training.training.progress import TrainingProgress
+from grpo_training.rl_math.progress import TrainingProgress
 
 
 @contextmanager

@@ -1,28 +1,28 @@
-"""Experience extraction: a scored group is shown to the analyst, and its valid proposals go into the library."""
+"""Experience extraction: the analyst is asked about a scored group, and its valid proposals go into the library."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
-from agents.analyst import Attempt, ExperienceAnalyst, Proposal
+from agents.analyst import ExperienceAnalyst, Proposal
+from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
 from engine.experience.choice import WholeLibrary
-from engine.experience.events import BeginEvent, GroupTrial, StepEvent
+from engine.experience.events import BeginEvent, GroupTrial, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
-from engine.records import GroupStats, Problem
+from engine.llm.client import LLMClient
+from engine.records import Operation
+from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.cli.progress import GroupLine
 from grpo_training.cli.terminal_text import counted
-
-RecordT = TypeVar("RecordT")
+from grpo_training.learning.scored_groups import ScoredGroup, Step
+from grpo_training.learning.settings import ExtractionSettings
 
 _SHOWN, _TRIED = 16, 5
 """Experiences that the analyst is shown: those most similar to the problem, of the library and of the retired ones."""
@@ -30,55 +30,23 @@ _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One problem in one epoch. ``number`` identifies it in the library's log and is the same at every start."""
-
-    number: int
-    problem: Problem
-    epoch: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoredFigures(GroupLine):
-    """What is shown and counted of a complete group.
-
-    Args:
-        rewards: name -> values of a component; those of a group that was not read have the same lowest and highest one.
-        has_experiences: whether its prompts had experiences.
-        re_asked: members whose endpoint was asked a second time for a readable reply.
-        repaired: members whose reply was repaired while parsing.
-        with_logprobs: members stored with sampled token ids and their log-probs.
-    """
-
-    rewards: Mapping[str, Sequence[float | None]]
-    has_experiences: bool
-    re_asked: int
-    repaired: int
-    with_logprobs: int
-
-
-@dataclass(frozen=True)
-class ScoredGroup(Generic[RecordT]):
-    """A complete group of rollouts or fusions.
-
-    Args:
-        record: what the cache stores.
-        attempts: the members as the analyst sees them.
-        figures: what is shown and counted.
-        stats: mean, standard deviation and advantages of ``r_total``.
-        experience_ids: the experiences in its prompts.
-        is_kept: whether the record is in the cache already.
-        trial: what the group measures of the experiences in its two prompts; None: it has one prompt.
-    """
-
-    record: RecordT
-    attempts: list[Attempt]
-    figures: ScoredFigures
-    stats: GroupStats
-    experience_ids: list[str]
-    is_kept: bool
-    trial: GroupTrial | None = None
+def make_analyst(
+    settings: ExtractionSettings,
+    manager: ApiManager,
+    client: LLMClient,
+    role: str,
+    tasks: Sequence[Task] | None = None,
+) -> ExperienceAnalyst:
+    """The analyst of a learner; it asks through the role ``analyst`` if that is configured, else through ``role``."""
+    return ExperienceAnalyst(
+        client,
+        manager.role_of(ANALYST_ROLE, role),
+        "critic" if role == "critic" else "generator",
+        max_tokens=settings.max_tokens,
+        seed=settings.seed,
+        style=settings.prompts,
+        tasks=tasks,
+    )
 
 
 class ExperienceExtractor:
@@ -90,9 +58,8 @@ class ExperienceExtractor:
         library: the learner's library.
         on_trial: whether experiences are on trial.
         kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
+        learns: whether anything is extracted; else the library is used as it is, and is not written.
     """
-
-    learns = True
 
     def __init__(
         self,
@@ -102,42 +69,48 @@ class ExperienceExtractor:
         *,
         on_trial: bool = False,
         kinds: ProblemKinds | None = None,
+        learns: bool = True,
     ) -> None:
-        self.library = library
+        self.library, self.learns = library, learns
         self._start, self._analyst = start, analyst
         self._on_trial, self._kinds = on_trial, kinds
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
-        return self.library.begin_run(self._start)
+        return self.library.begin_run(self._start) if self.learns else self.library.state
 
     def notes(self) -> list[str]:
         """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
+        if not self.learns:
+            count = len(self.library.state.texts)
+            unchanged = "is used as it is" if count == 1 else "are used as they are"
+            used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
+            return [f"Only rollouts are collected, and {used} (--learn none)"]
         earlier = [entry.event for entry in self.library.history() if isinstance(entry.event, BeginEvent)]
         start, trials = self._start, self.library.state.trials
-        if not self._on_trial or not self.library.state.texts or any(one.run == start.run for one in earlier):
+        if not self._on_trial or not self.library.state.texts or any(event.run == start.run for event in earlier):
             return []
-        found = []
+        notes = []
         if trials.model not in ("", start.model):
-            found.append(
+            notes.append(
                 f"The experiences were measured with {trials.model}. With {start.model} the measurement begins again, "
                 "from what was known."
             )
         if trials.task_file and start.task_file and trials.task_file != start.task_file:
-            found.append(
+            notes.append(
                 "The task file has changed: the measurement of the experiences begins again, from what was known."
             )
-        tasks = set().union(*(one.tasks for one in earlier))
+        tasks = set().union(*(event.tasks for event in earlier))
         if tasks and start.tasks and tasks.isdisjoint(start.tasks):
-            found.append(
+            notes.append(
                 f"The experiences were learned on problems of {', '.join(sorted(tasks))}, and this run has "
                 f"{', '.join(sorted(start.tasks))}. Pass another --experiences-dir to begin without them."
             )
-        return found
+        return notes
 
-    def why_not_asked(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> str:
+    def why_not_asked(self, step: Step, group: ScoredGroup, state: LibraryState) -> str:
         """Why the analyst is not asked about a group that triggered; empty if it is."""
-        if not group.stats.triggered:
+        if not self.learns or not group.stats.triggered:
             return ""
         if len(state.texts) >= self.library.capacity and not (self._on_trial and state.least_promising()):
             may_help = ", and each of its experiences may still help" if self._on_trial else ""
@@ -162,6 +135,8 @@ class ExperienceExtractor:
         Raises:
             InputError: another problem is recorded under the step's number.
         """
+        if not self.learns:
+            return self._unchanged(step)
         recorded = self.library.recorded(self._start.run, step.number)
         if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
             raise InputError(
@@ -171,7 +146,7 @@ class ExperienceExtractor:
             )
         return recorded
 
-    async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
+    async def propose(self, step: Step, group: ScoredGroup, state: LibraryState) -> Proposal | None:
         """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
 
         With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
@@ -192,10 +167,12 @@ class ExperienceExtractor:
         # runs did whose files it continues.
         leaks_answer = task_named(step.problem.task).leaks_answer
         refused = await asyncio.to_thread(self.library.review, state, proposal.operations, step.problem, leaks_answer)
-        return await self._analyst.amend(proposal, [one for one in refused if one.reason in MENDABLE])
+        return await self._analyst.amend(proposal, [refusal for refusal in refused if refusal.reason in MENDABLE])
 
-    def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
+    def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""
+        if not self.learns:
+            return self._unchanged(step)
         event = StepEvent(
             at="",
             run=self._start.run,
@@ -219,43 +196,29 @@ class ExperienceExtractor:
             keeps_problem=self._start.choice is not None,
         )
 
-    def _trial(self, step: Step, group: ScoredGroup[RecordT]) -> GroupTrial | None:
+    def _trial(self, step: Step, group: ScoredGroup) -> GroupTrial | None:
         """What a group measures, with how much its problem is of the kind of each experience."""
         trial, kinds = group.trial, self._kinds
         if trial is None or trial.difference is None or kinds is None:
             return trial
-        found = {
-            one.id: round(kinds.likeness_of(step.problem.text, one), 3)
-            for one in self.library.state.texts
-            if one.id in trial.halves
+        likeness = {
+            experience.id: round(kinds.likeness_of(step.problem.text, experience), 3)
+            for experience in self.library.state.texts
+            if experience.id in trial.halves
         }
-        return trial.model_copy(update={"likeness": {name: share for name, share in found.items() if share < 1}})
+        return trial.model_copy(update={"likeness": {name: share for name, share in likeness.items() if share < 1}})
 
-
-class NoExtractor(ExperienceExtractor):
-    """Extracts nothing: the analyst is not asked, and the library is used as it is and not written."""
-
-    learns = False
-
-    def begin(self) -> LibraryState:
-        """The library as it is."""
-        return self.library.state
-
-    def notes(self) -> list[str]:
-        """What this means for the run."""
-        count = len(self.library.state.texts)
-        unchanged = "is used as it is" if count == 1 else "are used as they are"
-        used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
-        return [f"Only rollouts are collected, and {used} (--learn none)"]
-
-    def recorded(self, step: Step) -> StepResult:
-        """The same library, as there is nothing to record."""
+    def _unchanged(self, step: Step) -> StepResult:
+        """The result of a step where nothing is learned: the same library."""
         return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
 
-    async def propose(self, step: Step, group: ScoredGroup[RecordT], state: LibraryState) -> Proposal | None:
-        """No proposal."""
-        return None
 
-    def record(self, step: Step, group: ScoredGroup[RecordT], proposal: Proposal | None) -> StepResult:
-        """The same library."""
-        return self.recorded(step)
+def saved_text(operation: Operation) -> str:
+    """An operation that the library has applied, with the id of its experience."""
+    return f"{operation.id} {operation.content}" if operation.content else f"{operation.op} {operation.id}"
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """A refusal as a sentence, with what it is about."""
+    about = f'"{refusal.operation.content}"' if refusal.operation.content else refusal.operation.id or "an operation"
+    return f"{about}: {refusal.message or refusal.reason.replace('_', ' ')}"

@@ -11,18 +11,20 @@ from engine.errors import InputError, MissingInputError
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState
-from engine.records import Fusion
+from engine.records import Fault, Fusion
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import AppendLog
+from engine.storage.rollout_store import RolloutStore
 from engine.storage.stored_records import StepNumbers, StoredRecords
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
+from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
 from grpo_training.learning.critic import scored_fusions
-from grpo_training.learning.extractor import ExperienceExtractor, ScoredGroup, Step
-from grpo_training.learning.generator import scored_rollouts
+from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import make_analyst, usual_window
+from grpo_training.learning.run import loop_rows, usual_window
+from grpo_training.learning.scored_groups import ScoredGroup, Step, scored_rollouts
 from grpo_training.learning.settings import ExtractorSettings
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file, results_file
@@ -39,6 +41,7 @@ def run_extractor(settings: ExtractorSettings) -> int:
         ScaffoldError: no stored groups, a refusing endpoint, an exhausted budget, or a step that stayed open.
     """
     settings = in_found_run(settings)
+    may_grow = settings.window is None  # a window that was given holds exactly
     # The library itself is never set aside: --fresh only begins a new run on it.
     path = settings.experiences_dir / f"{settings.role}_extraction.json"
     files = RunFiles(path, (), lock=AppendLog(path))
@@ -46,10 +49,12 @@ def run_extractor(settings: ExtractorSettings) -> int:
     load_tasks_of(settings.cache_dir, given=settings.task)
     groups = stored_groups(settings)  # before a server is started
     with open_endpoints(settings) as manager:
-        return run_async(_extract(settings, files, groups, manager))
+        return run_async(_extract(settings, files, groups, manager, may_grow=may_grow))
 
 
-async def _extract(settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager) -> int:
+async def _extract(
+    settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager, *, may_grow: bool
+) -> int:
     role = settings.role
     analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
@@ -64,17 +69,18 @@ async def _extract(settings: ExtractorSettings, files: RunFiles, groups: Recorde
         library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:
             analyst = make_analyst(settings, manager, client, role)
-            extractor = ExperienceExtractor(BeginEvent(at="", run=manifest.run), analyst, library)
+            analysis = ExperienceExtractor(BeginEvent(at="", run=manifest.run), analyst, library)
             progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
             client.report_trouble_to(progress.note)
-            loop = LearningLoop(window, extractor, groups, progress)
+            store = RolloutStore(results_file(settings.cache_dir, role))  # nothing is added
+            loop = LearningLoop(window, groups, groups, store, analysis, manifest, progress, may_grow)
             try:
                 with progress:
                     await loop.run(groups.steps())
                     for line in groups.broken:
                         progress.note(f"skipped {line}")
             finally:
-                progress.summary([*loop.summary_rows(), Row("library kept in", shown_path(library_path))])
+                progress.summary([*loop_rows(loop), Row("library kept in", shown_path(library_path))])
         manifest.finish()
     return 0
 
@@ -103,24 +109,30 @@ class RecordedGroups:
             for first in self._stored.of_keys(keys)[:1]:
                 yield Step(number, problem_of(first), first.epoch)
 
-    def stored(self, step: Step) -> None:
-        """Nothing: all groups are shown to the analyst."""
+    async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
+        """None: no prompt is asked."""
+        return DrawnExperiences((), state.version)
 
-    async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[Any]:
+    def stored_figures(self, step: Step) -> None:
+        """None: all groups are shown to the analyst."""
+
+    def stored(self, step: Step) -> ScoredGroup | None:
         """The stored group of a step, with statistics for the given tau."""
         records = self._stored.of_keys(self._keys[step.number])
-        scored: ScoredGroup[Any]
+        if not records:
+            return None
         if isinstance(records[0], Fusion):
-            scored = scored_fusions(records, [], self._tau)
+            scored = scored_fusions(records, (), self._tau)
         else:
             [group] = records
             stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], self._tau)
-            scored = scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, is_kept=True)
+            scored = scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, new_records=())
         # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
         return dataclasses.replace(scored, is_kept=False, experience_ids=[], trial=None)
 
-    def keep(self, record: object) -> None:
-        """The groups are stored already."""
+    async def make(self, step: Step, drawn: DrawnExperiences) -> Fault:
+        """Nothing is asked again: the step of a group that cannot be read stays open."""
+        return Fault(kind="unreadable_group")
 
 
 def stored_groups(settings: ExtractorSettings) -> RecordedGroups:

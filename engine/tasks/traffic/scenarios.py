@@ -5,9 +5,25 @@ from __future__ import annotations
 import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """How a network is run.
+
+    Args:
+        sumocfg: SUMO's configuration file.
+        seed: SUMO's seed.
+        extend_seconds: seconds that one extension lasts.
+    """
+
+    sumocfg: str
+    seed: int = 3407
+    extend_seconds: int = 5
 
 
 def find_config(folder: Path) -> Path:

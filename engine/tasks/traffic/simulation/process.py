@@ -1,26 +1,26 @@
-"""Worker processes from the side of their parent: start one, read its messages within a time limit, end it."""
+"""Simulations in processes of their own, as libsumo holds one for each process, and one that hangs must be killed."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import json
+import multiprocessing
 import os
-import queue
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.storage.installation import install_command
+from engine.tasks.traffic.scenarios import SimulationOptions
 
-_ROOT = Path(__file__).resolve().parents[4]
+_RUNS = "engine.tasks.traffic.simulation.runs"
+_PROCESSES = multiprocessing.get_context("forkserver")  # a simulation starts as a fork that has imported libsumo
+_PROCESSES.set_forkserver_preload([_RUNS])
 _STDERR_SHOWN = 500
 _STOP_POLL_S = 0.1
 
@@ -30,6 +30,10 @@ _Value = TypeVar("_Value")
 
 class SimulationFailedError(ScaffoldError):
     """A simulation could not be started, failed, or did not answer in time."""
+
+
+class SimulationError(Exception):
+    """SUMO refused a network or failed. Raised in the process of a simulation."""
 
 
 def require_sumo() -> None:
@@ -46,128 +50,91 @@ def require_sumo() -> None:
         )
 
 
-class SimulationProcess:
-    """One worker process.
+def simulate(
+    run: str,
+    options: SimulationOptions,
+    *arguments: Any,
+    limit_s: float,
+    answer: Callable[[Any], Any] = lambda message: None,
+) -> Any:
+    """Do a run in a process of its own. Blocking, from any thread.
 
     Args:
-        job: what the worker is to do, see :mod:`engine.tasks.traffic.simulation.jobs`.
-        limit_s: longest time between two messages; the process is killed after it.
+        run: name of a function in :mod:`engine.tasks.traffic.simulation.runs`.
+        options: of the simulation.
+        arguments: further ones of the function.
+        limit_s: longest time between two messages of the process; it is killed after it.
+        answer: answers each message of the function; what it raises ends the run.
+
+    Returns:
+        the value of the function.
+
+    Raises:
+        SimulationFailedError: SUMO failed, the process crashed, or it was silent for longer than the limit.
     """
-
-    def __init__(self, job: Mapping[str, Any], limit_s: float = 60.0) -> None:
-        self.job, self.limit_s = job, limit_s
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
-        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.tasks.traffic.simulation.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            encoding="utf-8",
-            start_new_session=True,  # its forks are ended with it
-            # of a worker that is killed, its temporary files are removed here
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": self._folder.name},
-        )
+    name = Path(options.sumocfg).stem
+    here, there = _PROCESSES.Pipe()
+    with here, tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True) as folder:
+        process = _PROCESSES.Process(target=_in_process, args=(there, folder, run, options, arguments), daemon=True)
+        process.start()
+        there.close()
         with _guard:
-            _running.add(self)
-        threading.Thread(target=self._read, daemon=True).start()
-        self.send(job)
+            _running.add(process)
+        try:
+            while True:
+                if not here.poll(limit_s):
+                    raise SimulationFailedError(
+                        f"The simulation of {name} gave no sign of life for {limit_s:g} s and was stopped",
+                        fix="Raise --time-limit if the network is large.",
+                    )
+                kind, value = here.recv()
+                if kind == "value":
+                    return value
+                if kind == "error":
+                    raise SimulationFailedError(
+                        f"The simulation of {name} failed", why=f"{value} {_printed(folder)}".strip()
+                    )
+                here.send(answer(value))
+        except (EOFError, ConnectionError):
+            raise SimulationFailedError(f"The simulation of {name} crashed", why=_printed(folder)) from None
+        finally:
+            process.kill()
+            process.join()
+            with _guard:
+                _running.discard(process)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+def _in_process(
+    connection: Connection, folder: str, run: str, options: SimulationOptions, arguments: tuple[Any, ...]
+) -> None:
+    """Do a run, and send its messages and its value to the parent. What is printed goes to a file of ``folder``."""
+    with (Path(folder) / "printed").open("wb") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    tempfile.tempdir = folder  # removed by the parent, also if this process is killed
 
-    def close(self) -> None:
-        """Kill the worker and remove its files."""
-        self.kill()
-        with _guard:
-            _running.discard(self)
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-        self._folder.cleanup()
+    def tell(message: Any) -> Any:
+        connection.send(("message", message))
+        return connection.recv()
 
-    @property
-    def pid(self) -> int:
-        """The worker's process id, which is also that of its group."""
-        return self._process.pid
+    try:
+        value = getattr(importlib.import_module(_RUNS), run)(tell, options, *arguments)
+    except SimulationError as error:
+        connection.send(("error", str(error)))
+    else:
+        connection.send(("value", value))
 
-    def kill(self) -> None:
-        """Kill the worker and its forks; whoever reads its messages sees that it has ended. From any thread."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
-    def send(self, message: Any) -> None:
-        """Send one line to the worker. A worker that has ended is reported by :meth:`messages`."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """The worker's messages until it ends.
-
-        Raises:
-            SimulationFailedError: the worker reports an error, crashes, or is silent for longer than the limit.
-        """
-        while True:
-            try:
-                line = self._lines.get(timeout=self.limit_s)
-            except queue.Empty:
-                raise SimulationFailedError(
-                    f"The simulation of {self._name} gave no sign of life for {self.limit_s:g} s and was stopped",
-                    fix="Raise --time-limit if the network is large.",
-                ) from None
-            if line is None:
-                if self._process.wait() != 0:
-                    raise SimulationFailedError(f"The simulation of {self._name} crashed", why=self._stderr())
-                return
-            message = json.loads(line)
-            if "error" in message:
-                raise SimulationFailedError(
-                    f"The simulation of {self._name} failed", why=f"{message['error']} {self._stderr()}".strip()
-                )
-            yield message
-
-    def answer(self, request: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer.
-
-        Raises:
-            SimulationFailedError: as of :meth:`messages`, or the worker has ended.
-        """
-        self.send(request)
-        for message in self.messages():
-            return message
-        raise SimulationFailedError(f"The simulation of {self._name} has ended")
-
-    @property
-    def _name(self) -> str:
-        return Path(self.job["options"]["sumocfg"]).stem
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with contextlib.suppress(ValueError):  # closed while it was read
-            for line in self._process.stdout:
-                if line.endswith("\n"):  # else it was killed while it wrote
-                    self._lines.put(line)
-        self._lines.put(None)
-
-    def _stderr(self) -> str:
-        """The errors that SUMO printed; if there are none, the end of all output."""
-        self._errors.seek(0)
-        text = self._errors.read()
-        errors = [line for line in text.splitlines() if line.startswith("Error:")]
-        return " ".join(errors)[:_STDERR_SHOWN] or text[-_STDERR_SHOWN:].strip()
+def _printed(folder: str) -> str:
+    """The errors that SUMO printed; if there are none, the end of all output."""
+    path = Path(folder) / "printed"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    errors = [line for line in text.splitlines() if line.startswith("Error:")]
+    return " ".join(errors)[:_STDERR_SHOWN] or text[-_STDERR_SHOWN:].strip()
 
 
 _guard = threading.Lock()
-_running: set[SimulationProcess] = set()
+_running: set[BaseProcess] = set()
 
 
 class SimulationThreads:
@@ -197,9 +164,9 @@ class SimulationThreads:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._on_stop()
-            while left := [future for future in self._futures if not future.done()]:
-                wait(left, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
+            while waiting := [future for future in self._futures if not future.done()]:
+                self._on_stop()
+                wait(waiting, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
                 with _guard:
                     for process in _running:
                         process.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,6 @@ from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.tasks.traffic.reply import read_reply
 from engine.tasks.traffic.task import TASK
 from grpo_training.evaluate.models import ServedModel
-
-_STATES_IN_FLIGHT = 256
-"""More than local servers and most endpoints process at once; the client's own limits apply in addition."""
 
 
 class CallFailedError(IncompleteRunError):
@@ -48,10 +44,6 @@ class ModelDecisions:
 
     def __init__(self, client: LLMClient, role: str, prompting: Prompting, loop: asyncio.AbstractEventLoop) -> None:
         self._client, self._role, self._prompting, self._loop = client, role, prompting, loop
-        self._slots = asyncio.Semaphore(_STATES_IN_FLIGHT)
-        self._guard = threading.Lock()
-        self._pending: set[Future[Any]] = set()
-        self._stopped = False
 
     @property
     def usage(self) -> dict[str, Any]:
@@ -74,35 +66,19 @@ class ModelDecisions:
             CallFailedError: a call failed after all retries.
             ScaffoldError: the endpoint refuses every call, or the budget is exhausted.
         """
-        asking: Future[list[bool | None]]
-        with self._guard:
-            if self._stopped:
-                raise CancelledError
-            asking = asyncio.run_coroutine_threadsafe(self._ask_all(states), self._loop)
-            self._pending.add(asking)
-        try:
-            return asking.result()
-        finally:
-            with self._guard:
-                self._pending.discard(asking)
+        return asyncio.run_coroutine_threadsafe(self._ask_all(states), self._loop).result()
 
     def stop(self) -> None:
-        """Cancel what is asked now; every thread that waits for it ends, and nothing new is asked."""
-        with self._guard:
-            self._stopped = True
-            pending = list(self._pending)
-        for asking in pending:
-            asking.cancel()
+        """Cancel what is asked now; every thread that waits for it ends."""
+
+        def cancel() -> None:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+
+        self._loop.call_soon_threadsafe(cancel)
 
     async def _ask_all(self, states: Sequence[str]) -> list[bool | None]:
-        tasks = [asyncio.ensure_future(self._ask(state)) for state in states]
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        return list(await asyncio.gather(*map(self._ask, states)))
 
     async def _ask(self, state: str) -> bool | None:
         problem = Problem(id="", text=state, answer="", task=TASK.name)
@@ -116,8 +92,7 @@ class ModelDecisions:
             json_schema=TASK.reply_schema,
             purpose="evaluation",
         )
-        async with self._slots:
-            (reply,) = await self._client.sample(request, range(1))
+        (reply,) = await self._client.sample(request, range(1))
         return _decision(reply)
 
 
@@ -136,29 +111,26 @@ def _decision(reply: Reply) -> bool | None:
 @contextmanager
 def model_decisions(served: ServedModel, prompting: Prompting, journal: ResponseJournal) -> Iterator[ModelDecisions]:
     """A model that is ready to be asked, for the length of the block; its client has a thread of its own."""
+
+    async def open_client() -> LLMClient:
+        return LLMClient(
+            served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=served.budget
+        )
+
+    async def close() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
+
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="traffic-decisions", daemon=True)
     thread.start()
-
-    async def open_client() -> ModelDecisions:
-        client = LLMClient(
-            served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=served.budget
-        )
-        return ModelDecisions(client, served.role, prompting, loop)
-
-    async def close() -> None:
-        mine = asyncio.current_task()
-        others = [task for task in asyncio.all_tasks() if task is not mine]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await decisions._client.close()
-
-    decisions = asyncio.run_coroutine_threadsafe(open_client(), loop).result()
+    client = asyncio.run_coroutine_threadsafe(open_client(), loop).result()
     try:
-        yield decisions
+        yield ModelDecisions(client, served.role, prompting, loop)
     finally:
-        decisions.stop()
         asyncio.run_coroutine_threadsafe(close(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

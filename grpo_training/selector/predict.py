@@ -37,7 +37,7 @@ def predict(settings: PredictSettings) -> int:
         settings.output.parent.mkdir(parents=True, exist_ok=True)
         replace_file(settings.output, json.dumps(entries).encode() + b"\n")
         print(f"{len(entries)} queries, {shots} shots each: {settings.output}")
-    figures = compare_on_stored(model, groups, table, model_steps(model, groups))
+    figures = compare_on_stored(model, groups, table)
     print(f"reward of the stored sequence that each way of choosing prefers, {len(groups)} queries:")
     for name, values in figures.items():
         print(f"  {name:12} {_with_interval(values)}")
@@ -47,19 +47,13 @@ def predict(settings: PredictSettings) -> int:
     return 0
 
 
-def model_steps(model: PointerSelector, groups: Sequence[ShotGroup]) -> int | None:
-    """The steps of the longest stored sequence with its STOP; None for a network without one."""
-    longest = max(len(one.shots) for group in groups for one in group.sequences)
-    return longest + 1 if model.config.stop else None
-
-
 def compare_on_stored(
-    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable, stop_steps: int | None
+    model: PointerSelector, groups: Sequence[ShotGroup], table: EmbeddingTable
 ) -> dict[str, list[float]]:
     """The reward of one stored sequence per query: the most probable, the most similar, one by chance, the best."""
     if not groups:
         raise InputError("No query to compare on")
-    logps = stored_logps(model, groups, table, stop_steps)
+    logps = stored_logps(model, groups, table)
     figures: dict[str, list[float]] = {"random": [], "similarity": [], "selector": [], "oracle": []}
     for group in groups:
         rewards = [one.reward for one in group.sequences]

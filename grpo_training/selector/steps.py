@@ -5,13 +5,15 @@ from __future__ import annotations
 from grpo_training.cli.steps import StepSettings
 from grpo_training.selector.asking.infer import infer
 from grpo_training.selector.asking.rewards import measure_rewards
-from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import make_beams
 from grpo_training.selector.data.embed import embed_dataset
 from grpo_training.selector.predict import predict
 from grpo_training.selector.settings import (
+    BeamsSettings,
     EmbedSettings,
+    InferSettings,
     PredictSettings,
+    RewardsSettings,
     SftSettings,
     TrainSettings,
 )

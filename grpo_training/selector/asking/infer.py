@@ -17,29 +17,32 @@ from engine.records import Problem
 from engine.statistics.paired import clustered_share, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, score
-from grpo_training.selector.asking.settings import InferSettings
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable
-from grpo_training.selector.data.encoder import ItemEncoder
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.sources import embed_as
 from grpo_training.selector.model.checkpoint import load_model
+from grpo_training.selector.settings import InferSettings
 from grpo_training.serve.endpoints import open_client
 
-Shots = list[list[int]]
-"""For each query the ids of its shots, in the order of the prompt."""
 _BEAM = 5
 
 
 @dataclass
 class _Way:
-    """A way of choosing with a number of shots: what it chose, how long that took, and the accuracy of each query."""
+    """A way of choosing with a number of shots.
 
-    shots: Shots
+    Args:
+        shots: for each query the ids of its shots, in the order of the prompt.
+        choosing_s: how long the choice took, in seconds.
+        accuracy: of each query, by its id.
+    """
+
+    shots: list[list[int]]
     choosing_s: float
-    asking_s: float = 0.0
     accuracy: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -60,28 +63,28 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     images = checked_images(settings, shots, settings.shots_dataset)
     images += checked_images(settings, queries, settings.dataset)
     tables = _tables(settings, [*shots, *queries], images)
-    own = _own_shots(shots, queries)
-    chosen = {count: _ways(settings, tables, len(shots), own, count, clock) for count in settings.shot_nums}
-    prompts = ShotPrompts([*shots, *queries], images, settings.max_image_mb)
-    asyncio.run(_ask_all(settings, manager, prompts, len(shots), chosen, clock))
+    same = _rows_of_queries(shots, queries)
+    chosen = {count: _ways(settings, tables, len(shots), same, count, clock) for count in settings.shot_nums}
+    asyncio.run(_ask_all(settings, manager, ShotPrompts([*shots, *queries], images), len(shots), chosen))
     metrics = {}
     selectors = selector_names(settings.checkpoint)
     for count, by_way in chosen.items():
         for name, way in by_way.items():
-            against = {"similarity": "similarity"} | ({selectors[0]: selectors[0]} if name in selectors[1:] else {})
-            metrics[f"{name}: shot_num={count}"] = _figures(way, {one: by_way[one] for one in against}, len(queries))
+            against = ["similarity", *(selectors[:1] if name in selectors[1:] else ())]
+            others = {other: by_way[other] for other in against}
+            metrics[f"{name}: shot_num={count}"] = _figures(way, others, len(queries))
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     replace_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
     for name, figures in metrics.items():
         label, _, number = name.partition(": shot_num=")
         print(f"{number} shots, {label:10} {_shown(figures, ['similarity', *selectors])}")
-    if own:
-        print(f"{len(own)} queries are also among the shots; none was a shot of itself.")
+    if same:
+        print(f"{len(same)} queries are also among the shots; none was a shot of itself.")
     print(f"{len(queries)} queries: {settings.output}")
     return 0
 
 
-def _own_shots(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
+def _rows_of_queries(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
     """Query -> its own row among the shots, by id and text: with its answer in the prompt it would be no test."""
     place = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
     keys = ((query.id, query.text) for query in queries)
@@ -104,10 +107,7 @@ def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, 
         gain = paired_difference(way.accuracy, other.accuracy)
         key = _key(name)
         figures |= {key: _percent(gain.value), f"{key}_low": _percent(gain.low), f"{key}_high": _percent(gain.high)}
-    return figures | {
-        "choosing_ms_per_query": round(1000 * way.choosing_s / queries, 2),
-        "asking_ms_per_query": round(1000 * way.asking_s / queries, 2),
-    }
+    return figures | {"choosing_ms_per_query": round(1000 * way.choosing_s / queries, 2)}
 
 
 def _percent(value: float | None) -> float | None:
@@ -126,7 +126,7 @@ def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
             low, high = figures[f"{key}_low"], figures[f"{key}_high"]
             interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
             parts.append(f"{figures[key]:+z.1f}{interval} against {name}")
-    parts.append(f"{figures['choosing_ms_per_query']:.1f} + {figures['asking_ms_per_query']:.1f} ms per query")
+    parts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
     return "  ".join(parts)
 
 
@@ -137,18 +137,17 @@ def _tables(settings: InferSettings, problems: Sequence[Problem], images: Sequen
         InputError: a checkpoint does not tell how, or its embeddings have other dimensions.
     """
     tables: list[EmbeddingTable] = []
-    known: dict[str, EmbeddingTable] = {}
+    made: dict[str, EmbeddingTable] = {}
     for path in settings.checkpoint:
         model, info = load_model(path, settings.model_version if path == settings.checkpoint[-1] else None)
-        key = json.dumps(info.embeddings.get("parts") or info.embeddings.get("model"))
-        if key not in known:
-            encoder = ItemEncoder(info.embeddings, str(path), has_images=bool(images), model=settings.embedding_model)
-            known[key] = encoder.table(problems, images)
-        if known[key].dimensions != model.config.d_model:
+        key = json.dumps(info.embeddings.get("parts"))
+        if key not in made:
+            made[key] = embed_as(info.embeddings, str(path), problems, images, settings.embedding_model)
+        if made[key].dimensions != model.config.d_model:
             raise InputError(
-                f"{path} needs embeddings of {model.config.d_model} dimensions, these have {known[key].dimensions}"
+                f"{path} needs embeddings of {model.config.d_model} dimensions, these have {made[key].dimensions}"
             )
-        tables.append(known[key])
+        tables.append(made[key])
     return tables
 
 
@@ -156,28 +155,28 @@ def _ways(
     settings: InferSettings,
     tables: Sequence[EmbeddingTable],
     shots: int,
-    own: Mapping[int, int],
+    same: Mapping[int, int],
     count: int,
     clock: Callable[[], float],
 ) -> dict[str, _Way]:
-    """The shots of each way of choosing. ``own`` has the queries that are shots too, which no pool of theirs has.
+    """The shots of each way of choosing. ``same`` has the queries that are shots too, which no pool of theirs has.
 
     Raises:
         InputError: there are fewer shots than asked for.
     """
-    if count > min(settings.pool, shots - bool(own)):
+    if count > min(settings.pool, shots - bool(same)):
         raise InputError(f"{count} shots are asked for; {settings.shots_dataset} has {shots}, --pool {settings.pool}")
     table, every = tables[0], list(range(shots))
     began = clock()
     pools = []
     for number, row in enumerate(table.rows(range(shots, len(table)))):
-        ids = [one for one in every if one != own[number]] if number in own else every
+        ids = [shot for shot in every if shot != same.get(number)]
         drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, len(ids)))  # noqa: S311
         pools.append(table.nearest(row, ids if settings.sampler == "near" else drawn, settings.pool))
     pooling_s = clock() - began
     groups = [ShotGroup(shots + number, tuple(pool), ()) for number, pool in enumerate(pools)]
     rng = random.Random(f"{settings.seed}:{count}")  # noqa: S311 - not for cryptography
-    found = {
+    ways = {
         "random": _Way([rng.sample(pool, count) for pool in pools], pooling_s),
         "similarity": _Way([pool[:count] for pool in pools], pooling_s),
     }
@@ -185,8 +184,8 @@ def _ways(
         model, _ = load_model(path)
         began = clock()
         sequences = choose_shots(model, groups, table, count, _BEAM)
-        found[name] = _Way([one[0][0] for one in sequences], pooling_s + clock() - began)
-    return found
+        ways[name] = _Way([ranked[0][0] for ranked in sequences], pooling_s + clock() - began)
+    return ways
 
 
 async def _ask_all(
@@ -195,16 +194,13 @@ async def _ask_all(
     prompts: ShotPrompts,
     shots: int,
     chosen: Mapping[int, Mapping[str, _Way]],
-    clock: Callable[[], float],
 ) -> None:
     """Fill in the accuracies of all ways of choosing."""
     async with open_client(settings, manager) as client:
         for by_way in chosen.values():
             for way in by_way.values():
-                began = clock()
                 asked = [(shots + number, ids) for number, ids in enumerate(way.shots)]
                 replies = await ask_with_shots(client, settings, prompts, asked)
-                way.asking_s = clock() - began
                 for (query, _), reply in zip(asked, replies, strict=True):
                     problem = prompts.problems[query]
                     way.accuracy[problem.id] = [score(problem, reply)]

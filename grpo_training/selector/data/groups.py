@@ -81,7 +81,6 @@ def make_batch(
     groups: Sequence[ShotGroup],
     table: EmbeddingTable,
     *,
-    stop_steps: int | None = None,
     device: str = "cpu",
 ) -> Batch:
     """Pad groups to one size.
@@ -89,14 +88,11 @@ def make_batch(
     Args:
         groups: at least one.
         table: embeddings of queries and shots.
-        stop_steps: for a network with a STOP entry: its longest sequence. Shorter ones end with the place after
-            the padded pool.
         device: of the tensors.
     """
     places = max(len(group.pool) for group in groups)
     sequences = max(len(group.sequences) for group in groups)
-    longest = max((len(one.shots) for group in groups for one in group.sequences), default=1)
-    steps = longest if stop_steps is None else max(longest, min(longest + 1, stop_steps))
+    steps = max((len(sequence.shots) for group in groups for sequence in group.sequences), default=1)
     size = (len(groups), sequences, steps)
     labels, step_mask = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
     rewards, sequence_mask = np.zeros(size[:2]), np.zeros(size[:2], dtype=bool)
@@ -109,8 +105,6 @@ def make_batch(
         place_of = {shot: place for place, shot in enumerate(group.pool)}
         for n, one in enumerate(group.sequences):
             row = [place_of[shot] for shot in one.shots]
-            if stop_steps is not None and len(row) < steps:
-                row.append(places)
             labels[b, n, : len(row)] = row
             step_mask[b, n, : len(row)] = True
             rewards[b, n], sequence_mask[b, n] = one.reward, True

@@ -18,6 +18,7 @@ from engine.tasks.registry import task_named
 
 _TEXTS = ("problem", "question")
 _ANSWER = ("answer", "ground_truth")
+_OFFICIAL = ("questions", "annotations")
 
 
 def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
@@ -103,24 +104,22 @@ def _official_files(dataset: str) -> tuple[Path, Path] | None:
     folder = next((place for place in places if place.is_dir()), None)
     if folder is None:
         return None
-    every = sorted(folder.glob("*.json"))
-    found = {kind: [one for one in every if kind in one.name.lower()] for kind in ("questions", "annotations")}
-    if not all(found.values()):
+    paths = [path for path in sorted(folder.glob("*.json")) if part in path.name]
+    questions, annotations = ([path for path in paths if kind in path.name.lower()] for kind in _OFFICIAL)
+    if not questions and not annotations:
         return None
-    chosen = {kind: [one for one in files if part in one.name] for kind, files in found.items()}
-    if any(len(files) != 1 for files in chosen.values()):
-        names = ", ".join(one.name for files in found.values() for one in files)
+    if len(questions) != 1 or len(annotations) != 1:
         raise InputError(
             f"{dataset} does not name one file of questions and one of annotations",
-            why=f"{folder} has {names}.",
+            why=f"{folder} has {', '.join(path.name for path in (*questions, *annotations))}.",
             fix=f"Write {name}:PART, where PART is in the names of both, such as {name}:train.",
         )
-    return chosen["questions"][0], chosen["annotations"][0]
+    return questions[0], annotations[0]
 
 
 def _official(questions: Path, annotations: Path) -> Iterator[Problem]:
     asked, answered = _content(questions, "questions"), _content(annotations, "annotations")
-    by_id = {one.get("question_id"): one for one in answered["annotations"]}
+    by_id = {row.get("question_id"): row for row in answered["annotations"]}
     split = answered.get("data_subtype") or asked.get("data_subtype") or ""
     for number, row in enumerate(asked["questions"]):
         where = f"{questions}, question {number}"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Literal
 
 from engine.errors import InputError
-from grpo_training.selector.data.embeddings import Array, EmbeddingTable, load_table
+from grpo_training.selector.data.embeddings import EmbeddingTable
 
 Sampler = Literal["rand", "text", "image", "mix"]
 _NEAR = 0.5
@@ -20,23 +19,21 @@ class PoolSampler:
     Args:
         kind: ``rand``: by chance; ``text``, ``image``: the nearest; ``mix``: half by chance, a quarter each of the
             nearest by text and by image (without image embeddings, a half by text).
-        texts: (N, d), embeddings of the texts.
-        images: file of the embeddings of the images.
+        texts, images: embeddings of the texts, and of the images.
         size: shots of a pool.
         seed: of the draws.
 
     Raises:
-        InputError: ``image`` without embeddings of images, or with those of another dataset.
+        InputError: ``image`` without embeddings of images.
     """
 
-    def __init__(self, kind: Sampler, texts: Array, images: Path | None, size: int, seed: int) -> None:
+    def __init__(
+        self, kind: Sampler, texts: EmbeddingTable, images: EmbeddingTable | None, size: int, seed: int
+    ) -> None:
+        if kind == "image" and images is None:
+            raise InputError("--sampler image needs --images, and an --embedding-model that embeds images")
         self._kind, self._size, self._seed = kind, size, seed
-        self._texts = EmbeddingTable(texts)
-        self._images = None if images is None else load_table(images)
-        if kind == "image" and self._images is None:
-            raise InputError("--sampler image needs --img-emb, the embeddings of the images")
-        if self._images is not None and len(self._images) != len(self._texts):
-            raise InputError(f"{images} has {len(self._images)} rows, the dataset has {len(self._texts)} problems")
+        self._texts, self._images = texts, images
 
     def anchors(self, count: int) -> list[int]:
         """The queries that beams are made for, by chance."""

@@ -290,17 +290,17 @@ class TrainSettings(TrainingSettings):
 class PredictSettings(EmbeddingSettings):
     """Settings of ``selector predict``."""
 
-    summary: ClassVar[str] = "choose shots for the queries of a file, and compare with similarity, random and oracle"
+    summary: ClassVar[str] = "choose shots for the queries of a file"
 
     checkpoint: Path = Field(description="checkpoint of a selector")
     model_version: ModelVersion | None = Field(
         None, description="refuse a checkpoint of the other version: v2 is of `sft`, v3 of `train`"
     )
-    test_data: Path = Field(description="beam file or reward file; its scores are used for the comparison only")
+    test_data: Path = Field(description="beam file or reward file; its queries and pools are used")
     shots: Positive | None = Field(None, description="length of a sequence (default: as the selector was trained)")
     beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
-    output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
+    output: Path = Field(OUTPUTS / "chosen.json", description="file for the chosen shots, in the form of a beam file")
 
     @model_validator(mode="after")
     def _not_over_its_input(self) -> Self:

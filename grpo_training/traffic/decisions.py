@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from agents.generator import generator_messages
 from engine.errors import IncompleteRunError
-from engine.experience.choice import LearnedExperiences
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
+from engine.records import ChatRequest, Fault, Outcome, Reply
 from engine.tasks.traffic.reply import read_reply
-from engine.tasks.traffic.task import TASK
 from grpo_training.evaluate.models import ServedModel
 
 
@@ -24,26 +20,15 @@ class CallFailedError(IncompleteRunError):
     """A decision could not be asked. It ends the simulation that needed it."""
 
 
-@dataclass(frozen=True)
-class Prompting:
-    """How a state is asked.
-
-    Args:
-        sampling: sampling parameters.
-        experiences: of a library, which chooses those in the prompt; None: none.
-        style: prompt style.
-    """
-
-    sampling: Sampling
-    experiences: LearnedExperiences | None = None
-    style: str = "full"
+RequestOf = Callable[[str, str], ChatRequest]
+"""Makes the request of a role for a state text."""
 
 
 class ModelDecisions:
     """Asks one model. Made by :func:`model_decisions`."""
 
-    def __init__(self, client: LLMClient, role: str, prompting: Prompting, loop: asyncio.AbstractEventLoop) -> None:
-        self._client, self._role, self._prompting, self._loop = client, role, prompting, loop
+    def __init__(self, client: LLMClient, role: str, request_of: RequestOf, loop: asyncio.AbstractEventLoop) -> None:
+        self._client, self._role, self._request_of, self._loop = client, role, request_of, loop
 
     @property
     def usage(self) -> dict[str, Any]:
@@ -81,18 +66,7 @@ class ModelDecisions:
         return list(await asyncio.gather(*map(self._ask, states)))
 
     async def _ask(self, state: str) -> bool | None:
-        problem = Problem(id="", text=state, answer="", task=TASK.name)
-        experiences = self._prompting.experiences
-        request = ChatRequest(
-            role=self._role,
-            messages=generator_messages(
-                TASK, problem, experiences.of(problem) if experiences else (), self._prompting.style
-            ),
-            sampling=self._prompting.sampling,
-            json_schema=TASK.reply_schema,
-            purpose="evaluation",
-        )
-        (reply,) = await self._client.sample(request, range(1))
+        (reply,) = await self._client.sample(self._request_of(self._role, state), range(1))
         return _decision(reply)
 
 
@@ -109,7 +83,7 @@ def _decision(reply: Reply) -> bool | None:
 
 
 @contextmanager
-def model_decisions(served: ServedModel, prompting: Prompting, journal: ResponseJournal) -> Iterator[ModelDecisions]:
+def model_decisions(served: ServedModel, request_of: RequestOf, journal: ResponseJournal) -> Iterator[ModelDecisions]:
     """A model that is ready to be asked, for the length of the block; its client has a thread of its own."""
 
     async def open_client() -> LLMClient:
@@ -129,7 +103,7 @@ def model_decisions(served: ServedModel, prompting: Prompting, journal: Response
     thread.start()
     client = asyncio.run_coroutine_threadsafe(open_client(), loop).result()
     try:
-        yield ModelDecisions(client, served.role, prompting, loop)
+        yield ModelDecisions(client, served.role, request_of, loop)
     finally:
         asyncio.run_coroutine_threadsafe(close(), loop).result()
         loop.call_soon_threadsafe(loop.stop)

@@ -11,22 +11,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from agents.generator import generator_messages
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.reading.masking import shown_url
-from engine.records import Sampling, timestamp
+from engine.records import ChatRequest, Problem, Sampling, timestamp
 from engine.statistics.paired import Estimate, clustered_mean, paired_difference
 from engine.storage.append_log import replace_file
 from engine.tasks.traffic.simulation.closed_loop import LOCAL_POLICIES, ClosedLoopResult, run_closed_loop
 from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationThreads, require_sumo
+from engine.tasks.traffic.task import TASK
 from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.models import EvaluatedModel, LocalModel, RoleModel, local_model, model_of_role, served
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.serve.engines import choose_engine
-from grpo_training.traffic.decisions import CallFailedError, ModelDecisions, Prompting, model_decisions
+from grpo_training.traffic.decisions import CallFailedError, ModelDecisions, RequestOf, model_decisions
 from grpo_training.traffic.settings import EvaluateSettings
 
 BASELINE = "max-pressure"
@@ -92,17 +94,26 @@ def evaluate(settings: EvaluateSettings, folders: Sequence[Path], stream: TextIO
     policies = policies_of(settings)
     if any(isinstance(model, LocalModel) for model in policies.values()):
         choose_engine(settings.engine)  # fail before anything is written if it is not installed
-    prompting = Prompting(
-        Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=0),
-        learned_experiences(settings.experiences),
-        settings.prompts,
-    )
+    sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=0)
+    experiences = learned_experiences(settings.experiences)
+
+    def request_of(role: str, state: str) -> ChatRequest:
+        problem = Problem(id="", text=state, answer="", task=TASK.name)
+        chosen = experiences.of(problem) if experiences else ()
+        return ChatRequest(
+            role=role,
+            messages=generator_messages(TASK, problem, chosen, settings.prompts),
+            sampling=sampling,
+            json_schema=TASK.reply_schema,
+            purpose="evaluation",
+        )
+
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     results = EvaluationResults()
     with closing(settings.open_budget()) as budget:
         for name, model in policies.items():
             with (
-                _asked(model, settings, prompting, budget) as decisions,
+                _asked(model, settings, sampling, request_of, budget) as decisions,
                 problem_bar(len(folders) * settings.seeds, name, "simulations") as done,
             ):
                 _simulate(name, folders, settings, decisions, results, done)
@@ -162,7 +173,7 @@ def _model(name: str, settings: EvaluateSettings) -> EvaluatedModel | None:
 
 @contextmanager
 def _asked(
-    model: EvaluatedModel | None, settings: EvaluateSettings, prompting: Prompting, budget: Budget
+    model: EvaluatedModel | None, settings: EvaluateSettings, sampling: Sampling, request_of: RequestOf, budget: Budget
 ) -> Iterator[ModelDecisions | None]:
     """The model of a policy, ready to be asked, and served if it is local; None for a baseline."""
     if model is None:
@@ -170,8 +181,8 @@ def _asked(
         return
     with ExitStack() as stack:
         journal = stack.enter_context(closing(ResponseJournal(settings.output.with_suffix(".sqlite"))))
-        endpoint = stack.enter_context(served(settings, model, prompting.sampling, budget))
-        yield stack.enter_context(model_decisions(endpoint, prompting, journal))
+        endpoint = stack.enter_context(served(settings, model, sampling, budget))
+        yield stack.enter_context(model_decisions(endpoint, request_of, journal))
 
 
 def _simulate(

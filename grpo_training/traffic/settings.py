@@ -19,15 +19,14 @@ SCENARIOS = DATASETS / "scenarios"
 class Chosen(StepSettings):
     """Which scenarios a step works on."""
 
-    scenario: str | None = Field(None, description="one scenario: a folder of --scenarios-dir")
-    scenarios: str | None = Field(None, description="several scenarios, separated by commas")
+    scenario: str | None = Field(None, description="scenarios, separated by commas: folders of --scenarios-dir")
     all: bool = Field(False, description="all scenarios of --scenarios-dir")
     scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
-        if sum([self.scenario is not None, self.scenarios is not None, self.all]) != 1:
-            raise ValueError("exactly one of --scenario, --scenarios and --all is needed")
+        if (self.scenario is None) != self.all:
+            raise ValueError("exactly one of --scenario and --all is needed")
         return self
 
 
@@ -68,7 +67,7 @@ class EvaluateSettings(Chosen, BudgetSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "policies": ("policy", "model", "api_key_env", "experiences", "prompts"),
         "closed loop": (
-            *("scenario", "scenarios", "all", "scenarios_dir", "seeds", "seed", "seconds", "extend_seconds"),
+            *("scenario", "all", "scenarios_dir", "seeds", "seed", "seconds", "extend_seconds"),
             *("parallel", "time_limit"),
         ),
         "sampling": ("temperature", "max_tokens"),

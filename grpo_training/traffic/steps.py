@@ -79,9 +79,6 @@ def _say(result: Generated) -> None:
     dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
     state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
     say(f"{result.scenario}: {result.rows} decisions ({state})")
-    if result.no_yellow:
-        names = ", ".join(result.no_yellow[:3]) + (" ..." if len(result.no_yellow) > 3 else "")
-        say(f"{result.scenario}: the programme has no yellow at {names}: one green follows the other at once")
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:
@@ -105,10 +102,9 @@ def _named_folders(settings: Chosen) -> list[Path]:
                 fix="Put folders of SUMO scenarios there, each with one .sumocfg, or name another --scenarios-dir.",
             )
         return list(dict.fromkeys(folders))
-    parts = (settings.scenario or settings.scenarios or "").split(",")
-    names = [name for part in parts if (name := part.strip())]
+    names = [name for part in (settings.scenario or "").split(",") if (name := part.strip())]
     if not names:
-        raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenarios a,b or --all.")
+        raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenario a,b or --all.")
     for name in names:
         if "/" in name or name in (".", ".."):
             raise InputError(

@@ -57,11 +57,6 @@ class SignalProgram:
         return list(self.lanes)
 
     @property
-    def has_yellow(self) -> bool:
-        """Whether some phase shows yellow between two greens."""
-        return any(sign in "yY" for phase in self.phases for sign in phase.state)
-
-    @property
     def incoming_lanes(self) -> list[str]:
         """Every lane that some green phase serves, each once."""
         return list(dict.fromkeys(lane for lanes in self.lanes.values() for lane in lanes))

@@ -25,6 +25,7 @@ from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.data.sources import embed_as
 from grpo_training.selector.model.checkpoint import load_model
+from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import InferSettings
 from grpo_training.serve.endpoints import open_client
 
@@ -62,15 +63,16 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     queries = load_items(settings.dataset, settings.max_problems)
     images = checked_images(settings, shots, settings.shots_dataset)
     images += checked_images(settings, queries, settings.dataset)
-    tables = _tables(settings, [*shots, *queries], images)
+    selectors = _selectors(settings.checkpoint, settings.model_version)
+    table = _table(settings, [*shots, *queries], images)
     same = _rows_of_queries(shots, queries)
-    chosen = {count: _ways(settings, tables, len(shots), same, count, clock) for count in settings.shot_nums}
+    chosen = {count: _ways(settings, selectors, table, len(shots), same, count, clock) for count in settings.shot_nums}
     asyncio.run(_ask_all(settings, manager, ShotPrompts([*shots, *queries], images), len(shots), chosen))
     metrics = {}
-    selectors = selector_names(settings.checkpoint)
+    first, *later = selectors
     for count, by_way in chosen.items():
         for name, way in by_way.items():
-            against = ["similarity", *(selectors[:1] if name in selectors[1:] else ())]
+            against = ["similarity", *([first] if name in later else ())]
             others = {other: by_way[other] for other in against}
             metrics[f"{name}: shot_num={count}"] = _figures(way, others, len(queries))
     settings.output.parent.mkdir(parents=True, exist_ok=True)
@@ -91,13 +93,21 @@ def _rows_of_queries(shots: Sequence[Problem], queries: Sequence[Problem]) -> di
     return {number: place[key] for number, key in enumerate(keys) if key in place}
 
 
-def selector_names(checkpoints: Sequence[Path]) -> list[str]:
-    """``selector`` for one checkpoint; ``selector NAME`` for each of several, by its file name, or by its path."""
-    if len(checkpoints) == 1:
-        return ["selector"]
-    if len({path.name for path in checkpoints}) == len(checkpoints):
-        return [f"selector {path.name}" for path in checkpoints]
-    return [f"selector {path}" for path in checkpoints]
+def _selectors(checkpoints: Sequence[Path], version: str | None) -> dict[str, PointerSelector]:
+    """Name -> model: ``selector`` for one checkpoint; ``selector NAME`` for each of several, by its file name.
+
+    Raises:
+        InputError: two have the same file name, or the last one is of another version.
+    """
+    models = {
+        "selector" if len(checkpoints) == 1 else f"selector {path.name}": load_model(
+            path, version if path == checkpoints[-1] else None
+        )[0]
+        for path in checkpoints
+    }
+    if len(models) < len(checkpoints):
+        raise InputError("Two checkpoints have the same file name", fix="The figures are by file name: rename one.")
+    return models
 
 
 def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, Any]:
@@ -130,30 +140,22 @@ def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
     return "  ".join(parts)
 
 
-def _tables(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> list[EmbeddingTable]:
-    """The embeddings of shots and queries for each checkpoint, made as those that it was trained on.
+def _table(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> EmbeddingTable:
+    """The embeddings of shots and queries, made as those that the checkpoints were trained on.
 
     Raises:
-        InputError: a checkpoint does not tell how, or its embeddings have other dimensions.
+        InputError: the first checkpoint does not tell how, or another one was trained on others.
     """
-    tables: list[EmbeddingTable] = []
-    made: dict[str, EmbeddingTable] = {}
-    for path in settings.checkpoint:
-        model, info = load_model(path, settings.model_version if path == settings.checkpoint[-1] else None)
-        key = json.dumps(info.embeddings.get("parts"))
-        if key not in made:
-            made[key] = embed_as(info.embeddings, str(path), problems, images, settings.embedding_model)
-        if made[key].dimensions != model.config.d_model:
-            raise InputError(
-                f"{path} needs embeddings of {model.config.d_model} dimensions, these have {made[key].dimensions}"
-            )
-        tables.append(made[key])
-    return tables
+    records = [load_model(path)[1].embeddings for path in settings.checkpoint]
+    if any(record.get("parts") != records[0].get("parts") for record in records):
+        raise InputError("The checkpoints were trained on different embeddings", fix="Compare them one by one.")
+    return embed_as(records[0], str(settings.checkpoint[0]), problems, images, settings.embedding_model)
 
 
 def _ways(
     settings: InferSettings,
-    tables: Sequence[EmbeddingTable],
+    selectors: Mapping[str, PointerSelector],
+    table: EmbeddingTable,
     shots: int,
     same: Mapping[int, int],
     count: int,
@@ -166,11 +168,10 @@ def _ways(
     """
     if count > min(settings.pool, shots - bool(same)):
         raise InputError(f"{count} shots are asked for; {settings.shots_dataset} has {shots}, --pool {settings.pool}")
-    table, every = tables[0], list(range(shots))
     began = clock()
     pools = []
     for number, row in enumerate(table.rows(range(shots, len(table)))):
-        ids = [shot for shot in every if shot != same.get(number)]
+        ids = [shot for shot in range(shots) if shot != same.get(number)]
         drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, len(ids)))  # noqa: S311
         pools.append(table.nearest(row, ids if settings.sampler == "near" else drawn, settings.pool))
     pooling_s = clock() - began
@@ -180,8 +181,7 @@ def _ways(
         "random": _Way([rng.sample(pool, count) for pool in pools], pooling_s),
         "similarity": _Way([pool[:count] for pool in pools], pooling_s),
     }
-    for name, path, table in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
-        model, _ = load_model(path)
+    for name, model in selectors.items():
         began = clock()
         sequences = choose_shots(model, groups, table, count, _BEAM)
         ways[name] = _Way([ranked[0][0] for ranked in sequences], pooling_s + clock() - began)

@@ -98,7 +98,8 @@ class AnswerScorer:
         stored = self._journal.get_many([key]).get(key)
         if stored is None:
             async with self._slots:
-                reply, usage = await self._post(body, len(images))
+                size = len((prompt + answer).encode("utf-8", "replace"))  # a token has at least one byte
+                reply, usage = await self._post(body, size + 16 + TOKENS_PER_IMAGE * len(images))
             role = self._endpoint.role
             if images:
                 logprobs = chat_answer_logprobs(reply, answer, role)
@@ -141,8 +142,8 @@ class AnswerScorer:
             **self._endpoint.extra_body,
         }
 
-    async def _post(self, body: dict[str, Any], images: int) -> tuple[bytes, Usage]:
-        """Send a request until it is answered. Each attempt reserves the most that it may cost."""
+    async def _post(self, body: dict[str, Any], tokens: int) -> tuple[bytes, Usage]:
+        """Send a request of at most so many tokens until it is answered. Each attempt reserves the most it may cost."""
         rng = random.Random(0)  # noqa: S311 - jitter
 
         def decision(state: RetryCallState) -> Any:
@@ -161,7 +162,7 @@ class AnswerScorer:
             stop=is_used_up,
             retry_error_callback=decision,
         )
-        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body, images)
+        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body, tokens)
         if not isinstance(result, RetryDecision):
             return result
         url = f"{self._endpoint.base_url}/{'completions' if 'prompt' in body else 'chat/completions'}"
@@ -177,8 +178,8 @@ class AnswerScorer:
             fix=_FIX,
         )
 
-    async def _attempt(self, body: dict[str, Any], images: int) -> tuple[bytes, Usage] | RetryDecision:
-        largest = _text_bytes(body) + 16 + TOKENS_PER_IMAGE * images, 1  # a token has at least one byte
+    async def _attempt(self, body: dict[str, Any], tokens: int) -> tuple[bytes, Usage] | RetryDecision:
+        largest = tokens, 1
         hold = await self._budget.hold(sum(largest), self._endpoint.cost_usd(*largest))
         used = largest  # also of an attempt that is cancelled
         task = asyncio.current_task()
@@ -203,17 +204,6 @@ class AnswerScorer:
         finally:
             self._sent.discard(task)
             self._budget.settle(hold, sum(used), self._endpoint.cost_usd(*used))
-
-
-def _text_bytes(body: dict[str, Any]) -> int:
-    if "prompt" in body:
-        return len(body["prompt"].encode("utf-8", "replace"))
-    parts = [part for message in body["messages"] for part in _parts(message["content"])]
-    return sum(len(part["text"].encode("utf-8", "replace")) for part in parts if part["type"] == "text")
-
-
-def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:

@@ -147,8 +147,3 @@ def _near_identity(size: int) -> nn.Linear:
     with torch.no_grad():
         layer.weight.copy_(torch.eye(size) + 0.01 * torch.randn(size, size))
     return layer
-
-
-def count_parameters(model: nn.Module) -> int:
-    """The number of parameters."""
-    return sum(parameter.numel() for parameter in model.parameters())

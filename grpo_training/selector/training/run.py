@@ -18,7 +18,7 @@ from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, split_groups
 from grpo_training.selector.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
-from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
+from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig
 from grpo_training.selector.rewards import sequence_reward
 from grpo_training.selector.settings import SftSettings, TrainSettings
 from grpo_training.selector.training.loop import BEST, TrainingTask, steps_of, train_selector
@@ -159,18 +159,13 @@ def _with_sequence_rewards(
 
 
 def _plan(task: TrainingTask, settings: SftSettings | TrainSettings) -> list[str]:
-    sequences = sum(len(group.sequences) for group in task.train)
-    equal = sum(len({one.reward for one in group.sequences}) < 2 for group in task.train)
-    pools = [len(group.pool) for group in task.train]
-    lines = [
+    equal = sum(len({sequence.reward for sequence in group.sequences}) < 2 for group in task.train)
+    return [
         f"queries           {len(task.train)} to train on, {len(task.held_out)} held out",
-        f"sequences         {sequences}, of up to {task.shots} shots, from pools of {min(pools)} to {max(pools)}",
         f"without spread    {equal} of {len(task.train)} queries: all their rewards are equal",
-        f"parameters        {count_parameters(task.model):,}",
+        *(
+            f"phase {phase.name:11} {phase.epochs} epochs, {steps_of(task, phase, settings.batch_size)} steps, "
+            f"learning rate {phase.learning_rate:g}"
+            for phase in task.phases
+        ),
     ]
-    for phase in task.phases:
-        steps = steps_of(task, phase, settings.batch_size)
-        lines.append(
-            f"phase {phase.name:11} {phase.epochs} epochs, {steps} steps, learning rate {phase.learning_rate:g}"
-        )
-    return lines

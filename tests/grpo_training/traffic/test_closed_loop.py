@@ -21,7 +21,7 @@ from grpo_training.evaluate import models
 from grpo_training.traffic.__main__ import main
 from tests.conftest import ROOT
 from tests.grpo_training.traffic.conftest import SECONDS, SEEDS
-from tests.grpo_training.traffic.support import endpoint, like_max_pressure, marked_processes, state_of
+from tests.grpo_training.traffic.support import endpoint, like_max_pressure, marked_processes
 
 pytestmark = [
     pytest.mark.sumo,
@@ -234,7 +234,7 @@ def test_a_refused_key_and_an_exhausted_budget_stop_the_evaluation(scenarios, tm
         (["--experiences", "none.json"], MissingInputError, "No library at none.json"),
         (["--output", "."], InputError, "is a folder"),
         (["--scenarios-dir", "."], MissingInputError, "No .sumocfg in"),
-        (["--all"], InputError, "exactly one of --scenario, --scenarios and --all"),
+        (["--all"], InputError, "exactly one of --scenario and --all"),
     ],
 )
 def test_bad_input_is_one_clear_error_and_writes_nothing(scenarios, tmp_path, monkeypatch, more, error, said):

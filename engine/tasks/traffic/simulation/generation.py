@@ -63,16 +63,12 @@ class StoredDecision:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a scenario gave: its rows, and how many decisions were dropped for which reason.
-
-    ``no_yellow`` names the lights whose programme has no yellow.
-    """
+    """What a scenario gave: its rows, and how many decisions were dropped for which reason."""
 
     scenario: str
     rows: int
     dropped: dict[str, int]
     was_there: bool = False
-    no_yellow: tuple[str, ...] = ()
 
 
 def generate_scenario(
@@ -98,7 +94,7 @@ def generate_scenario(
         SimulationFailedError: SUMO failed, or no row came out.
     """
     config, name = find_config(folder), folder.resolve().name
-    record = {"settings": asdict(settings), "config": config.name, "network": network_digest(config)}
+    record = asdict(settings) | {"config": config.name, "network": network_digest(config)}
     target = output / name
     if (kept := _kept(target, record)) is not None:
         return kept
@@ -163,8 +159,8 @@ def _write_dataset(
             state_file=f"states/{decision.state.name}" if settings.keep_states else "",
         )
 
-    counted, no_yellow = simulate("step_through", options, settings, states, limit_s=limit_s, answer=store)
-    dropped: Counter[str] = counted + Counter({_BRANCH_FAILED: failed})
+    dropped: Counter[str] = simulate("step_through", options, settings, states, limit_s=limit_s, answer=store)
+    dropped += Counter({_BRANCH_FAILED: failed})
     if not rows:
         raise SimulationFailedError(
             f"No decision of {name} could be stored",
@@ -174,7 +170,7 @@ def _write_dataset(
     if not settings.keep_states:
         states.rmdir()
     (made / DATASET).write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return Generated(name, len(rows), dict(dropped), no_yellow=tuple(no_yellow))
+    return Generated(name, len(rows), dict(dropped))
 
 
 def _kept(target: Path, record: dict[str, Any]) -> Generated | None:
@@ -186,23 +182,16 @@ def _kept(target: Path, record: dict[str, Any]) -> Generated | None:
     if not target.exists():
         return None
     try:
-        found = json.loads((target / RECORD).read_text(encoding="utf-8"))
-        kept = Generated(target.name, found["rows"], found["dropped"], was_there=True)
-        differing = [key for key, value in record["settings"].items() if found["settings"].get(key) != value]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        stored = json.loads((target / RECORD).read_text(encoding="utf-8"))
+        kept = Generated(target.name, stored["rows"], stored["dropped"], was_there=True)
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(
             f"{target} exists and is no dataset of this command", why=str(error), fix="Choose another --output-dir."
         ) from None
-    if found.get("network") != record["network"]:
+    if differing := [key for key, value in record.items() if stored.get(key) != value]:
         raise InputError(
-            f"{target} holds a dataset of other scenario files",
-            why=f"The files of the scenario {target.name} have changed since it was generated.",
-            fix="Remove that folder, or choose another --output-dir.",
-        )
-    if differing:
-        raise InputError(
-            f"{target} holds a dataset with other settings",
-            why="; ".join(f"{key}: {found['settings'].get(key)} there" for key in differing),
+            f"{target} holds a dataset with other settings or of other scenario files",
+            why="; ".join(f"{key}: {stored.get(key)} there" for key in differing),
             fix="Remove that folder, or choose another --output-dir.",
         )
     return kept

@@ -30,13 +30,11 @@ _HEARTBEAT_S = 60  # simulated seconds between two signs of life
 Tell = Callable[[Any], Any]
 
 
-def step_through(
-    tell: Tell, options: SimulationOptions, settings: GenerationSettings, states: Path
-) -> tuple[Counter[str], list[str]]:
+def step_through(tell: Tell, options: SimulationOptions, settings: GenerationSettings, states: Path) -> Counter[str]:
     """Run a scenario and tell a :class:`StoredDecision` for each decision that is kept.
 
     Returns:
-        how many decisions were dropped, by reason; and the lights whose programme has no yellow.
+        how many decisions were dropped, by reason.
     """
     simulation = Simulation(options)
     policy = exploring(max_pressure, settings.explore, options.seed)
@@ -60,7 +58,7 @@ def step_through(
         simulation.step()
         if simulation.now % _HEARTBEAT_S == 0:
             tell(None)
-    return dropped, [name for name, program in simulation.programs.items() if not program.has_yellow]
+    return dropped
 
 
 def _reason_to_drop(seen: Observation, seed: int) -> str | None:

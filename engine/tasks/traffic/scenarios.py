@@ -33,18 +33,18 @@ def find_config(folder: Path) -> Path:
         MissingInputError: no such folder, or no configuration in it.
         InputError: several configurations.
     """
-    found = sorted(folder.glob("*.sumocfg"))
-    if not found:
+    configs = sorted(folder.glob("*.sumocfg"))
+    if not configs:
         raise MissingInputError(
             f"No .sumocfg in {folder}",
             fix="Name the folder of a SUMO scenario: network, vehicles and one .sumocfg.",
         )
-    if len(found) > 1:
+    if len(configs) > 1:
         raise InputError(
-            f"{folder} has several .sumocfg files: {', '.join(path.name for path in found)}",
+            f"{folder} has several .sumocfg files: {', '.join(path.name for path in configs)}",
             fix="Keep one of them in the folder.",
         )
-    return found[0]
+    return configs[0]
 
 
 def unused_step_length(sumocfg: Path) -> str:

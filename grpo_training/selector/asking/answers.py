@@ -65,7 +65,7 @@ def score(problem: Problem, completion: str) -> float:
     if people is not None:
         return vqa_accuracy(answer, people)
     read = (answer, own_part(completion))  # a right answer may have a comma itself
-    return float(any(is_same_answer(one, problem.answer) for one in read))
+    return float(any(is_same_answer(text, problem.answer) for text in read))
 
 
 def measurements(problem: Problem, completion: str) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: st
 
 def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] | None]], size: int) -> list[ShotGroup]:
     """Groups in the order of their ids. A missing pool is the query's own shots and others of the file, by chance."""
-    known = sorted({shot for _, sequences, _ in read for one in sequences for shot in one.shots})
+    known = sorted({shot for _, sequences, _ in read for sequence in sequences for shot in sequence.shots})
     groups = []
     for query, sequences, pool in read:
         if pool is None:
@@ -218,7 +218,7 @@ def _list(entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def _ids(raw: Any, where: str) -> tuple[int, ...]:
-    if not isinstance(raw, list) or not all(type(one) is int for one in raw):
+    if not isinstance(raw, list) or not all(type(number) is int for number in raw):
         raise InputError(f"{where}: expected a list of ids, got {str(raw)[:60]}")
     return tuple(raw)
 
@@ -253,7 +253,7 @@ class BeamDataset(torch.utils.data.Dataset):  # type: ignore[misc]
         return {
             "query_id": group.query,
             "pool": list(group.pool),
-            "beam_labels": [[group.pool.index(shot) for shot in one.shots] for one in group.sequences],
-            "beam_shots": [list(one.shots) for one in group.sequences],
-            "beam_rewards": [one.reward for one in group.sequences],
+            "beam_labels": [[group.pool.index(shot) for shot in sequence.shots] for sequence in group.sequences],
+            "beam_shots": [list(sequence.shots) for sequence in group.sequences],
+            "beam_rewards": [sequence.reward for sequence in group.sequences],
         }

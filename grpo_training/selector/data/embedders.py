@@ -121,8 +121,8 @@ class ClipEmbedder:
 
     def _normalised(self, features: Callable[..., Any], inputs: Any) -> Array:
         with torch.no_grad():
-            found = features(**inputs)
-        rows = getattr(found, "pooler_output", found)  # a tensor in earlier versions of transformers
+            output = features(**inputs)
+        rows = getattr(output, "pooler_output", output)  # a tensor in earlier versions of transformers
         normalised: Array = torch.nn.functional.normalize(rows.float(), dim=-1).numpy()
         return normalised
 

@@ -57,7 +57,7 @@ class EmbeddingTable:
 
     def check(self, ids: Sequence[int]) -> None:
         """Raise ``InputError`` if an item has no row."""
-        wrong = [one for one in ids if not 0 <= one < len(self)]
+        wrong = [item for item in ids if not 0 <= item < len(self)]
         if wrong:
             raise InputError(
                 f"{self._place}: no row for the item {wrong[0]}",
@@ -100,9 +100,9 @@ def load_table(path: Path) -> EmbeddingTable:
 def mean_of_normalised(*parts: EmbeddingTable) -> EmbeddingTable:
     """The L2-normalised mean of L2-normalised embeddings of the same items, such as those of image and text."""
     ids = range(len(parts[0]))
-    if {(len(one), one.dimensions) for one in parts} != {(len(parts[0]), parts[0].dimensions)}:
+    if {(len(table), table.dimensions) for table in parts} != {(len(parts[0]), parts[0].dimensions)}:
         raise InputError(f"The embeddings differ in shape: {', '.join(f'{len(o)} x {o.dimensions}' for o in parts)}")
-    normalised = [torch.nn.functional.normalize(one.rows(list(ids)), dim=-1) for one in parts]
+    normalised = [torch.nn.functional.normalize(table.rows(list(ids)), dim=-1) for table in parts]
     mean = torch.stack(normalised).mean(0)
     return EmbeddingTable(torch.nn.functional.normalize(mean, dim=-1).numpy())
 

@@ -44,11 +44,11 @@ def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
 
 def _with_own_ids(problems: Iterable[Problem], dataset: str) -> list[Problem]:
     """The problems; figures are kept by id, so that an id which is there twice would hide a row."""
-    found: dict[str, Problem] = {}
+    by_id: dict[str, Problem] = {}
     for problem in problems:
-        if found.setdefault(problem.id, problem) is not problem:
+        if by_id.setdefault(problem.id, problem) is not problem:
             raise InputError(f"{dataset}: the id {problem.id!r} is there twice", fix="Give every row an id of its own.")
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _with_truth(problem: Problem) -> Problem:
@@ -64,8 +64,9 @@ def people_of(problem: Problem) -> list[str] | None:
 def _people(raw: Any) -> list[str] | None:
     if not isinstance(raw, list) or len(raw) < 2:
         return None
-    answers = [one.get("answer") if isinstance(one, dict) else one for one in raw]
-    return [str(one) for one in answers] if all(isinstance(one, str | int | float) for one in answers) else None
+    answers = [answer.get("answer") if isinstance(answer, dict) else answer for answer in raw]
+    are_texts = all(isinstance(answer, str | int | float) for answer in answers)
+    return [str(answer) for answer in answers] if are_texts else None
 
 
 def _has_only_answers(row: Any) -> bool:
@@ -123,12 +124,12 @@ def _official(questions: Path, annotations: Path) -> Iterator[Problem]:
     split = answered.get("data_subtype") or asked.get("data_subtype") or ""
     for number, row in enumerate(asked["questions"]):
         where = f"{questions}, question {number}"
-        found = by_id.get(row.get("question_id"))
-        if found is None:
+        annotation = by_id.get(row.get("question_id"))
+        if annotation is None:
             raise InputError(f"{where}: {annotations.name} has no answers to question {row.get('question_id')}")
         image = row.get("image_id")
         named = {"image": f"COCO_{split}_{image:012d}.jpg"} if type(image) is int and "image" not in row else {}
-        yield _problem({**row, **named, "answers": found.get("answers")}, where)
+        yield _problem({**row, **named, "answers": annotation.get("answers")}, where)
 
 
 def _content(path: Path, key: str) -> Mapping[str, Any]:

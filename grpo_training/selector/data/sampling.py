@@ -42,7 +42,7 @@ class PoolSampler:
 
     def pool_of(self, query: int) -> list[int]:
         """The pool of a query, without itself, in the order of the ids."""
-        others = [one for one in range(len(self._texts)) if one != query]
+        others = [item for item in range(len(self._texts)) if item != query]
         random.Random(f"{self._seed}:{query}").shuffle(others)  # noqa: S311 - not for cryptography
         if self._kind == "rand":
             return sorted(others[: self._size])
@@ -54,11 +54,11 @@ class PoolSampler:
         pool: dict[int, None] = {}
         for table in tables:
             share = round(self._size * _NEAR / len(tables))
-            near = (one for one in self._nearest(table, query, self._size) if one not in pool)
-            pool |= dict.fromkeys([one for one, _ in zip(near, range(share), strict=False)])
+            near = (item for item in self._nearest(table, query, self._size) if item not in pool)
+            pool |= dict.fromkeys([item for item, _ in zip(near, range(share), strict=False)])
         pool |= dict.fromkeys(others[: self._size])
         return sorted(list(pool)[: self._size])
 
     def _nearest(self, table: EmbeddingTable, query: int, count: int) -> list[int]:
         [row] = table.rows([query])
-        return table.nearest(row, [one for one in range(len(table)) if one != query], count)
+        return table.nearest(row, [item for item in range(len(table)) if item != query], count)

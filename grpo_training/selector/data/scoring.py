@@ -219,7 +219,7 @@ def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:
     """
     try:
         every = json.loads(reply)["prompt_logprobs"]
-        tokens = [next(iter(one.values())) for one in every if one]
+        tokens = [next(iter(token.values())) for token in every if token]
         found: list[float] = []
         text = ""
         while len(text.strip()) < len(answer.strip()):

@@ -75,7 +75,7 @@ def _train(
 ) -> int:
     groups, table = data.groups, data.table
     train, held_out = split_groups(groups, settings.train_ratio, settings.seed)
-    shots = max(len(one.shots) for group in groups for one in group.sequences)
+    shots = max(len(sequence.shots) for group in groups for sequence in group.sequences)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     task = TrainingTask(model, phases, train, held_out, table, data.record, sft_learning_rate, shots, device)
     for line in _plan(task, settings):

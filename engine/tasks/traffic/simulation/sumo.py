@@ -242,7 +242,7 @@ class Simulation:
         libsumo.trafficlight.setPhaseDuration(junction, _FOREVER)
 
     def _read_programs(self) -> list[SignalProgram]:
-        found = []
+        programs = []
         for junction in libsumo.trafficlight.getIDList():
             logic = _running_logic(junction)
             reason = "it has no programme" if logic is None else _unsupported(logic)
@@ -252,8 +252,8 @@ class Simulation:
             lanes = [links[0][0] if links else "" for links in libsumo.trafficlight.getControlledLinks(junction)]
             program = program_of(junction, [_phase(each) for each in logic.phases], lanes)
             if program is not None:
-                found.append(program)
-        return found
+                programs.append(program)
+        return programs
 
     def _time_all_phases(self) -> None:
         """Replace actuated programmes, which would end phases themselves, by static copies."""

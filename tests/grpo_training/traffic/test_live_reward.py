@@ -110,8 +110,8 @@ def test_a_simulation_that_hangs_or_dies_is_not_scored_and_done_again_when_it_is
             future = thread.submit(simulate, run, options, *arguments, limit_s=1.0)
             while not process_module._running and not future.done():
                 time.sleep(0.001)
-            for process in process_module._running:
-                os.kill(process.pid, number_of_signal)
+            for pid in list(process_module._running):
+                os.kill(pid, number_of_signal)
             return future.result()
 
     monkeypatch.setattr(live_module, "simulate", breaking)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import multiprocessing
 import os
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -18,9 +21,8 @@ from engine.errors import ConfigurationError, ScaffoldError
 from engine.storage.installation import install_command
 from engine.tasks.traffic.scenarios import SimulationOptions
 
-_RUNS = "engine.tasks.traffic.simulation.runs"
-_PROCESSES = multiprocessing.get_context("forkserver")  # a simulation starts as a fork that has imported libsumo
-_PROCESSES.set_forkserver_preload([_RUNS])
+_SERVER = "engine.tasks.traffic.simulation.server"
+_ROOT = Path(__file__).resolve().parents[4]
 _STDERR_SHOWN = 500
 _STOP_POLL_S = 0.1
 
@@ -73,14 +75,16 @@ def simulate(
         SimulationFailedError: SUMO failed, the process crashed, or it was silent for longer than the limit.
     """
     name = Path(options.sumocfg).stem
-    here, there = _PROCESSES.Pipe()
-    with here, tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True) as folder:
-        process = _PROCESSES.Process(target=_in_process, args=(there, folder, run, options, arguments), daemon=True)
-        process.start()
-        there.close()
-        with _guard:
-            _running.add(process)
+    with (
+        tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True) as folder,
+        _server().connection() as here,
+    ):
+        pid = 0
         try:
+            pid = here.recv()
+            with _guard:
+                _running.add(pid)
+            here.send((folder, run, options, arguments))
             while True:
                 if not here.poll(limit_s):
                     raise SimulationFailedError(
@@ -96,33 +100,58 @@ def simulate(
                     )
                 here.send(answer(value))
         except (EOFError, ConnectionError):
+            with _guard:
+                _running.discard(pid)
             raise SimulationFailedError(f"The simulation of {name} crashed", why=_printed(folder)) from None
         finally:
-            process.kill()
-            process.join()
             with _guard:
-                _running.discard(process)
+                if pid in _running:
+                    _kill(pid)
+                    _running.discard(pid)
+            with contextlib.suppress(EOFError, ConnectionError):
+                while True:  # until it has ended
+                    here.recv()
 
 
-def _in_process(
-    connection: Connection, folder: str, run: str, options: SimulationOptions, arguments: tuple[Any, ...]
-) -> None:
-    """Do a run, and send its messages and its value to the parent. What is printed goes to a file of ``folder``."""
-    with (Path(folder) / "printed").open("wb") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
-    tempfile.tempdir = folder  # removed by the parent, also if this process is killed
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has crashed
+        os.kill(pid, signal.SIGKILL)
 
-    def tell(message: Any) -> Any:
-        connection.send(("message", message))
-        return connection.recv()
 
-    try:
-        value = getattr(importlib.import_module(_RUNS), run)(tell, options, *arguments)
-    except SimulationError as error:
-        connection.send(("error", str(error)))
-    else:
-        connection.send(("value", value))
+class _Server:
+    """The process of :mod:`engine.tasks.traffic.simulation.server`."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair()
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", _SERVER, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether another one is needed."""
+        return self._process.poll() is not None
+
+    def connection(self) -> Connection:
+        """A connection to a new fork."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"."], [theirs.fileno()])
+        return Connection(ours.detach())
+
+
+_servers: list[_Server] = []
+
+
+def _server() -> _Server:
+    with _guard:
+        if not _servers or _servers[-1].has_ended:
+            _servers.append(_Server())
+        return _servers[-1]
 
 
 def _printed(folder: str) -> str:
@@ -134,7 +163,8 @@ def _printed(folder: str) -> str:
 
 
 _guard = threading.Lock()
-_running: set[BaseProcess] = set()
+_running: set[int] = set()
+"""Process ids of the simulations."""
 
 
 class SimulationThreads:
@@ -168,6 +198,6 @@ class SimulationThreads:
                 self._on_stop()
                 wait(waiting, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
                 with _guard:
-                    for process in _running:
-                        process.kill()
+                    for pid in _running:
+                        _kill(pid)
         self._pool.shutdown()

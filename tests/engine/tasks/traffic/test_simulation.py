@@ -194,3 +194,16 @@ def test_a_real_network(tmp_path):
     rows = rows_of(tmp_path / "cologne3/grpo_dataset.json")
     assert len({row.junction_id for row in rows}) == 3
     assert all(row.min_green >= 5 for row in rows)
+
+
+def test_the_process_of_a_simulation_does_not_run_the_script_of_its_user(grid, tmp_path):
+    """A script without a guard for ``__main__`` starts simulations too."""
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import sys; from pathlib import Path\n"
+        "from engine.tasks.traffic.simulation.closed_loop import run_closed_loop\n"
+        "print('started', run_closed_loop(Path(sys.argv[1]), 'fixed', 1, seconds=60).figures['seconds'])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script, grid], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "started 60.0\n", done.stderr

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from dateutil import parser
 
-from engine.answers.chinese import half_width
-from engine.answers.naming import EDGES
+from engine.answers.words import EDGES, half_width
 
 _MONTHS = (
     "january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",

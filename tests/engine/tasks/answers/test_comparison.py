@@ -1,7 +1,6 @@
 """Answers of any kind: what is equal, what is not, and answers that hedge."""
 
 import json
-import time
 
 import pytest
 
@@ -54,7 +53,6 @@ RIGHT = [
     ("number", "1.2 t", "1200 kg"),
     ("number", "42", "42"),
     ("contains", "The invoice is number A-17.", "A-17"),
-    ("regex", "AB-1234", r"[A-Z]{2}-\d{4}"),
     ("list", "red, green, blue", '["red", "green", "blue"]'),
     ("list", "1. red\n2. green", "red, green"),
     ("set", "b; a", "a, b"),
@@ -108,7 +106,6 @@ WRONG = [
     ("contains", "它不是 A-17", "A-17"),
     ("contains", "A-16, A-17, A-18, " * 20, "A-17"),
     ("contains", "A-170", "A-17"),
-    ("regex", "xAB-1234", r"[A-Z]{2}-\d{4}"),
     ("list", "green, red", "red, green"),
     ("list", "red, green, blue", "red, green"),
     ("set", "a, a, b", "a, b"),
@@ -203,12 +200,6 @@ def test_a_tolerance_that_is_none_is_refused(kind):
     with pytest.raises(InputError, match="is no tolerance") as raised:
         how_compared(["100"], kind)
     assert "number:2%" in raised.value.fix
-
-
-def test_a_pattern_of_exponential_time_ends():
-    start = time.monotonic()
-    assert not compare("a" * 60 + "!", r"(a+)+$", HowCompared(kind="regex")).is_correct
-    assert time.monotonic() - start < 60  # only ends a hang
 
 
 @pytest.mark.parametrize(
@@ -392,31 +383,11 @@ def test_chinese_words_and_ranges_are_no_formulas(answers):
     assert not describe([{"problem": "?", "answer": answer} for answer in answers], where="").is_mathematics
 
 
-@pytest.mark.parametrize(
-    ("answer", "truth", "is_correct"),
-    [
-        ("Co2", "CO2", False),
-        ("No", "NO", False),
-        ("NO", "NO", True),
-        ("no", "NO", True),
-        ("CO₂", "CO2", True),
-        ("h2o", "H2O", True),
-    ],
-)
-def test_the_case_of_chemical_formulas_counts(answer, truth, is_correct):
+@pytest.mark.parametrize("answer", ["CO₂", "co2", "CO2."])
+def test_formulas_of_substances_are_texts(answer):
     how = how_compared(["CO2", "NO", "H2O"])
-    assert compare(answer, truth, how).is_correct is is_correct
-
-
-def test_labels_of_chemistry_differ_in_case():
-    how = how_compared(["Co", "CO", "NaCl"] * 3)
-    assert how.labels == ("CO", "Co", "NaCl")
-    assert not compare("CO", "Co", how).is_correct
-
-
-def test_yes_and_no_are_no_chemistry():
-    how = how_compared(["YES", "NO", "No"])
-    assert compare("No", "NO", how).is_correct
+    assert how.kind == "text"
+    assert compare(answer, "CO2", how).is_correct
 
 
 @pytest.mark.parametrize("answer", ["twelve", "a dozen", "12 pieces"])

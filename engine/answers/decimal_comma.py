@@ -8,7 +8,6 @@ from collections.abc import Sequence
 _NUMBER = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?(?![.,]?\d)", re.ASCII)
 _WITH_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![.,]?\d)", re.ASCII)
 _WITH_POINT = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:,\d{3})+\.\d+|0\.\d+|\d+\.(?!\d{3}(?!\d))\d+)(?![.,]?\d)", re.ASCII)
-_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?(?![.,]?\d)", re.ASCII)
 _SPACED_GROUP = re.compile(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))", re.ASCII)
 _AT_START = re.compile(
     r"\A[+-]?(?:(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])(?=[^,;]*\Z)|[1-9]\d{0,2}(?:[. ]\d{3})+,\d+(?![\d.,]))",
@@ -20,11 +19,6 @@ _ONE_POINT = re.compile(r"\d{1,3}\.\d{3}", re.ASCII)
 def uses_decimal_commas(numbers: Sequence[str]) -> bool:
     """Whether some number has a decimal comma for certain, and none a decimal point. 1,234 may have either."""
     return any(map(_WITH_COMMA.search, numbers)) and not any(map(_WITH_POINT.search, numbers))
-
-
-def uses_grouping_points(numbers: Sequence[str]) -> bool:
-    """Whether some of the numbers, which are written with decimal commas, has points between its thousands."""
-    return any(map(_GROUPED.search, numbers))
 
 
 def with_decimal_points(text: str, *, grouping_points: bool = True) -> str:

@@ -140,8 +140,7 @@ def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
         answer = bare
     readings = [answer]
     if how.decimal_comma:
-        meanings = (True,) if how.grouping_points else (True, False)
-        readings = list(dict.fromkeys(with_decimal_points(answer, grouping_points=one) for one in meanings))
+        readings = [with_decimal_points(answer), with_decimal_points(answer, grouping_points=False)]
         truth = with_decimal_points(truth)
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
     return _any(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from engine.answers.dates import plain_date, read_date
-from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
+from engine.answers.decimal_comma import uses_decimal_commas, with_decimal_points
 from engine.answers.how import KINDS, HowCompared, Kind
 from engine.answers.kinds import alternatives, plain, read_json
 from engine.answers.normal import plainly_written
@@ -68,9 +68,7 @@ def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: 
         how = HowCompared(kind="date", day_first=_is_day_first(answers))
     elif found == "number":
         answers = [half_width(answer) for answer in answers]
-        commas = uses_decimal_commas(answers)
-        points = commas and uses_grouping_points(answers)
-        how = HowCompared(kind="number", tolerance=tolerance, decimal_comma=commas, grouping_points=points)
+        how = HowCompared(kind="number", tolerance=tolerance, decimal_comma=uses_decimal_commas(answers))
     elif found == "json":
         objects = [value for value in map(read_json, answers) if isinstance(value, dict)]
         how = HowCompared(kind="json", keys=tuple(dict.fromkeys(key for value in objects for key in value)))
@@ -187,11 +185,10 @@ def described(how: HowCompared) -> str:
     if how.kind == "label":
         shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
         return f"compared as one of {len(how.labels)} labels ({shown})"
-    thousands = "1234" if how.grouping_points else "1234 or 1,234"
     names = {
         "choice": "one choice of the options",
         "number": "numbers"
-        + (f" with decimal commas (1.234 is {thousands})" if how.decimal_comma else "")
+        + (" with decimal commas (1.234 is 1234 or 1,234)" if how.decimal_comma else "")
         + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
         "formula": "formulas",
         "text": "short texts, equal but for case and punctuation",

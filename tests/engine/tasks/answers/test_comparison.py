@@ -293,7 +293,6 @@ GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
         ("10,025.40 €", "10.025,40 €", True),
         ("10025.40 €", "10.025,40 €", True),
         ("100,25 €", "10.025,40 €", False),
-        ("7.125 kg", "7,125 kg", False),
         ("7.125 kg", "7125 kg", True),
         ("7125 kg", "7,125 kg", False),
         ("7125 g", "7,125 kg", True),
@@ -338,16 +337,14 @@ def test_a_text_among_numbers_is_named():
     ("truths", "answer", "right"),
     [
         (["3,14", "1,234"], "1.234", "1,234"),
-        (["3,14", "1,234", "1.234,5"], "1.234", "1.234,5"),
         (["3,14", "1,234", "1.234,5"], "1,234", "1,234"),
-        (["3,14", "1,234", "1.234"], "1.234", "1.234"),
         (["3,14", "2500"], "2.500", "2500"),
         (["3,14", "1,234"], "1.234.567,0", None),
         (["1234,5", "2,25"], "1.234,5", "1234,5"),
         (["12 345,67 m", "2,5 m"], "12.345,67 m", "12 345,67 m"),
     ],
 )
-def test_a_point_before_three_digits_means_what_the_dataset_shows(truths, answer, right):
+def test_a_point_before_three_digits_is_a_decimal_comma_or_groups_thousands(truths, answer, right):
     how = how_compared(truths)
     assert (how.kind, how.decimal_comma) == ("number", True)
     found = [truth for truth in truths if compare(answer, truth, how).is_correct]
@@ -355,9 +352,8 @@ def test_a_point_before_three_digits_means_what_the_dataset_shows(truths, answer
 
 
 def test_what_a_point_means_is_said():
-    both, one = ["3,14 m", "2,5 m"], ["3,14 m", "2,5 m", "1.234,5 m"]
-    assert described(how_compared(both)) == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
-    assert described(how_compared(one)) == "compared as numbers with decimal commas (1.234 is 1234)"
+    how = how_compared(["3,14 m", "2,5 m", "1.234,5 m"])
+    assert described(how) == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,12 @@ _MARK = re.compile(
 _FORMATTING = " \t\n*_#>|`:：\"'"
 _FENCE = re.compile(r"[ \t\n*]*(?:```|~~~)[\w+-]*\n?(.*?)(?:```|~~~|\Z)", re.DOTALL)
 _AFTER_VALUE = re.compile(r"\s*(?:[.;}*`\n]|,\s*\"|\Z)|[ \t]*\n")
+_NO_ANSWER = re.compile(r"none|null|n/a|unknown|python|json|latex|text|math", re.IGNORECASE)
 _BLOCKS = ("list", "set", "text", "rubric", "sql", "contains")
 """Kinds of answers that may have several lines."""
 
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_PREFIX = re.compile(r"\A(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
 _WRAPPING = " \t\n*`_|\"'“”"  # emphasis, code fences, table bars, quotes
 _DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])[.。]?$", re.DOTALL)
 _BOLD = re.compile(r"(?<![A-Za-z0-9)\]}])\*\*([^*\n]+)\*\*")  # in x**2 + y**2 these are powers
@@ -153,7 +155,7 @@ def unwrapped_answer(text: str, how: HowCompared | None = None) -> str | None:
     """The content of an answer field, without markup around it; None where nothing is left."""
     found = unwrapped(text)
     if how is None:
-        return found
+        return None if found and _NO_ANSWER.fullmatch(found) else found
     return found or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
 
 
@@ -163,7 +165,7 @@ def unwrapped(text: str) -> str | None:
     boxes = _joined_boxes(text)
     if boxes:
         return boxes
-    text = _BOLD.sub(r"\1", text).lstrip("# ").strip(_WRAPPING).rstrip(",;")
+    text = _PREFIX.sub("", _BOLD.sub(r"\1", text).lstrip("# ").strip(_WRAPPING)).strip(_WRAPPING).rstrip(",;")
     while text.endswith("}") and text.count("}") > text.count("{"):  # the end of a JSON object
         text = text[:-1].rstrip(",;")
     text = text.strip(_WRAPPING)

@@ -10,24 +10,18 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from engine.answers.decimal_comma import shows_decimal_commas, with_decimal_point
-from engine.answers.matrices import as_text
+from engine.answers.decimal_comma import with_decimal_point
 from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tail
-from engine.answers.relations import is_asked_for, is_constant, is_name
-from engine.answers.shape_reading import read_shape
-from engine.answers.shapes import Shape, all_but, as_interval
-from engine.answers.spoken import remainder
+from engine.answers.shapes import Shape, all_but, as_interval, is_asked_for, is_constant, is_name, read_shape
 from engine.mathematics.quantities.numerals import read_numeral
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
 
-
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
 """In a truth ``x + y = 5`` these are coordinates of a line. ``a + b = 5`` asks for a value."""
-
-
-_POINT = re.compile(r"([A-Z])'?\s*(\(.*\))")
+_SHOWS_DECIMALS = re.compile(r"(?<![\d,])\d*\.\d|[^\W\d_]")
+_POINT = re.compile(r"\A[A-Z]'?(?=\s*\()")
 _CHOICES = re.compile("[A-H]{2,8}")
 
 
@@ -61,33 +55,14 @@ class Comparer:
             raise NeedsWorkerError
         return True
 
-    def same_ranges(self, interval: Shape, relation: Shape) -> bool:
-        """Compare an interval with an inequality that is none yet, such as ``2x < 6``. Raises NeedsWorkerError."""
-        raise NeedsWorkerError
-
-    def same_answers(self, answer: str, truth: str, shape: Shape | None = None) -> bool:
-        """Compare two cleaned texts. ``1,5`` is also read as a decimal where it has a unit, or the other is a decimal.
-
-        Args:
-            answer, truth: the texts.
-            shape: the shape of the truth, if it has been read already.
-        """
-        if "mod" in answer + truth and (decision := self._same_remainders(answer, truth)) is not None:
-            return decision
-        if self.same(read_shape(answer), shape or read_shape(truth)):
+    def same_answers(self, answer: str, truth: str) -> bool:
+        """Compare two normalised texts. ``1,5`` is also a decimal where a unit or a decimal point is in one of them."""
+        if self.same(read_shape(answer), read_shape(truth)):
             return True
-        if "," not in answer + truth or not any(map(shows_decimal_commas, (answer, truth))):
+        readings = [with_decimal_point(text) for text in (answer, truth)]
+        if readings == [answer, truth] or not _SHOWS_DECIMALS.search(f"{answer} {truth}"):
             return False
-        return self.same(*(read_shape(with_decimal_point(text)) for text in (answer, truth)))
-
-    def _same_remainders(self, answer: str, truth: str) -> bool | None:
-        r"""Compare ``17 \pmod{20}`` with another remainder, or by its value with a number; None without a remainder."""
-        said, meant = remainder(answer), remainder(truth)
-        if said and meant:
-            return said[1] == meant[1] and (said[0] - meant[0]) % meant[1] == 0
-        if said:
-            return self.same(Shape("value", str(said[0])), read_shape(truth))
-        return self.same(read_shape(answer), Shape("value", str(meant[0]))) if meant else None
+        return self.same(*map(read_shape, readings))
 
     def same(self, answer: Shape, truth: Shape) -> bool:
         """Whether an answer has the shape and the values of the truth."""
@@ -108,21 +83,19 @@ class Comparer:
             letters, word = (answer, truth) if truth.kind == "value" else (truth, answer)
             if _CHOICES.fullmatch(word.text):
                 return [part.text for part in letters.parts] == list(word.text)
-            return truth.kind == "value" and self._are_notations_of(answer.parts, truth)
-        if kinds == {"set", "value"}:
-            return self._same_elements(_elements(answer), _elements(truth))
+            are_notations = len({part.name for part in answer.parts}) == 1  # of one value: 1/2 or 0.5
+            return truth.kind == "value" and are_notations and all(self.same(part, truth) for part in answer.parts)
         if kinds == {"tuple", "value"}:
             return self._same_point(answer, truth)
-        if "value" in kinds or kinds == {"set", "tuple"}:
+        if kinds <= {"set", "value"} or _are_tuples(answer, truth):
+            return self._same_elements(_elements(answer), _elements(truth))
+        if "value" in kinds or kinds == {"set", "tuple"} or len(answer.parts) != len(truth.parts):
             return False
-        answer, truth = self._without_repetitions(answer), self._without_repetitions(truth)
-        if len(answer.parts) == len(truth.parts) and self._same_collection(answer, truth):
-            return True
-        return kinds == {"set"} and self._same_elements(answer.parts, truth.parts)
-
-    def _are_notations_of(self, answers: Sequence[Shape], truth: Shape) -> bool:
-        """Whether several answers are one value: ``1/2 or 0.5``."""
-        return len({answer.name for answer in answers}) == 1 and all(self.same(answer, truth) for answer in answers)
+        by_name = {part.name: part for part in answer.parts}
+        if _are_named(answer) and by_name.keys() == {part.name for part in truth.parts}:
+            return all(self.same(by_name[part.name], part) for part in truth.parts)
+        is_ordered = "tuple" in kinds or _are_named(answer) or _are_named(truth)
+        return (self._same_in_order if is_ordered else self._same_in_any_order)(answer.parts, truth.parts)
 
     def _same_elements(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
         """Whether each element of a set is in the other one, also where it is repeated in another notation."""
@@ -140,22 +113,9 @@ class Comparer:
 
     def _same_named_values(self, answer: Shape, truth: Shape) -> bool:
         """``x = 5`` equals 5 and x = 5, but not y = 5."""
-        if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
+        if _are_different_letters(answer, truth):
             return self.same_equations(_as_relation(answer), _as_relation(truth))
         return self._same_values(answer.text, truth.text)
-
-    def _same_collection(self, answer: Shape, truth: Shape) -> bool:
-        by_name = {part.name: part for part in answer.parts}
-        if _are_named(answer) and by_name.keys() == {part.name for part in truth.parts}:
-            return all(self.same(by_name[part.name], part) for part in truth.parts)
-        is_ordered = "tuple" in (answer.kind, truth.kind) or _are_named(answer) or _are_named(truth)
-        return (self._same_in_order if is_ordered else self._same_in_any_order)(answer.parts, truth.parts)
-
-    @staticmethod
-    def _without_repetitions(shape: Shape) -> Shape:
-        """A set, or a list of tuples, with each element once."""
-        is_set = shape.kind == "set" or (shape.kind == "list" and {part.kind for part in shape.parts} == {"tuple"})
-        return Shape(shape.kind, parts=tuple(dict.fromkeys(shape.parts))) if is_set else shape
 
     def _same_ratio(self, answer: Shape, truth: Shape) -> bool:
         """Two ratios, reduced or not; a ratio of two terms and a quotient, but no integer."""
@@ -167,33 +127,27 @@ class Comparer:
             return self._same_values(*((quotient, other.text) if ratio is answer else (other.text, quotient)))
         if len(answer.parts) != len(truth.parts):
             return False
-        if answer.text != ":" or truth.text != ":" or (_is_clock(answer) and _is_clock(truth)):
+        are_reduced = answer.text == truth.text == ":" and all(is_constant(part.text) for part in answer.parts)
+        if not are_reduced or (_is_clock(answer) and _is_clock(truth)):
             return self._same_in_order(answer.parts, truth.parts)
         (said, *others), (meant, *true) = answer.parts, truth.parts
         return all(
             self._same_values(f"({one.text})*({meant.text})", f"({other.text})*({said.text})")
-            if all(is_constant(part.text) for part in (one, other, said, meant))
-            else self.same(one, other) and self.same(said, meant)
             for one, other in zip(others, true, strict=True)
         )
 
     def _same_point(self, answer: Shape, truth: Shape) -> bool:
         """``A(1, 2)`` is (1, 2). In a truth, ``C(5, 2)`` and ``P(5, 2)`` may be numbers."""
-        named, point = (answer, truth) if truth.kind == "tuple" else (truth, answer)
-        found = _POINT.fullmatch(named.text)
-        if found is None or (named is truth and found[1] in "CP"):
+        if truth.kind == "value" and truth.text[:1] in "CP":
             return False
-        place = read_shape(found[2])
-        return self.same(*((place, point) if named is answer else (point, place)))
+        said, meant = (read_shape(_POINT.sub("", one.text)) if one.kind == "value" else one for one in (answer, truth))
+        return said.kind == meant.kind and self.same(said, meant)
 
     def _same_matrix(self, answer: Shape, truth: Shape) -> bool:
-        """Two matrices; a matrix and the tuple of its rows, its only row or column; a matrix and a sum of matrices."""
+        """Two matrices; a matrix and the tuple of its rows, its only row or column."""
         if answer.kind == truth.kind:
             return len(answer.parts) == len(truth.parts) and self._same_in_order(answer.parts, truth.parts)
         matrix, other = (answer, truth) if answer.kind == "matrix" else (truth, answer)
-        if other.kind == "value" and r"\begin{" in other.text:
-            source = as_text([[cell.text for cell in row.parts] for row in matrix.parts])
-            return self.same_formulas(*((source, other.text) if matrix is answer else (other.text, source)))
         if other.kind not in ("tuple", "list"):
             return False
         vector = Shape("tuple", parts=_entries(matrix))
@@ -213,28 +167,25 @@ class Comparer:
 
     def _same_interval(self, answer: Shape, truth: Shape) -> bool:
         answer, truth = as_interval(answer), as_interval(truth)
-        if answer.kind != "interval" or truth.kind != "interval" or answer.text != truth.text:
-            return False
-        if answer.name and truth.name and _are_different_letters(answer.name, truth.name):
+        if answer.kind != truth.kind or answer.text != truth.text or _are_different_letters(answer, truth):
             return False
         return self._same_in_order(answer.parts, truth.parts)
 
     def _same_union(self, answer: Shape, truth: Shape) -> bool:
         kinds = {"union" if shape.kind == "list" else shape.kind for shape in (answer, truth)}
-        if kinds != {"union"} or len(answer.parts) != len(truth.parts):
-            return False
-        return self._same_in_any_order(answer.parts, truth.parts)
+        return (
+            kinds == {"union"}
+            and len(answer.parts) == len(truth.parts)
+            and self._same_in_any_order(answer.parts, truth.parts)
+        )
 
     def _same_relation(self, answer: Shape, truth: Shape) -> bool:
         answer, truth = _as_relation(answer), _as_relation(truth)
         if answer.kind == truth.kind == "relation":
             return answer.text == truth.text and self.same_equations(answer, truth)
         value, relation = (answer, truth) if truth.kind == "relation" else (truth, answer)
-        interval = as_interval(value)
         if value.kind in ("union", "list") and relation.text == "!=" and is_name(relation.parts[0].text):
             return self._same_union(value, all_but(relation.parts[1].text))
-        if interval.kind == "interval" and relation.text in ("<", "<="):
-            return self.same_ranges(interval, relation)
         if value.kind != "value" or relation.text != "=":
             return False
         *steps, result = relation.parts
@@ -265,18 +216,24 @@ def _is_clock(ratio: Shape) -> bool:
     return len(ratio.parts) == 2 and re.fullmatch(r"[0-5]\d", ratio.parts[1].text) is not None
 
 
+def _are_tuples(*shapes: Shape) -> bool:
+    """Whether both are lists of tuples, in which repetitions do not count."""
+    return all(shape.kind == "list" and {part.kind for part in shape.parts} == {"tuple"} for shape in shapes)
+
+
 def _are_named(shape: Shape) -> bool:
     """Whether the parts are different unknowns: x = 1, y = 2."""
     names = [part.name for part in shape.parts]
     return all(names) and len(set(names)) == len(names) > 1
 
 
-def _are_different_letters(left: str, right: str) -> bool:
-    return left != right and len(left.strip("\\")) == 1 and len(right.strip("\\")) == 1
+def _are_different_letters(answer: Shape, truth: Shape) -> bool:
+    names = {shape.name.strip("\\") for shape in (answer, truth)}
+    return len(names) == 2 and all(len(name) == 1 for name in names)
 
 
 def _elements(shape: Shape) -> tuple[Shape, ...]:
-    return shape.parts if shape.kind == "set" else (shape,)
+    return (shape,) if shape.kind == "value" else shape.parts
 
 
 def _entries(matrix: Shape) -> tuple[Shape, ...]:

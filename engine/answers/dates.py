@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import re
 from collections.abc import Mapping
 
 from dateutil import parser
 
-from engine.answers.chinese import half_width
-from engine.answers.naming import EDGES
+from engine.answers.words import EDGES, half_width
 
-_MONTHS = (
-    "january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",
-    "september sep sept", "october oct", "november nov", "december dec",
-)  # fmt: skip
-_NUMBERS: Mapping[str, int] = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
-_NAMES = tuple(names.split()[0].capitalize() for names in _MONTHS)
-_MONTH = rf"(?:{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})(?![^\W\d_])\.?"
-_IN_WORDS = re.compile(
-    rf"(?:(?P<month>{_MONTH})\s+(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
-    rf"|(?:the\s+)?(?P<day_before>[0-3]?\d)(?:st|nd|rd|th|\.)?\s+(?:of\s+)?(?P<month_after>{_MONTH}))"
-    r"(?:,?\s+(?P<year>\d{4}))?",
-    re.IGNORECASE | re.ASCII,
+_NUMBERS: Mapping[str, int] = {
+    name.lower(): number
+    for names in (calendar.month_name, calendar.month_abbr)
+    for number, name in enumerate(names)
+    if name
+} | {"sept": 9}
+_MONTH = rf"(?P<name>{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})(?![^\W\d_])\.?"
+_YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
+_FORMS = tuple(
+    re.compile(form, re.IGNORECASE | re.ASCII)
+    for form in (
+        rf"{_MONTH}\s+(?P<day>[0-3]?\d)(?:st|nd|rd|th)?{_YEAR}",
+        rf"(?:the\s+)?(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH}{_YEAR}",
+        r"(?P<year>[12]\d{3})-(?P<month>\d\d?)-(?P<day>\d\d?)",
+        r"(?P<year>[12]\d{3})/(?P<month>\d\d)/(?P<day>\d\d)",
+        r"(?:(?P<year>[12]\d{3})年)?(?P<month>\d\d?)月(?P<day>\d\d?)[日号]",
+        r"(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.\s?(?P<year>[12]\d{3})",
+    )
 )
-_IN_NUMBERS = re.compile(
-    r"(?P<year>[12]\d{3})(?:-(?P<m1>\d\d?)-(?P<d1>\d\d?)|/(?P<m2>\d\d)/(?P<d2>\d\d)|年(?P<m3>\d\d?)月(?P<d3>\d\d?)[日号])"
-    r"|(?P<d4>\d\d?)\.\s?(?P<m4>\d\d?)\.\s?(?P<year_after>[12]\d{3})|(?P<m5>\d\d?)月(?P<d5>\d\d?)[日号]",
-    re.ASCII,
-)
-"""The year is first, or day and month end with a point. 3/4/2026 may have either of them first."""
+"""3/4/2026 may have either of day and month first."""
 _TIME = re.compile(
     r"(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?\s*m\.?", re.IGNORECASE | re.ASCII
 )
@@ -39,21 +40,14 @@ _LAST_DAY, _LAST_MONTH = 31, 12
 
 def plain_date(text: str) -> str | None:
     """A date as 2026-03-04, or as March 4 where it has no year: "the 4th of March, 2026"; else None."""
-    found = _IN_WORDS.fullmatch(text)
-    if found is not None:
-        month = _NUMBERS[(found["month"] or found["month_after"]).rstrip(".").lower()]
-        return _written(found["year"], month, int(found["day"] or found["day_before"]))
-    found = _IN_NUMBERS.fullmatch(text)
+    found = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
     if found is None:
         return None
-    month, day = (int(next(filter(None, (found[f"{part}{form}"] for form in range(1, 6))))) for part in "md")
-    return _written(found["year"] or found["year_after"], month, day)
-
-
-def _written(year: str | None, month: int, day: int) -> str | None:
+    given = found.groupdict()
+    month, day = int(given.get("month") or _NUMBERS[given["name"].lower()]), int(given["day"])
     if not 1 <= month <= _LAST_MONTH or not 1 <= day <= _LAST_DAY:
         return None
-    return f"{year}-{month:02}-{day:02}" if year else f"{_NAMES[month - 1]} {day}"
+    return f"{given['year']}-{month:02}-{day:02}" if given["year"] else f"{calendar.month_name[month]} {day}"
 
 
 def time_of_day(text: str) -> str | None:

@@ -5,29 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.mathematics.quantities.units import read_quantity
-
 _NUMBER = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?(?![.,]?\d)", re.ASCII)
 _WITH_COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![.,]?\d)", re.ASCII)
 _WITH_POINT = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:,\d{3})+\.\d+|0\.\d+|\d+\.(?!\d{3}(?!\d))\d+)(?![.,]?\d)", re.ASCII)
-_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?(?![.,]?\d)", re.ASCII)
 _SPACED_GROUP = re.compile(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))", re.ASCII)
 _AT_START = re.compile(
     r"\A[+-]?(?:(?:0,\d+|\d+,(?!\d{3}(?!\d))\d+)(?![\d,])(?=[^,;]*\Z)|[1-9]\d{0,2}(?:[. ]\d{3})+,\d+(?![\d.,]))",
     re.ASCII,
 )
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+(?!\d)[^,;]*\Z", re.ASCII)
 _ONE_POINT = re.compile(r"\d{1,3}\.\d{3}", re.ASCII)
 
 
 def uses_decimal_commas(numbers: Sequence[str]) -> bool:
     """Whether some number has a decimal comma for certain, and none a decimal point. 1,234 may have either."""
     return any(map(_WITH_COMMA.search, numbers)) and not any(map(_WITH_POINT.search, numbers))
-
-
-def uses_grouping_points(numbers: Sequence[str]) -> bool:
-    """Whether some of the numbers, which are written with decimal commas, has points between its thousands."""
-    return any(map(_GROUPED.search, numbers))
 
 
 def with_decimal_points(text: str, *, grouping_points: bool = True) -> str:
@@ -48,15 +39,3 @@ def with_decimal_points(text: str, *, grouping_points: bool = True) -> str:
 def with_decimal_point(text: str) -> str:
     """A text whose first number has a decimal point in place of its comma: ``1.234,5 kg`` is ``1234.5 kg``."""
     return _AT_START.sub(lambda number: re.sub("[. ]", "", number[0]).replace(",", "."), text, count=1)
-
-
-def shows_decimal_commas(text: str) -> bool:
-    """Whether commas in a text, or in the one that it is compared with, are decimal ones and separate no numbers.
-
-    It has a decimal point (3.5), a comma after points (1.234,5), or a unit after the comma (7,5 kg).
-    """
-    found = _AT_START.match(text)
-    if found is None:
-        return _DECIMAL_POINT.match(text) is not None
-    quantity = read_quantity(with_decimal_point(text))
-    return bool(re.search("[. ]", found[0]) or (quantity and quantity.number and quantity.written))

@@ -10,7 +10,7 @@ from engine.answers.naming import Named
 from engine.records import Record
 
 Kind = Literal[
-    "choice", "label", "number", "formula", "text", "contains", "regex", "list", "set", "json", "date", "sql", "rubric"
+    "choice", "label", "number", "formula", "text", "contains", "list", "set", "json", "date", "sql", "rubric"
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 LETTERS = tuple("ABCDEFGHIJ")
@@ -30,9 +30,7 @@ class HowCompared(Record):
         keys: of ``json``: the keys of all rows; one that an object leaves out is empty.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
-        decimal_comma: of ``number``: whether 1.234,5 is 1234.5.
-        grouping_points: of numbers with decimal commas: whether 1.234 is 1234 only; else it is 1,234 too.
-        chemistry: whether the answers are chemical formulas, so that CO is no Co.
+        decimal_comma: of ``number``: whether 1.234,5 is 1234.5; then 1.234 is 1234 or 1,234.
     """
 
     kind: Kind
@@ -45,8 +43,6 @@ class HowCompared(Record):
     day_first: bool = False
     tolerance: float | None = None
     decimal_comma: bool = False
-    grouping_points: bool = False
-    chemistry: bool = False
 
     def named(self) -> Named:
         """The labels, or the options with their marks."""

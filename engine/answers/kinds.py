@@ -11,26 +11,21 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from engine.answers.chemistry import are_other_formulas
-from engine.answers.chinese import half_width, read_choices
 from engine.answers.dates import read_date
 from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.how import LETTERS, HowCompared
-from engine.answers.naming import DENIES, EDGES, HEDGES
-from engine.answers.naming import plain as plain
-from engine.answers.prose import unwrapped
+from engine.answers.reply import unwrapped
 from engine.answers.verify import is_value, verify_answer
+from engine.answers.words import DENIES, EDGES, HEDGES, half_width, read_choices
+from engine.answers.words import plain as plain
 from engine.mathematics.quantities.number_words import read_number_words
-from engine.records import Outcome, Record
-from engine.sandbox.worker import shared_pool
+from engine.records import Record
 
 MAX_ANSWER = 4000
 """Characters of an answer; a longer one is wrong."""
-_MAX_PATTERN_TEXT = 1000
-_PATTERN_S = 1.0
 _CONTAINS_FACTOR, _CONTAINS_MORE = 3, 80
 """An answer that has to contain a text is at most three times as long, and 80 characters more."""
 _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*(?:(?:and|和)\s+)?|\s+(?:and|&)\s+|(?<=[A-Z])[和及与](?=[A-Z])")
@@ -71,8 +66,6 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
     match how.kind:
         case "json":
             return _same_object(answer, truth, how)
-        case "regex":
-            return _matches(answer, truth)
         case "number":
             same = (_same_number(answer, right, how) for right in rights)
         case "formula":
@@ -147,8 +140,7 @@ def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
         answer = bare
     readings = [answer]
     if how.decimal_comma:
-        meanings = (True,) if how.grouping_points else (True, False)
-        readings = list(dict.fromkeys(with_decimal_points(answer, grouping_points=one) for one in meanings))
+        readings = [with_decimal_points(answer), with_decimal_points(answer, grouping_points=False)]
         truth = with_decimal_points(truth)
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
     return _any(
@@ -176,38 +168,16 @@ def _contains(answer: str, truth: str) -> bool:
     return at is not None and DENIES.search(before) is None
 
 
-def _matches(answer: str, pattern: str) -> Comparison:
-    """Whether the whole answer matches a pattern; in a worker, as patterns may take exponential time."""
-    if len(answer) > _MAX_PATTERN_TEXT:
-        return Comparison(is_correct=False)
-    payload = {"pattern": pattern, "text": answer.strip()}
-    result = shared_pool().run(f"{__name__}:fullmatch", payload, _PATTERN_S)
-    if result.outcome is Outcome.INFRA_FAULT:
-        return Comparison(is_correct=None, why=result.error[:300])
-    return Comparison(is_correct=bool(result.value) if result.outcome is Outcome.OK else False)
-
-
-def fullmatch(payload: Mapping[str, str]) -> bool:
-    """The job of a worker."""
-    return re.fullmatch(payload["pattern"], payload["text"], re.IGNORECASE | re.DOTALL) is not None
-
-
 def _same_name(answer: str, truth: str, how: HowCompared) -> bool:
-    if how.chemistry:
-        return plain(answer) == plain(truth) and not are_other_formulas(answer, truth)
     if how.kind == "label" and not how.labels:
         return plain(answer) == plain(truth)
     names = how.named()
-    if how.kind == "label" and names.exactly(truth) is None:  # a prompt that lists the likeliest labels may lack it
-        names = how.model_copy(update={"labels": (*how.labels, truth), "ids": ()}).named()
     said = names.said(answer)
     return said is not None and said == names.exactly(truth)
 
 
 def _same_text(answer: str, truth: str, how: HowCompared) -> bool:
     """Whether a text is the truth, also in a sentence that only frames it, or as the same words in a list."""
-    if how.chemistry and are_other_formulas(answer, truth):
-        return False
     right = plain(truth)
     frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
     is_framed = frame and not DENIES.search(frame["subject"]) and not HEDGES.search(frame["subject"])

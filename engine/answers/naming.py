@@ -11,67 +11,18 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from engine.answers.words import ARTICLE, COMMA, CONCLUDES, DENIES, EDGES, HEDGES, MARKUP, TURNS, folded, plain
 from engine.mathematics.quantities.number_words import read_number_words
 
-INVISIBLE = dict.fromkeys(
-    [0xAD, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065)]
-)
-"""Characters without width, which are left out."""
-EDGES = " \t\r\n\"'`*_“”‘’«»„‚「」『』"
-_DASHES = str.maketrans("‐‑‒–—−", "------")
-_POWERS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
-_MARKUP = re.compile(r"\\(?:boxed|fbox|text\w*|math(?:rm|bf|it|tt|sf)|mbox|operatorname)\s*\{([^{}]*)\}")
-_DELIMITERS = re.compile(r"\A(?:\$\$?|\\\(|\\\[)|(?:\$\$?|\\\)|\\\])\Z")
-_COMMA = re.compile(r"\s*[,、]\s*")
-_BESIDE_CHINESE = re.compile(r"(?<=[\u3400-\u9fff]) | (?=[\u3400-\u9fff])")
-"""A space that separates no words: Chinese has none between them."""
-_IN_BRACKETS = re.compile(r"\(([^()\[\],;]+)\)|【([^】【,;]+)】")
-_ARTICLE = re.compile(r"\A(?:the|an?) (?=\w{2})")
-
-DENIES = re.compile(
-    r"\b(?:not?|never|neither|nor|without|none|cannot|incorrect|wrong|except|everything|anything|besides"
-    r"|(?:rul|exclud|eliminat)\w+)\b|n['’]t\b|[不没非无]",
-    re.IGNORECASE,
-)
-HEDGES = re.compile(
-    r"\b(?:or|either|may|might|could|maybe|perhaps|possibly|unsure|unclear|uncertain|unknown|depends|if)\b|或|可能|也许",
-    re.IGNORECASE,
-)
-_TAKES_BACK = re.compile(
-    r"[\s.,;:!?()*_-]*(?:no|not|or|nor|maybe|perhaps|actually|rather|wait|instead|wrong|false|incorrect|and|&|/|或)(?!\w)"
-    r"|\s*[?/&|+]",
-    re.IGNORECASE,
-)
-"""What follows a name that is no answer: "billing or", "billing?" """
-_TURNS = re.compile(r"\b(?:actually|no|not|wait|rather|instead|or|but|correction|sorry)\b", re.IGNORECASE)
+_ASIDE = re.compile(r"\s*[(（](?:and\s+|but\s+)?not\b[^()]*[)）](?=[\s.]*\Z)", re.IGNORECASE)
+"""What an answer is not: "C (not B)"."""
 _CLAUSE = re.compile(r"[,.;:!?()\n]|\s-|\b(?:because|since|as|for)\b|因为")
 _REASON = re.compile(r"\s*(?:[.,;:!()\n-]|\Z|(?:because|since|as|is|would|best|fits)\b)|因为|，|。|：")
 _ASKED = re.compile(
     r"(?:(?:the\s+)?(?:correct\s+|right\s+)?(?:answer|option|choice|letter|选项?)\s*(?:is\s*)?)?", re.IGNORECASE
 )
-_CONCLUDES = re.compile(r"\A(?:so|thus|hence|therefore|所以|因此|综上所述)[,，:：]?\s*", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?:\S+\s+){3,}\S+")
-_ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
-_ORDINAL = re.compile(
-    rf"(?:the\s+)?(?P<word>{'|'.join(_ORDINALS)}|last)\s+(?:option|choice|one|answer)\b", re.IGNORECASE
-)
 _YES, _NO = frozenset(("yes", "true")), frozenset(("no", "false"))
-
-
-def plain(text: str) -> str:
-    """A text without case, quotes and markup around it, brackets around the whole, a final dot, and spaces that repeat.
-
-    Commas have no space beside them, and neither have Chinese characters. The Chinese 、 is a comma. An article at the
-    start and delimiters of mathematics are left out.
-    """
-    text = text if text.isascii() else _POWERS.sub(lambda found: "^" + found[0], text.translate(INVISIBLE))
-    if "\\" in text or "$" in text:
-        text = _DELIMITERS.sub("", _MARKUP.sub(r"\1", _MARKUP.sub(r"\1", text.strip(EDGES))).rstrip("."))
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    words = _COMMA.sub(",", _BESIDE_CHINESE.sub("", " ".join(folded.split()))).strip(EDGES)
-    words = words.rstrip(".。!").rstrip(EDGES)
-    inner = _IN_BRACKETS.fullmatch(words)
-    return _ARTICLE.sub("", (inner[1] or inner[2]).strip(EDGES) if inner else words)
 
 
 def _key(text: str) -> str:
@@ -102,13 +53,14 @@ class Named:
         self._names = _any_of(tuple(sorted(self._place, key=len, reverse=True)))
         mark = "|".join(sorted(map(re.escape, marks), key=len, reverse=True)) or "(?!)"
         in_text = r"(?<![\w'.,$-])(MARK)(?![\w'%/]|[.,]\d|\s+[a-z]{2,}\b(?<!\bis)(?<!\bor)(?<!\band))"
-        in_text = "(?!)(MARK)" if marks and not marks[0].isalpha() else in_text  # a number need not be a mark
+        in_text = (
+            r"(?<=[,;]\s)(MARK)(?=\s*(?:[,;.]|\Z))" if marks and not marks[0].isalpha() else in_text
+        )  # a number need not be a mark
         patterns = (
             rf"[(\[【]\s*(MARK)\s*[)\]】]|{in_text}|(?i:option|choice)\s+((?i:MARK))\b",
             r"(?i)[*_\s]*(?:[(\[{【]\s*(MARK)\s*[)\]}】]|(MARK)(?=\s*[.):*：]|\s+-|\s*,|\s|\Z))",
-            r"(?i)[\s,;，、/]*[(\[]?(MARK)[)\]]?\s*(?:[,;.]|\Z)",
         )
-        self._in_text, self._first, self._next = (re.compile(one.replace("MARK", mark)) for one in patterns)
+        self._in_text, self._first = (re.compile(one.replace("MARK", mark)) for one in patterns)
 
     def exactly(self, answer: str) -> int | None:
         """The place of the name, mark or id that a whole answer is; else None."""
@@ -126,6 +78,7 @@ class Named:
 
     def said(self, answer: str) -> int | None:
         """The place of the only name that an answer gives; None where it gives none or several, hedges or denies."""
+        answer = _ASIDE.sub("", answer)
         found = self.exactly(answer)
         if found is not None or not (self._is_plain or self._marks):
             return found
@@ -140,7 +93,7 @@ class Named:
 
     def begins(self, line: str) -> int | None:
         """The place of the only name that a line gives, if it begins with it, or as a conclusion: "So (B) is right"."""
-        bare = _CONCLUDES.sub("", line.strip(EDGES), count=1)
+        bare = CONCLUDES.sub("", line.strip(EDGES), count=1)
         is_first = self._begins_with(bare) is not None or self._beginning_mark(bare) is not None
         return self.said(bare) if is_first else self.exactly(bare)
 
@@ -160,17 +113,11 @@ class Named:
         bare = re.sub(r"选?项\Z", "", plain(text).strip("()[]{}<>【】 .:*_"))
         bare = plain(_ASKED.sub("", bare, count=1)).strip("()[]{}【】 .:*_")
         places = [place for place, mark in enumerate(self._marks) if mark.casefold() == bare]
-        if places:
-            return places[0]
-        ordinal = _ORDINAL.fullmatch(text.strip(EDGES + "."))
-        if ordinal is None:
-            return None
-        place = len(self._marks) - 1 if ordinal["word"].lower() == "last" else _ORDINALS.index(ordinal["word"].lower())
-        return place if place < len(self._marks) else None
+        return places[0] if places else None
 
     def _beginning_mark(self, answer: str) -> int | None:
         """The option whose mark an answer begins with; -1 if the rest contradicts it; None without a mark."""
-        answer = _MARKUP.sub(r"\1", unicodedata.normalize("NFKC", answer)).strip(EDGES + "$")
+        answer = MARKUP.sub(r"\1", unicodedata.normalize("NFKC", answer)).strip(EDGES + "$")
         asked = _ASKED.match(answer)
         found = self._first.match(answer, asked.end() if asked else 0) if self._marks else None
         if found is None:
@@ -178,22 +125,14 @@ class Named:
         mark, rest = found[1] or found[2], answer[found.end() :]
         place = self._mark_place(mark)
         is_bare = found[2] is not None and not (asked and asked[0]) and not re.match(r"\s*[.):*：]|\s+-", rest)
-        further = self._next.match(rest)
-        if further and self._mark_place(further[1]) != place:
-            return -1
-        is_sentence = rest.startswith(". ") and _SENTENCE.match(rest[2:]) and not _TURNS.search(rest)
+        is_sentence = rest.startswith(". ") and _SENTENCE.match(rest[2:]) and not TURNS.search(rest)
         rest = rest.lstrip(" .):*：_-]，")
         text = self._begins_with(rest)
         if is_bare and text != place and (mark.islower() or not _REASON.match(rest)):
-            return -1 if not mark.islower() and _TAKES_BACK.match(rest) else None
-        if text not in (None, place) or (text is None and _TAKES_BACK.match(rest)):
-            return -1
-        rest = self._after_name(rest, place) if text == place else rest
-        if _TAKES_BACK.match(rest) or (not is_sentence and self.marks_in(rest) - {place}):
-            return -1
-        if text is None and is_bare and DENIES.search(_CLAUSE.split(rest)[0]):
-            return -1
-        return place
+            return None
+        after = self._after_name(rest, place) if text == place else rest
+        is_other = text not in (None, place) or (not is_sentence and self.marks_in(after) - {place})
+        return -1 if is_other or _is_unsure(after) else place
 
     def _begins_with(self, text: str) -> int | None:
         """The place of the longest name that a text begins with."""
@@ -220,29 +159,28 @@ class Named:
             return None
         first, last = hits[0], hits[-1]
         before, after, name = text[: first.start()].strip(EDGES + "([#-"), text[last.end() :], first[0]
-        if DENIES.search(before) or HEDGES.search(before) or _TAKES_BACK.match(after):
-            return None
-        if before and len(name) == 1 and name.isascii() and after.strip(EDGES + ".)]!"):
-            return None
-        denied = DENIES.search(_CLAUSE.split(after)[0]) or re.search(r"\b(?:wrong|incorrect|excluded)\b", after)
-        hedged = HEDGES.search(_CLAUSE.split(after)[0]) or re.search(r"\b(?:or|unsure|not sure|don't know)\b|或", after)
-        if (denied or hedged) and not (DENIES.fullmatch(name) and not hedged):
-            return None
-        return self._place[name]
+        is_unsure = DENIES.search(before) or HEDGES.search(before) or _is_unsure(after, name)
+        return None if is_unsure else self._place[name]
+
+
+def _is_unsure(after: str, name: str = "") -> bool:
+    """Whether the clause after a name denies it or hedges. A name that is a denial itself is denied by no word."""
+    clause = _CLAUSE.split(after.lstrip(" ,.;:!)"))[0]
+    return bool(
+        HEDGES.search(clause) or (DENIES.search(clause) and not DENIES.fullmatch(name)) or after.startswith("?")
+    )
 
 
 def _folded(text: str) -> str:
     """A text as names are searched in it: without case, markup and the signs between words."""
-    text = unicodedata.normalize("NFKC", text.translate(INVISIBLE)).casefold().translate(_DASHES)
-    text = re.sub(r"[*`\"“”$]|\\text\w*\s*\{|\\[()\[\]]", "", text)
-    text = _COMMA.sub(",", " ".join(re.sub(r"(?<=\w)[_-]+(?=\w)", " ", text).split()))
-    return _ARTICLE.sub("", text)
+    text = re.sub(r"[*`\"“”$]|\\text\w*\s*\{|\\[()\[\]]", "", folded(text))
+    return ARTICLE.sub("", " ".join(re.sub(r"(?<=\w)[_-]+(?=\w)", " ", text).split()))
 
 
 @lru_cache(maxsize=256)
 def _any_of(names: tuple[str, ...]) -> re.Pattern[str] | None:
     """A pattern of names between words. Chinese has no space between words."""
-    names = tuple(_COMMA.sub(",", name) for name in names if name)
+    names = tuple(COMMA.sub(",", name) for name in names if name)
     ways = [
         (r"(?<!\w)" if name[0].isascii() else "")
         + re.escape(name)

@@ -9,8 +9,8 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from engine.answers.chemistry import are_other_formulas
 from engine.answers.naming import Named
+from engine.answers.words import CHANGES_MEANING, MARKUP
 from engine.mathematics.quantities.chinese_numerals import counted_noun
 from engine.mathematics.quantities.numerals import Numeral, based_numeral, numeral_prefix, read_numeral, same_number
 from engine.mathematics.quantities.unit_text import Powers, read_unit
@@ -26,54 +26,45 @@ class Decision(NamedTuple):
 
 
 _TEXT_TAIL = re.compile(
-    r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?)$"
+    r"^(.*?\S)\s*((?:\\(?:text|mathrm|mbox|textrm|rm)\s*\{[^{}]*\}|\^\s*\{?\s*\\circ\s*\}?)(?:\s*\^\s*\{?\s*-?\d\s*\}?)?"
+    r"|(?<=[\d)}i\s])(?:[^\W\d_]{3,}|[^\x00-\x7f]+))$"
 )
-_FORMULA_WITH_UNIT = re.compile(r"(.*(?:[\d)}]|\\pi))\s+((?:[^\W\d_]{3,}|[^\x00-\x7f]+)(?:/[^\W\d_]+)?)")
 _ANY_THING = "个"
 """A measure word without a noun: 5个 may be 5个苹果."""
 _AREA = re.compile(r"\s*[a-z]\s*\^\s*(?:[23]|\{\s*[23]\s*\})")
 _MARKED_UNIT = re.compile(r"\\(?:text|mathrm|mbox|textrm|rm)|[A-Za-z]{2}|\\circ|[^\x00-\x7f]")
 _PROSE_TAIL = re.compile(r"^\s+[A-Za-z]+(?:[\s,;:'-]+[A-Za-z]+)*\.?$")
-CHANGES_MEANING = re.compile(
-    r"(?i)\b(?:sqrt|pi|sin|cos|tan|log|ln|exp|half|halves|thirds?|quarters?|over|times|plus|minus|and|or|nor|to|mod|"
-    r"choose|through|factorial|squared|cubed|percent|out|with|i|e|"
-    r"(?:hundred|thousand|million|billion|trillion)(?:s|ths?)?|lakhs?|crores?|dozens?|gross|"
-    r"(?:fif|six|seven|eigh|nin|twelf)ths|tenths?|tens|basis|"
-    r"not|no|never|none|neither|cannot|without|except|wrong|incorrect|false|invalid|untrue|"
-    r"more|less|fewer|least|most|than|under|below|above|beyond|short|extra|additional|another|else|am|pm)\b|n't\b"
-)
 _REMARKS = frozenset(
     "in total all altogether overall exactly is the final correct right answer of them these those for here left "
     "remaining each apiece".split()
 )
 _IRREGULAR_PLURALS = frozenset(
     "people children men women feet teeth mice geese dice data sheep fish deer series species vertices matrices "
-    "indices radii loci maxima minima formulae".split()
+    "indices radii loci maxima minima formulae increase decrease profit loss gain discount chance probability".split()
 )
 _NO_PLURALS = frozenset("is was has this thus its yes as us less plus minus".split())
 _WORDS = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ\s'.,-]*")
 _OF_WHAT = re.compile(r"(?<=s)\s+of\s.*")
 _UNIT_OF = re.compile(r"(?P<unit>.*?[A-Za-z}])\s+(?:of\s+[a-z][a-z\s]*|old|long|deep|tall|wide|high|thick|away|apart)")
 _UNITS = re.compile(r"\s*(?:(?:sq|cu|square|cubic)\.?\s+)?(?:units?|u(?=\s*\^))\.?(?:\s*\^\s*\{?\s*[23]\s*\}?)?")
-_CHANGE_BY = re.compile(r"(.*%)\s+(increase|decrease|profit|loss|gain|discount|chance|probability|off)")
 _MATH_WORDS = re.compile(r"(?i)sqrt|pi\b|sin|cos|tan|log|ln|exp|inf|alpha|beta|theta|gamma|lambda")
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
 _ARTICLE = re.compile(r"(?:the|an?)\s+(?=[A-Za-z\s'-]*[A-Za-z]{3})", re.IGNORECASE)
 _SHORT_WORD = re.compile(
     r"[A-Za-z][aeiouy][a-z]|[A-Za-z][a-z][aeiouy]|[AEIOUaeiou][a-z]{2}|[A-Z][AEIOU][A-Z]|(?i:no|ok)"
 )
-_POINTS = re.compile("[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}")
-"""Points of a figure, choices or coins, in their order. Other capitals may be factors, as in ``BIL``."""
 _ATOM = r"[A-Z][a-z]?\d*"
-_MOLECULE = re.compile(rf"(?=.*\d)(?:{_ATOM}|\((?:{_ATOM})+\)\d*){{2,}}", re.ASCII)
+_IN_ORDER = re.compile(
+    r"[A-H]{3,}|[HT]{3,}|[P-S]{3,}|[X-Z]{3,}"  # points of a figure, choices or coins; other capitals may be factors
+    rf"|(?=.*\d)(?:{_ATOM}|\((?:{_ATOM})+\)\d*){{2,}}"  # a molecule
+    r"|\d+-\d+|\d\d?/\d\d?/\d{4}|0[xXbBoO]\w+",  # a range or a score, a date, a number in code
+    re.ASCII,
+)
+"""Texts whose signs have an order: they are no products, differences and quotients."""
+_DAY_OF_YEAR = re.compile(r"[12]\d{3}-\d\d?-\d\d?", re.ASCII)
 _UPRIGHT = re.compile(r"\\mathrm\s*\{\s*[A-Z][a-z]?[A-Z]")
-"""A formula of several elements, as ``\\ce`` and ``\\mathrm`` mark it."""
-_IN_CODE = re.compile(r"0[xXbBoO]\w+", re.ASCII)
+"""A formula of several elements, as ``\\ce`` and ``\\mathrm`` mark it: NO is no No."""
 _LEADING_ZERO = re.compile(r"\b0(?=\d)")
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{4}", re.ASCII)
-_RANGE = re.compile(r"\d+\s*-\s*\d+", re.ASCII)
-_DAY_OF_YEAR = re.compile(r"[12]\d{3}-\d\d-\d\d", re.ASCII)
-"""A date, and no difference of numbers."""
 _CHOICES = Named((), tuple("ABCDEFGHIJ"))
 _LETTER_OF_CHOICE = re.compile(r"\(?([A-Z])\)?")
 _LETTER_WITH_TEXT = re.compile(r"(?:\(([A-H])\)|([A-H])[.)])\s+\S.*", re.DOTALL)
@@ -82,7 +73,6 @@ _FURTHER_CHOICE = re.compile(r"(?<![\w'(])\(?[A-H](?:\)|[.:]\s)")
 _SPACED_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:[ ]\d{3})+(?!\d)(?![ ]\d)", re.ASCII)
 _MARKED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:['_]\d{3})+)", re.ASCII)
 _TEN = 10
-_UNWRAP = re.compile(r"\\(?:text|mathrm|mbox|textrm|textbf|mathbf|rm)\s*\{([^{}]*)\}")
 _SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # "20 4" is not 204
 _ONE_SIGN = re.compile(r"([_^])\{(\w)\}")
 _DEGREE: Powers = read_unit("deg") or ()
@@ -103,19 +93,17 @@ def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision
         return _numbers(left, right, rel_tol)
     if answer == truth:
         return Decision(True, "text")
-    if any(mark in text for text in (answer, truth) for mark in ("base", "_", "0x", "0X", "0b", "0B", "0o", "0O")):
-        decision = _in_bases(answer, truth)
-        if decision is not None:
-            return decision
-    plain_answer, plain_truth = (_UNWRAP.sub(r"\1", text).strip() for text in (answer, truth))
-    said, meant = (re.sub("[_{}]", "", text) for text in (plain_answer, plain_truth))
-    if (said == plain_answer or meant == plain_truth) and _MOLECULE.fullmatch(said) and _MOLECULE.fullmatch(meant):
+    decision = _in_bases(answer, truth)
+    if decision is not None:
+        return decision
+    said, meant = (_LEADING_ZERO.sub("", re.sub("[_{} ]", "", MARKUP.sub(r"\1", text))) for text in (answer, truth))
+    are_in_order = _IN_ORDER.fullmatch(said) and _IN_ORDER.fullmatch(meant) and ("_" not in answer or "_" not in truth)
+    if (
+        are_in_order
+        or any(_DAY_OF_YEAR.fullmatch(text) for text in (said, meant))
+        or any(map(_UPRIGHT.match, (answer, truth)))
+    ):
         return Decision(said == meant, "text")
-    if any(pattern.fullmatch(plain_answer) and pattern.fullmatch(plain_truth) for pattern in (_POINTS, _DATE, _RANGE)):
-        said, meant = (_LEADING_ZERO.sub("", text).replace(" ", "") for text in (plain_answer, plain_truth))
-        return Decision(said == meant, "text")
-    if _DAY_OF_YEAR.fullmatch(plain_truth) or _DAY_OF_YEAR.fullmatch(plain_answer):
-        return Decision(False, "text")
     (answer_core, answer_unit), (truth_core, truth_unit) = without_tails(answer, truth)
     left, right = left or read_numeral(answer_core), right or read_numeral(truth_core)
     if left and right and (answer_unit == truth_unit or not answer_unit or not truth_unit):
@@ -171,14 +159,11 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
     number are dropped only if they are a remark ("in total") or contain a plural ("33 ways"), and none of them changes
     the number ("42 lakh", "42 wrong").
     """
-    change = _CHANGE_BY.fullmatch(_UNWRAP.sub(r"\1", text)) if "%" in text else None
-    if change:
-        return change[1], Tail(nouns=frozenset([change[2]]))
     prefix = numeral_prefix(text)
     if prefix and prefix[1].strip():
-        rest = prefix[1]
+        rest = re.sub(r"\A\s*%(?=\s*[A-Za-z])", "", prefix[1])  # a share of something is a number
         head = text[: len(text) - len(rest)].rstrip()
-        words = _UNWRAP.sub(r" \1", rest)
+        words = MARKUP.sub(r" \1", rest)
         if rest.strip() in _PRIMES:
             return head, Tail(_PRIMES[rest.strip()][expected in _ANGLES])
         if _UNITS.fullmatch(words):
@@ -195,13 +180,10 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         tail = _counted(words, is_one=prefix[0].value == 1)
         if tail is not None:
             return head, tail
-    found = _FORMULA_WITH_UNIT.fullmatch(text) if "\\" in text and text[-1:].isalpha() else None
-    if found and (unit := read_unit(found[2])):
-        return found[1], Tail(unit)
-    found = _TEXT_TAIL.match(text) if text.endswith(("}", "circ")) or text[-1:].isdigit() else None
+    found = _TEXT_TAIL.match(text) if "\\" in text and text[-1:] not in ")]" else None
     if found:
         unit = read_unit(found[2])
-        words = _UNWRAP.sub(r"\1", found[2])
+        words = MARKUP.sub(r"\1", found[2])
         tail = Tail(unit) if unit is not None else _counted(f" {words}", is_one=False)
         if tail is not None and not CHANGES_MEANING.search(words):
             return found[1], tail
@@ -235,7 +217,7 @@ def as_words(text: str) -> str:
 
     Where no word is long it may be a formula: "mg" is not "Mg", "a-b" is not "a b", and "x'" is not "x".
     """
-    text = _ARTICLE.sub("", _UNWRAP.sub(r"\1", text).strip(), count=1)
+    text = _ARTICLE.sub("", MARKUP.sub(r"\1", text).strip(), count=1)
     if _LONG_WORD.search(text) or not text.isascii():
         return " ".join(re.sub(r"[^\w\s]", " ", text).split()).casefold()
     text = re.sub(r"\s*-\s*", "-", " ".join(re.sub(r"[^\w\s'-]", " ", text).split()))
@@ -244,7 +226,7 @@ def as_words(text: str) -> str:
 
 def written_alike(answer: str, truth: str) -> bool:
     """Compare answers as text without spaces; words are compared without case and punctuation."""
-    answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
+    answer, truth = MARKUP.sub(r"\1", answer), MARKUP.sub(r"\1", truth)
     if _WORDS.fullmatch(truth) and _WORDS.fullmatch(answer):
         return as_words(answer) == as_words(truth)
     answer, truth = (_ONE_SIGN.sub(r"\1\2", _SPACE.sub("", text.strip())) for text in (answer, truth))
@@ -262,18 +244,14 @@ def _with_joined_digits(text: str) -> str:
 
 def _in_bases(answer: str, truth: str) -> Decision | None:
     """Compare numbers in a base other than ten by digits and base; the base may be left out in the answer."""
-    answer, truth = _UNWRAP.sub(r"\1", answer), _UNWRAP.sub(r"\1", truth)
+    answer, truth = MARKUP.sub(r"\1", answer).strip(), MARKUP.sub(r"\1", truth)
     said, meant = based_numeral(answer), based_numeral(truth)
-    if said is None and meant is None and any(map(_IN_CODE.fullmatch, (answer, truth))):
-        return Decision(answer == truth, "text")
-    if meant is None or meant[1] == _TEN:
-        if said is None or (meant is None and read_numeral(truth) is None):
-            return None
-        exact = read_numeral(truth if meant is None else meant[0])
-        return Decision(exact is not None and int(*said) == exact.value, "integer")
-    if said is None:
-        return Decision(bool(meant) and (answer.strip().upper().lstrip("0") or "0") == meant[0], "integer")
-    return Decision(said == meant, "integer")
+    if meant is not None and meant[1] != _TEN:
+        return Decision(
+            said == meant or (said is None and answer.upper().lstrip("0") == meant[0].lstrip("0")), "integer"
+        )
+    exact = read_numeral(truth if meant is None else meant[0])
+    return None if said is None or exact is None else Decision(int(*said) == exact.value, "integer")
 
 
 def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision:
@@ -286,9 +264,7 @@ def _numbers(answer: Numeral, truth: Numeral, rel_tol: float | None) -> Decision
 
 
 def _words(answer: str, truth: str, truth_is_number: bool) -> Decision | None:
-    if any(map(_UPRIGHT.match, (answer, truth))) and are_other_formulas(answer, truth):
-        return Decision(False, "text")
-    plain_answer, plain_truth = _UNWRAP.sub(r"\1", answer).strip(), _UNWRAP.sub(r"\1", truth).strip()
+    plain_answer, plain_truth = MARKUP.sub(r"\1", answer).strip(), MARKUP.sub(r"\1", truth).strip()
     if truth_is_number:
         is_word = _WORDS.fullmatch(plain_answer) and _LONG_WORD.search(plain_answer)
         return Decision(False, "text") if is_word and not _MATH_WORDS.search(plain_answer) else None

@@ -12,19 +12,15 @@ import re
 from collections.abc import Iterator
 
 from engine.answers.how import HowCompared
-from engine.answers.naming import INVISIBLE, Named
-from engine.answers.prose import (
-    MAX_ANSWER_CHARS,
-    bare_number,
-    concluded,
-    first_sentence,
-    joined_boxes,
-    unwrapped,
-)
+from engine.answers.naming import Named
+from engine.answers.words import DENIES, INVISIBLE, TURNS
+from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
+from engine.mathematics.quantities.unit_text import read_unit
 
+MAX_ANSWER_CHARS = 1000
 _MAX = 50_000
 """Characters of a reply that are read, from its end."""
-_MAX_MARKS, _MAX_LINES, _SHORT, _MAX_OBJECTS = 200, 4, 200, 1000
+_MAX_MARKS, _MAX_LINES, _SHORT, _MAX_OBJECTS, _MAX_BOXES, _MAX_WORDS, _MAX_UNIT = 200, 4, 200, 1000, 16, 3, 40
 _REASONING = re.compile(
     r"[<\[](/?)(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)[>\]]", re.IGNORECASE
 )
@@ -38,8 +34,10 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 """What may stand before the word answer. "Another answer: 5" states none."""
-_IN_COMMAND = re.compile(r"\\(?:boxed|fbox|text\w*)\s*\{[^{}]*$")
-_DOUBTED = re.compile(r"\b(?:if|whether|unless|doubt)\s+(?:the\s+)?(?:(?:final|correct)\s+)?$", re.IGNORECASE)
+_DOUBTED = re.compile(
+    r"\b(?:if|whether|unless|doubt)\s+(?:the\s+)?(?:(?:final|correct)\s+)?$|\\(?:boxed|fbox|text\w*)\s*\{[^{}]*$",
+    re.IGNORECASE,
+)
 _VERB = r"(?:is|are|was|(?:would|should|must|will)\s+be)"
 _NOUN = r"label|category|class|classification|prediction|choice|verdict|result|output|sentiment|intent|topic"
 _MARK = re.compile(
@@ -52,7 +50,7 @@ _MARK = re.compile(
     r"|(?=[ \t#]*\n)|(?<=inal answer)(?=[*_ \t]))(?P<said>)"
     r"|(?:答案|回答)(?:应该|应当|应)?(?:是|为|选)?[*_ \t]*[:：]?[*_]*(?P<chinese>)"
     r"|(?:(?<![\u4e00-\u9fff])|故|应|所以|因此|正确|本题|答案)(?:选项?|选择)(?:是|为)?[ \t]*[:：]?"
-    r"(?=[*\s]*[（(\[【]?[A-HＡ-Ｈ])(?P<chosen>)"
+    r"(?=[*\s]*[（(\[【]?(?-i:[A-ZＡ-Ｚ]+|[a-z])(?![A-Za-z]))(?P<chosen>)"
     rf"|^[ \t>*_#-]*(?:\d+[.)]\s*)?(?:(?:final|predicted|correct)[ \t]+)?(?:{_NOUN})[*_]*[ \t]*[:：][*_]*(?P<line>)"
     rf"|\"(?:{_NOUN})\"\s*:(?P<key>)",
     re.IGNORECASE | re.MULTILINE,
@@ -60,10 +58,41 @@ _MARK = re.compile(
 _FORMATTING = " \t\n*_#>|`:：\"'"
 _FENCE = re.compile(r"[ \t\n*]*(?:```|~~~)[\w+-]*\n?(.*?)(?:```|~~~|\Z)", re.DOTALL)
 _AFTER_VALUE = re.compile(r"\s*(?:[.;}*`\n]|,\s*\"|\Z)|[ \t]*\n")
-_LIST_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NO_ANSWER = re.compile(r"none|null|n/a|unknown|python|json|latex|text|math", re.IGNORECASE)
-_BLOCKS = ("list", "set", "text", "rubric", "sql", "regex", "contains")
+_BLOCKS = ("list", "set", "text", "rubric", "sql", "contains")
 """Kinds of answers that may have several lines."""
+
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_PREFIX = re.compile(r"\A(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
+_WRAPPING = " \t\n*`_|\"'“”"  # emphasis, code fences, table bars, quotes
+_DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])[.。]?$", re.DOTALL)
+_BOLD = re.compile(r"(?<![A-Za-z0-9)\]}])\*\*([^*\n]+)\*\*")  # in x**2 + y**2 these are powers
+_MATH = re.compile(r"\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_SAID = re.compile(r"\b(?:is|are|be|equals?|gives?|get|obtain|therefore|thus|hence|so)\b|:|(?<![!<>])=", re.IGNORECASE)
+_CONCLUSION = re.compile(r"(?<=[A-Za-z)}$])\s+(?:is|are|equals)\s|\b(?:therefore|thus|hence|so)\b,?\s", re.IGNORECASE)
+_SEVERAL = re.compile(r",|\b(?:and|or)\b")
+_CLOSING_DELIMITER = re.compile(r"(?<=[^$\\])\s*(?:\$+|\\[)\]])\.?$")
+_JSON_KEY = re.compile(r"[\"']\s*:")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_LONG_WORD = re.compile(r"[A-Za-z]{3,}")
+_NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
+_SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'`])[.!](?=[*_\"'`]*(?:\s+[A-Z<\[*]|\s*\Z))|。")
+_INITIAL = re.compile(r"(?:^|[\s*_(\[])[A-Za-z]\Z")
+"""An initial (A. Smith), or the letter of a choice (B. carrot)."""
+_NUMBER = re.compile(r"(?<![\w.^/])[-+]?\d+(?:[.,]\d+)*(?:\s*/\s*\d+)?(?![\w^/])", re.ASCII)
+_OPERATOR = r"(?:[*+/^]|\s+[*+/^]\s+|\s*\\(?:times|cdot)\s*)"
+_OPERATOR_BEFORE, _OPERATOR_AFTER = re.compile(rf"[\w)]{_OPERATOR}\Z"), re.compile(rf"{_OPERATOR}[\w(]|\(")
+_BARE_NUMBER = re.compile(r"[-+]?\s*\\?[$€£¥]?\s*[\d.,/]*\d\s*(?:\\?[%°]|[A-Za-z]+(?:\^\d)?)?", re.ASCII)
+_AFTER_VALUE_UNIT = re.compile(
+    r"(?:[ \t~$]|\\[)\],;:! ])*(?P<unit>.*?)(?:\n|[.,;:!?)](?=\s|\Z)|[。，；]|\$|\\[)\]]|\Z)"
+)
+_SHARE = re.compile(r"\\?%|per\s?cent(?:age)?|pct")
+_COMPARES = re.compile(
+    r"\s+(?:[A-Za-z]+\s+){0,2}(?:less|more|fewer|greater|smaller|larger|bigger|higher|lower|longer|shorter|older|younger)\s+than\b"
+    r"|\s+(?:short of|times|below|above|over|under|beyond)\b",
+    re.IGNORECASE,
+)
+"""What follows a number that is only a part of the value: "42 less than the total"."""
 
 
 def read_answer(text: str, how: HowCompared | None = None) -> str | None:
@@ -75,9 +104,7 @@ def read_answer(text: str, how: HowCompared | None = None) -> str | None:
     """
     text = own_words(text)
     found = stated(text, how)
-    if found is None:
-        found = concluded(text) or bare_number(text) if how is None else _bare(text, how)
-    return found or None
+    return (_bare(text, how) if found is None else found) or None
 
 
 def stated(text: str, how: HowCompared | None = None) -> str | None:
@@ -91,7 +118,7 @@ def stated(text: str, how: HowCompared | None = None) -> str | None:
             case "tag":
                 return unwrapped_answer(rest.partition("</answer>")[0], how) or ""
             case "box":
-                found = joined_boxes(text[: _end_of_line(text, mark.start())])
+                found = _joined_boxes(text[: _end_of_line(text, mark.start())])
             case "hashes":
                 is_last = "\n" not in rest.rstrip() or not re.search(r"[^\W\d_]{3}", rest.partition("\n")[0])
                 found = unwrapped_answer(rest.partition("\n")[0], how) if is_last else None
@@ -124,6 +151,66 @@ def after_reasoning(text: str) -> tuple[str, re.Match[str] | None]:
     return text, _REASONING.search(text)
 
 
+def unwrapped_answer(text: str, how: HowCompared | None = None) -> str | None:
+    """The content of an answer field, without markup around it; None where nothing is left."""
+    found = unwrapped(text)
+    if how is None:
+        return None if found and _NO_ANSWER.fullmatch(found) else found
+    return found or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
+
+
+def unwrapped(text: str) -> str | None:
+    """A text without emphasis, quotes, math delimiters, tag and box around it; None where no word is left."""
+    text = text.strip()[: 2 * MAX_ANSWER_CHARS]
+    boxes = _joined_boxes(text)
+    if boxes:
+        return boxes
+    text = _PREFIX.sub("", _BOLD.sub(r"\1", text).lstrip("# ").strip(_WRAPPING)).strip(_WRAPPING).rstrip(",;")
+    while text.endswith("}") and text.count("}") > text.count("{"):  # the end of a JSON object
+        text = text[:-1].rstrip(",;")
+    text = text.strip(_WRAPPING)
+    delimited = _DELIMITED.match(text)
+    text = (delimited[1] if delimited else text).strip(_WRAPPING)
+    text = text.removesuffix(".") if not text.endswith("..") else text
+    return text if re.search(r"\w", text) and len(text) <= MAX_ANSWER_CHARS else None
+
+
+def end_of_prose(text: str) -> str:
+    """The value in the last sentence: its end, its bold or math part if there is only one, or its only number."""
+    sentence, end = _last_sentence(text)
+    rest = end.strip(" *_\n")
+    if rest and not words_in(rest):
+        return rest
+    for place in () if DENIES.search(end or sentence) else (end, sentence):
+        for pattern in (_BOLD, _MATH):
+            marked = list(pattern.finditer(place))
+            if len(marked) == 1:
+                return str(next(filter(None, marked[0].groups()))) + _unit_at(place, marked[0].end())
+    if words_in(rest) > _MAX_WORDS or not rest:
+        return _only_number(end or sentence) or text
+    return rest
+
+
+def words_in(text: str) -> int:
+    """The number of words that are no names in formulas."""
+    return sum(word not in _NAMES_IN_FORMULAS for word in _LONG_WORD.findall(_COMMAND.sub(" ", text)))
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text has more words than a value has."""
+    return words_in(text) > _MAX_WORDS
+
+
+def balanced(text: str, start: int, most: int = 2 * MAX_ANSWER_CHARS) -> str | None:
+    """The text up to the brace that closes the one before ``start``; None if there is none in ``most`` characters."""
+    level = 1
+    for at in range(start, min(len(text), start + most)):
+        level += (text[at] == "{") - (text[at] == "}")
+        if not level:
+            return text[start:at]
+    return None
+
+
 def _marks(text: str, how: HowCompared | None) -> Iterator[re.Match[str]]:
     """The marks of answers, the last one first."""
     end, left = len(text), _MAX_MARKS
@@ -133,7 +220,7 @@ def _marks(text: str, how: HowCompared | None) -> Iterator[re.Match[str]]:
             left -= 1
             before, kind = text[max(start, mark.start() - 60) : mark.start()], mark.lastgroup
             is_other = {
-                "said": not _BEFORE.search(before) or _DOUBTED.search(before) or _IN_COMMAND.search(before),
+                "said": not _BEFORE.search(before) or _DOUBTED.search(before),
                 "line": how is None,
                 "key": how is None,
                 "chinese": text[mark.end() : mark.end() + 1] in "否不没无" or (how and mark[0][-1] in "案答"),
@@ -155,26 +242,26 @@ def _content(rest: str, how: HowCompared | None) -> str | None:
     if r"\begin{" in rest and how is None:
         return unwrapped_answer(rest.strip().partition("\n\n")[0], how)
     first, _, others = rest.partition("\n")
-    if kind in _BLOCKS and (kind == "rubric" or fenced or not first.strip(_FORMATTING) or _LIST_MARK.match(first)):
+    is_block = fenced or not first.strip(_FORMATTING)
+    if kind == "rubric" or (kind in _BLOCKS and is_block) or (kind == "sql" and ";" not in first and others):
         block = rest.strip() if kind == "rubric" or fenced else rest.strip("\n *").partition("\n\n")[0]
         if kind != "text" or all(len(line.split()) <= _MAX_LINES for line in block.splitlines()):
             return block.strip(" \n`") or None
-    if kind == "sql" and ";" not in first and others:
-        first = rest.partition("\n\n")[0]
-        return first.strip(" \n`*") or None
     for line in rest.splitlines()[:_MAX_LINES]:
-        found = unwrapped_answer(line if kind in ("list", "set", "regex", "sql") else first_sentence(line), how)
+        found = unwrapped_answer(line if kind in ("list", "set", "sql") else _first_sentence(line), how)
         if found:
             return found
     return None
 
 
-def unwrapped_answer(text: str, how: HowCompared | None = None) -> str | None:
-    """The content of an answer field, without markup around it; None where nothing is left."""
-    found = unwrapped(text)
-    if how is None:
-        return None if found and _NO_ANSWER.fullmatch(found) else found
-    return found or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
+def _first_sentence(line: str) -> str:
+    """The first sentence of a line, if it holds the first of its numbers, and the next one takes nothing back."""
+    for end in _SENTENCE_END.finditer(line):
+        said, rest = line[: end.start()], line[end.end() :]
+        if not (_INITIAL.search(said) and rest.strip()):
+            is_cut = re.search(r"\d", said) or not re.search(r"\d", rest)
+            return said if is_cut and not TURNS.match(rest.lstrip(_WRAPPING)) else line
+    return line
 
 
 def _json_value(text: str) -> str | None:
@@ -228,22 +315,22 @@ def _named(how: HowCompared) -> Named | None:
     return how.named() if how.kind == "choice" or how.labels else None
 
 
-def _bare(text: str, how: HowCompared) -> str | None:
+def _bare(text: str, how: HowCompared | None) -> str | None:
     """The answer of a reply that marks none."""
-    if how.kind == "rubric":
-        return text
+    kind = how.kind if how else "formula"
+    is_short = "\n" not in text and len(text) <= _SHORT and text[-1:] not in (":", "：")
+    if kind in ("number", "formula"):
+        return _concluded(text) or (unwrapped_answer(text, how) if how and is_short else _bare_number(text))
     fences = _FENCE.findall(text) if "```" in text else []
-    if fences and how.kind in ("sql", "list", "set", "regex"):
+    if how is None or kind == "rubric":
+        return text
+    if fences and kind in ("sql", "list", "set"):
         return str(fences[-1]).strip() or None
-    if "\n" not in text and len(text) <= _SHORT and text[-1:] not in (":", "："):
-        if how.kind in ("number", "formula"):
-            return concluded(text) or unwrapped_answer(text, how)
-        return unwrapped_answer(first_sentence(text) if how.kind == "text" else text, how)
-    if how.kind in ("number", "formula"):
-        return concluded(text) or bare_number(text)
-    if how.kind == "sql":
+    if is_short:
+        return unwrapped_answer(_first_sentence(text) if kind == "text" else text, how)
+    if kind == "sql":
         return text if re.match(r"\s*(?:select|with)\b", text, re.IGNORECASE) else None
-    if how.kind in ("list", "set"):
+    if kind in ("list", "set"):
         return _json_value(text[text.rfind("\n[") + 1 :])
     lines = [line for line in text.splitlines() if line.strip()]
     values = [line for line in (lines[0], lines[-1]) if len(line) <= _SHORT and how.is_value(line)]
@@ -252,6 +339,100 @@ def _bare(text: str, how: HowCompared) -> str | None:
         return unwrapped_answer(values[0], how) if values and len(places) == 1 else None
     is_marked = re.fullmatch(r"\s*(?:\*\*[^*]+\*\*|`[^`]+`)\.?\s*", lines[-1])
     return unwrapped_answer(lines[-1], how) if is_marked or values[-1:] == lines[-1:] else None
+
+
+def _bare_number(text: str) -> str | None:
+    """The last line of a text if it is a number without further words; else None."""
+    line = unwrapped(text.rpartition("\n")[2]) or ""
+    return line if _BARE_NUMBER.fullmatch(line) else None
+
+
+def _last_sentence(text: str) -> tuple[str, str]:
+    """The last paragraph of a text, and the part of it after the last "is", "=" or the like."""
+    sentence = text.rstrip(" .*_\n").rpartition("\n\n")[2][-2 * MAX_ANSWER_CHARS :]
+    said = list(_SAID.finditer(sentence))
+    return sentence, sentence[said[-1].end() :] if said else ""
+
+
+def _concluded(text: str) -> str | None:
+    """The value at the end of a reply's last sentence; None if there are several, or if a JSON object was cut off."""
+    sentence, _ = _last_sentence(text)
+    conclusion = _CONCLUSION.split(sentence)[-1]
+    value = conclusion.rpartition("=")[2].strip(" *_\n")
+    is_list = value != conclusion.strip(" *_\n") and _SEVERAL.search(conclusion)
+    if (
+        conclusion == sentence
+        or is_list
+        or not re.search(r"\d", value)
+        or words_in(value)
+        or _JSON_KEY.search(sentence)
+    ):
+        return None
+    is_delimited = value.startswith(("$", "\\(", "\\["))
+    return unwrapped(value if is_delimited else _CLOSING_DELIMITER.sub("", value))
+
+
+def _only_number(sentence: str) -> str | None:
+    """The only number of a sentence that denies nothing, with its unit: "Jane started 3 hours ago".
+
+    None if it is a part of a formula: "length * width * height * 2".
+    """
+    numbers = list(_NUMBER.finditer(sentence))
+    if len(numbers) != 1 or DENIES.search(sentence) or _MATH.search(sentence):
+        return None
+    start, end = numbers[0].span()
+    before = sentence[max(0, start - _MAX_UNIT) : start]
+    is_compared = not sentence[:start].strip() and _COMPARES.match(sentence, end)
+    if is_compared or _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(sentence, end):
+        return None
+    return numbers[0][0] + _unit_at(sentence, end)
+
+
+def _joined_boxes(text: str) -> str:
+    r"""The contents of the last boxes of the last line that has boxes, without repetitions, joined by commas.
+
+    A box is joined to the next one by "and", "or", a comma or no words between them. A unit or a per cent sign after
+    the only box belongs to its content.
+    """
+    found: list[str] = []
+    line = next_box = 0
+    unit = ""
+    for opening in list(_BOXED.finditer(text))[: -_MAX_BOXES - 1 : -1]:
+        if found and opening.start() < line:
+            break
+        inside = balanced(text, opening.end())
+        if inside is None or not re.search(r"\w", inside):
+            continue
+        end = opening.end() + len(inside) + 1
+        if not found:
+            line = text.rfind("\n", 0, opening.start())
+            unit = _unit_at(text, end)
+        elif not _SEVERAL.search(text[end:next_box]) and re.search(
+            "[A-Za-z]{2}", _COMMAND.sub(" ", text[end:next_box])
+        ):
+            break
+        next_box = opening.start()
+        found.append(inside.strip())
+    return found[0] + unit if len(found) == 1 else ", ".join(dict.fromkeys(reversed(found)))
+
+
+def _unit_at(text: str, position: int) -> str:
+    r"""The unit or the per cent sign after a value: ``m/s``, ``\text{kg}``, "hours"; empty if there is none.
+
+    A short word is a unit if it is marked as one, or if it ends a line or a part of a sentence.
+    """
+    found = _AFTER_VALUE_UNIT.match(text, position)
+    rest = found["unit"].strip() if found else ""
+    share = _SHARE.match(rest)
+    if share:
+        return share[0] if share[0][-1] == "%" else f" {share[0]}"
+    word = rest.split(maxsplit=1)[0] if rest else ""
+    is_marked = len(word) > 2 or "/" in word or "^" in word or "\\" in word
+    for unit in (rest, word) if is_marked else (rest,):
+        if 0 < len(unit) <= _MAX_UNIT and unit[0] not in "/*^(" and read_unit(unit):
+            is_word = "\\" in unit or (len(unit) > 2 and unit.isalpha())
+            return f" {unit}" if is_word else rf"\text{{ {unit.replace('{', '').replace('}', '')}}}"
+    return ""
 
 
 def _end_of_line(text: str, at: int) -> int:

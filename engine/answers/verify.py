@@ -2,11 +2,10 @@ r"""Decide whether an answer is correct. The component ``r_ans`` is computed fro
 
 The layers, cheapest first; each is used only if the one before cannot decide:
 
-1. the answer is found in the text (``final_answer``) and its shape is read (``shape_reading``);
-2. in this process, in microseconds (``comparison``, ``plain_values``): integers, fractions, decimals, words,
-   quantities;
-3. in a worker process with a time limit (``symbolic``): algebra, and Math-Verify for formulas that our parser does
-   not know.
+1. the answer is found in the text (``reply``), normalised (``normal``), and its shape is parsed (``shapes``);
+2. shapes are compared (``comparison``), and values in this process, in microseconds (``plain_values``): integers,
+   fractions, decimals, words, quantities;
+3. in a worker process with a time limit (``symbolic``): algebra.
 
 The rules for equality are documented with the code: numbers in ``numerals.same_number`` and
 ``numerals.physics_tolerance``, units in ``units`` and ``plain_values``, tuples, sets and intervals in
@@ -18,34 +17,34 @@ The verdict is None only if no worker could be started.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from engine.answers.comparison import Comparer, Comparison, NeedsWorkerError
-from engine.answers.final_answer import answer_text
-from engine.answers.prose import MAX_ANSWER_CHARS
-from engine.answers.shape_reading import read_shape
-from engine.answers.shapes import Shape
-from engine.answers.spoken import has_other_digits, plainly_written, with_ascii_digits
-from engine.answers.subjects import have_other_subjects
+from engine.answers.normal import normalised
+from engine.answers.reply import MAX_ANSWER_CHARS, unwrapped
+from engine.answers.shapes import Shape, read_shape
+from engine.answers.words import CONCLUDES, plain
 from engine.errors import InputError
 from engine.mathematics.parsing.parser import parse_expression
 from engine.mathematics.parsing.tokens import Dialect
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.quantities.numerals import numeral_prefix
-from engine.mathematics.quantities.units import read_quantity, without_side_remarks
+from engine.mathematics.quantities.units import read_quantity
 from engine.records import Outcome
 from engine.sandbox.worker import KillablePool, shared_pool
 
-VERIFIER_VERSION = 12
+VERIFIER_VERSION = 13
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.
 """
 
-_JOB, _LOAD = "engine.answers.symbolic:judge", "engine.answers.symbolic:load_math_verify"
+_JOB = "engine.answers.symbolic:judge"
 _SHOWN = 60
 _MISSING = {"none", "null", "nan", "n/a", "na", "?", "unknown", "tbd"}
+_SENTENCE = re.compile(r"[^$\\=\n]*\w\s(?:is|are|was|were)\s(?P<said>[A-Za-z][A-Za-z '-]*)\.?")
 _COLLECTIONS = {"tuple": "set", "list": "set", "set": "set", "interval": "interval", "union": "interval"}
 
 
@@ -57,7 +56,7 @@ class Verdict:
         correct: None only where no worker could be started.
         outcome: ``ok``, or ``verifier_timeout`` where the worker was killed (then not correct).
         method: the layer that decided: ``integer``, ``rational``, ``numeric``, ``units``, ``set``, ``interval``,
-            ``symbolic``, ``math_verify`` or ``text``.
+            ``symbolic`` or ``text``.
         detail: the compared texts, shortened.
     """
 
@@ -92,30 +91,27 @@ def verify_answer(
     """
     if comparison == "exact" and rel_tol is None and answer and _are_integers(answer, ground_truth):
         return _verdict(int(answer) == int(ground_truth), "integer", answer, ground_truth)
-    if has_other_digits(ground_truth):
-        ground_truth, answer = with_ascii_digits(ground_truth), with_ascii_digits(answer or "")
-    elif answer and has_other_digits(answer):  # no problem with such an answer has these digits
-        return _verdict(False, "text", answer, ground_truth)
-    truth = _prepared(ground_truth, comparison)
+    truth = normalised(ground_truth, comparison)
     if not truth or len(truth) > MAX_ANSWER_CHARS:  # the condition of ``is_value``
         raise _unusable(ground_truth, "no value can be read in it")
-    said = _prepared(answer, comparison) if answer else ""
-    if not said:
+    said = normalised(answer or "", comparison)
+    if sentence := _SENTENCE.fullmatch(ground_truth):  # its subject counts: "Quantity A is greater"
+        whole = plain(CONCLUDES.sub("", unwrapped(answer or "") or ""))
+        return _verdict(whole in (plain(ground_truth), plain(sentence["said"])), "text", said, ground_truth)
+    if not said or (said.startswith("not ") and said != truth):
         return Verdict(False, Outcome.OK, "text", "no answer")
     if len(said) > MAX_ANSWER_CHARS:
         return Verdict(False, Outcome.OK, "text", f"longer than {MAX_ANSWER_CHARS} characters")
-    if " " in ground_truth and have_other_subjects(answer or "", ground_truth):
-        return _verdict(False, "text", answer or "", ground_truth)
-    shape = read_shape(truth)
+    kind = read_shape(truth).kind
     comparer = Comparer(comparison, rel_tol)
     try:
-        correct = comparer.same_answers(said, truth, shape)
+        correct = comparer.same_answers(said, truth)
     except NeedsWorkerError:
         correct = False
         if said != truth:
             payload = {"answer": said, "truth": truth, "comparison": comparison, "rel_tol": rel_tol}
-            return _ask_worker(payload, _COLLECTIONS.get(shape.kind), pool or shared_pool(), timeout_s)
-    return _verdict(correct or said == truth, _COLLECTIONS.get(shape.kind, comparer.method), said, truth)
+            return _ask_worker(payload, _COLLECTIONS.get(kind), pool or shared_pool(), timeout_s)
+    return _verdict(correct or said == truth, _COLLECTIONS.get(kind, comparer.method), said, truth)
 
 
 def _are_integers(answer: str, truth: str) -> bool:
@@ -126,7 +122,7 @@ def _are_integers(answer: str, truth: str) -> bool:
 
 def is_value(text: str, comparison: Comparison = "exact") -> bool:
     """Whether a text can be the truth in ``verify_answer``; "**" and "<answer></answer>" cannot."""
-    return 0 < len(_prepared(text, comparison)) <= MAX_ANSWER_CHARS
+    return 0 < len(normalised(text, comparison)) <= MAX_ANSWER_CHARS
 
 
 def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> None:
@@ -137,7 +133,7 @@ def check_ground_truth(text: str | None, comparison: Comparison = "exact") -> No
     """
     if not isinstance(text, str):
         raise _unusable(text, "it is missing")
-    truth = _prepared(text, comparison)
+    truth = normalised(text, comparison)
     if not any(char.isalnum() for char in truth) or text.strip().lower() in _MISSING:
         raise _unusable(text, "no value can be read in it")
     if len(truth) > MAX_ANSWER_CHARS:
@@ -165,16 +161,8 @@ def _unusable(text: object, why: str) -> InputError:
     )
 
 
-def _prepared(text: str, comparison: Comparison) -> str:
-    text = answer_text(text, reads_dollars=comparison == "exact")
-    is_measured = comparison == "measured"
-    return plainly_written(without_side_remarks(text) if is_measured else text, reads_times=not is_measured)
-
-
 def _ask_worker(payload: dict[str, Any], method: str | None, pool: KillablePool, timeout_s: float) -> Verdict:
     result = pool.run(_JOB, payload, timeout_s)
-    if result.outcome is Outcome.OK and result.value is None:
-        result = pool.run(_JOB, payload, timeout_s, setup=(_LOAD, None))
     if result.outcome in (Outcome.INFRA_FAULT, Outcome.VERIFIER_TIMEOUT):
         correct = None if result.outcome is Outcome.INFRA_FAULT else False
         return Verdict(correct, Outcome.VERIFIER_TIMEOUT, "symbolic", result.error)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.answers.prose import balanced
+from engine.answers.reply import balanced
 from engine.own_data.cells import as_text, is_filled
 
 Form = Literal["value", "after ####", "in the last box", "any of several", "list"]

@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from engine.answers.chemistry import are_of_chemistry
-from engine.answers.chinese import half_width, read_choices
 from engine.answers.dates import plain_date, read_date
-from engine.answers.decimal_comma import uses_decimal_commas, uses_grouping_points, with_decimal_points
+from engine.answers.decimal_comma import uses_decimal_commas, with_decimal_points
 from engine.answers.how import KINDS, HowCompared, Kind
 from engine.answers.kinds import alternatives, plain, read_json
-from engine.answers.spoken import plainly_written
+from engine.answers.normal import plainly_written
 from engine.answers.verify import is_value, verify_answer
+from engine.answers.words import half_width, read_choices
 from engine.errors import InputError
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.parsing.parser import parse_expression
@@ -34,6 +33,7 @@ _UNIT_NUMBER = re.compile(
 _WITH_UNIT = re.compile(r"[+-]?[\d.,]+\s+[^\W\d_]\S*")
 _RANGE = re.compile(r"\d+\s*[-–]\s*\d+")
 """A range, a score or a part of a code; no answer is a difference that is left to compute."""
+_MOLECULE = re.compile(r"(?=.*\d)(?:[A-Z][a-z]?\d{0,3}|[()]){2,}", re.ASCII)
 _LONG_WORD = re.compile(r"[^\W\d_]{3,}|[\u2e80-\U0003ffff]")
 _CODE = re.compile(
     r"0\d+|\d+(?:\.\d+){2,}|\d+(?:-\d+){2,}|\d+(?:[Xx])?-[\dXx]+-[\dXx-]+|\d+E\d+|\d{4}/\d{2,4}", re.ASCII
@@ -62,29 +62,26 @@ def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: 
     tolerance = _tolerance(found, after) if colon else None
     if kind is None:
         answers = [answer for answer in answers if _fits(answer, found)] or answers
-    chemistry = found in ("text", "label") and are_of_chemistry(answers)
     if found == "label":
-        return HowCompared(kind="label", labels=labels_of(answers, chemistry), chemistry=chemistry)
+        return HowCompared(kind="label", labels=labels_of(answers))
     if found == "date":
         how = HowCompared(kind="date", day_first=_is_day_first(answers))
     elif found == "number":
         answers = [half_width(answer) for answer in answers]
-        commas = uses_decimal_commas(answers)
-        points = commas and uses_grouping_points(answers)
-        how = HowCompared(kind="number", tolerance=tolerance, decimal_comma=commas, grouping_points=points)
+        how = HowCompared(kind="number", tolerance=tolerance, decimal_comma=uses_decimal_commas(answers))
     elif found == "json":
         objects = [value for value in map(read_json, answers) if isinstance(value, dict)]
         how = HowCompared(kind="json", keys=tuple(dict.fromkeys(key for value in objects for key in value)))
     else:
-        how = HowCompared(kind=found, chemistry=chemistry)  # type: ignore[arg-type]
+        how = HowCompared(kind=found)  # type: ignore[arg-type]
     check_truths(answers, how)
     return how
 
 
-def labels_of(answers: Iterable[str], exact: bool = False) -> tuple[str, ...]:
+def labels_of(answers: Iterable[str]) -> tuple[str, ...]:
     """The labels among answers, each as it is first written, sorted."""
     answers = list(answers)
-    exact = exact or not are_told_apart(answers)
+    exact = not are_told_apart(answers)
     written: dict[str, str] = {}
     for answer in answers:
         written.setdefault(answer if exact else plain(answer), answer)
@@ -117,7 +114,7 @@ def kind_of(answers: Sequence[str], are_codes: bool | None = None) -> Kind:
         return "label"
     if _most(answers, different, lambda answer: _SQL.match(answer) is not None):
         return "sql"
-    if not are_codes and not are_of_chemistry(answers) and are_formulas(answers):
+    if not are_codes and are_formulas(answers):
         return "formula"
     return "text"
 
@@ -155,7 +152,7 @@ def show_mathematics(texts: Iterable[str]) -> bool:
 def is_formula(answer: str) -> bool:
     """Whether an answer is a number without a unit, or a formula."""
     bare = answer.strip().strip("$")
-    if not bare or not is_value(bare) or _WITH_UNIT.fullmatch(bare) or _RANGE.fullmatch(bare):
+    if not bare or not is_value(bare) or any(form.fullmatch(bare) for form in (_WITH_UNIT, _RANGE, _MOLECULE)):
         return False
     if "\\" in bare:
         return True
@@ -179,11 +176,6 @@ def check_truths(answers: Sequence[str], how: HowCompared) -> None:
             raise InputError(f"--compare date: the answer {answer[:60]!r} is no date with day, month and year")
         if how.kind == "formula" and not is_value(answer):
             raise InputError(f"--compare formula: the answer {answer[:60]!r} is no formula")
-        if how.kind == "regex":
-            try:
-                re.compile(answer)
-            except re.error as error:
-                raise InputError(f"--compare regex: {answer[:60]!r} is no regular expression: {error}") from None
 
 
 def described(how: HowCompared) -> str:
@@ -193,16 +185,14 @@ def described(how: HowCompared) -> str:
     if how.kind == "label":
         shown = ", ".join(how.labels[:6]) + (", ..." if len(how.labels) > 6 else "")
         return f"compared as one of {len(how.labels)} labels ({shown})"
-    thousands = "1234" if how.grouping_points else "1234 or 1,234"
     names = {
         "choice": "one choice of the options",
         "number": "numbers"
-        + (f" with decimal commas (1.234 is {thousands})" if how.decimal_comma else "")
+        + (" with decimal commas (1.234 is 1234 or 1,234)" if how.decimal_comma else "")
         + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
         "formula": "formulas",
         "text": "short texts, equal but for case and punctuation",
         "contains": "texts that the answer has to contain",
-        "regex": "regular expressions",
         "list": "lists in their order",
         "set": "lists in any order",
         "json": "JSON objects, field by field",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.answers.chinese import half_width
+from engine.answers.words import half_width
 from engine.own_data.cells import as_text, is_filled, plain_name, value_of
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -94,8 +94,6 @@ def _listed(value: Any) -> Options | None:
             return _with_marks([as_text(text) for text in texts], [as_text(label) for label in labels or ()])
         filled = {mark_in(str(key)): as_text(text) for key, text in value.items() if is_filled(text)}
         return _with_marks(list(filled.values()), list(filled)) if all(len(mark) <= 2 for mark in filled) else None
-    if isinstance(value, str):
-        return _in_string(value)
     if not isinstance(value, list) or len(value) < 2:
         return None
     if all(isinstance(one, Mapping) for one in value):
@@ -111,20 +109,6 @@ def _listed(value: Any) -> Options | None:
     if marks == list(LETTERS[: len(marks)]) or [mark.upper() for mark in marks] == list(LETTERS[: len(marks)]):
         return _with_marks([one[2].strip() for one in found if one], marks)
     return _lettered(texts) if all(texts) else None
-
-
-def _in_string(value: str) -> Options | None:
-    """Options in one text, as ``a ) 38 , b ) 27``."""
-    found = list(re.finditer(r"(?:^|[\s,;\[])'?\(?([A-Za-z])\s*[).:]\s*", value))
-    ends = [*(one.start() for one in found[1:]), len(value)][: len(found)]
-    texts = [value[one.end() : end].strip(" ,;'\"[]\n") for one, end in zip(found, ends, strict=True)]
-    marks = [one[1] for one in found]
-    is_series = "".join(marks).upper() == LETTERS[: len(marks)]
-    return _with_marks(texts, marks) if is_series and all(texts) else None
-
-
-def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str:
-    return as_text(next((value[key] for key in keys if key in value), ""))
 
 
 def _with_marks(texts: list[str], marks: list[str]) -> Options | None:

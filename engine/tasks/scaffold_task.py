@@ -11,7 +11,6 @@ from typing import Any
 
 from engine.answers.comparison import Comparison
 from engine.answers.how import HowCompared
-from engine.answers.spoken import has_other_digits, with_ascii_digits
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
 from engine.mathematics.values import Value
@@ -139,7 +138,7 @@ class ScaffoldTask(Task[Scaffold]):
 
     def verifier(self) -> Mapping[str, Any]:
         """The versions of the answer verifier, of the structure's checks, and of the libraries that they ask."""
-        libraries = {name: version(name) for name in ("math-verify", "mpmath", "sympy")}
+        libraries = {name: version(name) for name in ("mpmath", "sympy")}
         return {**super().verifier(), "verifier": VERIFIER_VERSION, "structure": STRUCTURE_VERSION, **libraries}
 
     def prompt_values(self, problem: Problem) -> Mapping[str, Any]:
@@ -157,9 +156,7 @@ class ScaffoldTask(Task[Scaffold]):
         answer, source = stated, _source(stated, "stated")
         if graph is not None and graph.answer is not None:
             answer, source = graph.answer, "executed"
-        has_problems_digits = answer is not None and has_other_digits(problem.text)
-        read = with_ascii_digits(answer or "") if has_problems_digits else answer
-        verdict = verify_answer(read, problem.answer, comparison=self.comparison)
+        verdict = verify_answer(answer, problem.answer, comparison=self.comparison)
         if verdict.correct is None:  # no checker could be started: nothing is known about the answer
             why = {"verdict": verdict.method, "why": verdict.detail}
             return Measurement({}, None, answer, source, Outcome.INFRA_FAULT, detail=why)

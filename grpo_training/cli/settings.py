@@ -22,7 +22,7 @@ DATASET_HELP = (
     "Face hub; names are looked up in data/datasets and $SCAFFOLD_DATA"
 )
 COMPARE_HELP = (
-    "how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, contains, regex, "
+    "how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, contains, "
     "list, set, json, date, sql or rubric (default: found out from all answers)"
 )
 FIELDS_HELP = (

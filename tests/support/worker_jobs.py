@@ -53,4 +53,4 @@ def loaded_with(modules):
     """The large packages in this process after an import of modules."""
     for name in modules:
         importlib.import_module(name)
-    return sorted({"math_verify", "pydantic", "sympy"} & sys.modules.keys())
+    return sorted({"pydantic", "sympy"} & sys.modules.keys())

@@ -130,9 +130,9 @@ class AnswersTask(PlainTask):
         return truth_of(problem)[0]
 
     def gold_reply(self, problem: Problem) -> str | None:
-        """The truth after the mark; None where it is a pattern."""
+        """The truth after the mark; None where there is a rubric in its place."""
         truth, how = truth_of(problem)
-        if how.kind in ("regex", "rubric"):
+        if how.kind == "rubric":
             return None
         return f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
 

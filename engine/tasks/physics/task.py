@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
-from engine.answers.final_answer import answer_text
-from engine.answers.shape_reading import read_shape
+from engine.answers.normal import normalised
+from engine.answers.shapes import read_shape
 from engine.answers.verify import is_value, verify_answer
 from engine.mathematics.quantities.dimensions import Dimension, dimension_checks, is_pure_constant
 from engine.mathematics.quantities.units import (
@@ -15,7 +15,6 @@ from engine.mathematics.quantities.units import (
     dimension_of,
     from_base_units,
     read_quantity,
-    without_side_remarks,
 )
 from engine.records import Scaffold
 from engine.tasks.physics import DATASET_NAMES
@@ -26,7 +25,7 @@ _FIGURES = 12
 
 def _stated_quantity(stated: str) -> Quantity | None:
     """The quantity in a stated answer such as "v = 3 m/s", "about 3 m/s", "the speed is 3 m/s"."""
-    shape = read_shape(without_side_remarks(answer_text(stated, reads_dollars=False)))
+    shape = read_shape(normalised(stated, "measured"))
     return read_quantity(shape.text) if shape.kind == "value" else None
 
 

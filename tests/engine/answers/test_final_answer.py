@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.answers.final_answer import answer_text
+from engine.answers.normal import answer_text
 from engine.answers.reply import read_answer
-from engine.answers.shape_reading import read_shape
-from engine.answers.shapes import Shape
+from engine.answers.shapes import Shape, read_shape
 from engine.mathematics.parsing.notation import clean
 from tests.support.table import table
 
@@ -137,7 +136,7 @@ def show(shape: Shape) -> str:
         (r"\{x \mid x \ge 3\}", r"interval[)<3 \infty>"),
         (r"x \in [1,2]", "interval[]<1 2>"),
         ("33 + 1 + 24 = 58", "relation=<33 + 1 + 24 58>"),
-        ("m + n = 1 + 7 = 8", "8"),
+        ("m + n = 1 + 7 = 8", "relation=<m + n 8>"),
         ("y = 2x+3", "y:2x+3"),
         ("(x+1)(x-2)", "(x+1)(x-2)"),
         (r"\gcd(1,2)", r"\gcd(1,2)"),

@@ -13,7 +13,7 @@ CHOICE = [
       "The correct option is B.", "I choose (B) because it is a root.",
       "Some words.\nMore words here.\nTherefore, (B) is correct.", "Answer: B, because it grows.",
       "Answer: B because the others do not grow", "Answer: carrot, since it grows in soil.",
-      "Answer: The second option", "故选 B", "因此，正确答案是 B。", "故选：B。", "综上所述，选B。",
+      "故选 B", "因此，正确答案是 B。", "故选：B。", "综上所述，选B。",
       "答案：（B）", "Answer: **(B)** carrot", "Answer: (B) carrot.\n\nExplanation: (A) stone is wrong.",
       "The answer is B. Note that A is a common distractor.",
       "The answer is (B) carrot. The other options do not fit.", "Answer: B is correct",

@@ -1,7 +1,6 @@
 """Answers of any kind: what is equal, what is not, and answers that hedge."""
 
 import json
-import time
 
 import pytest
 
@@ -54,7 +53,6 @@ RIGHT = [
     ("number", "1.2 t", "1200 kg"),
     ("number", "42", "42"),
     ("contains", "The invoice is number A-17.", "A-17"),
-    ("regex", "AB-1234", r"[A-Z]{2}-\d{4}"),
     ("list", "red, green, blue", '["red", "green", "blue"]'),
     ("list", "1. red\n2. green", "red, green"),
     ("set", "b; a", "a, b"),
@@ -108,7 +106,6 @@ WRONG = [
     ("contains", "它不是 A-17", "A-17"),
     ("contains", "A-16, A-17, A-18, " * 20, "A-17"),
     ("contains", "A-170", "A-17"),
-    ("regex", "xAB-1234", r"[A-Z]{2}-\d{4}"),
     ("list", "green, red", "red, green"),
     ("list", "red, green, blue", "red, green"),
     ("set", "a, a, b", "a, b"),
@@ -205,12 +202,6 @@ def test_a_tolerance_that_is_none_is_refused(kind):
     assert "number:2%" in raised.value.fix
 
 
-def test_a_pattern_of_exponential_time_ends():
-    start = time.monotonic()
-    assert not compare("a" * 60 + "!", r"(a+)+$", HowCompared(kind="regex")).is_correct
-    assert time.monotonic() - start < 60  # only ends a hang
-
-
 @pytest.mark.parametrize(
     ("answers", "kind"),
     [
@@ -302,7 +293,6 @@ GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
         ("10,025.40 €", "10.025,40 €", True),
         ("10025.40 €", "10.025,40 €", True),
         ("100,25 €", "10.025,40 €", False),
-        ("7.125 kg", "7,125 kg", False),
         ("7.125 kg", "7125 kg", True),
         ("7125 kg", "7,125 kg", False),
         ("7125 g", "7,125 kg", True),
@@ -347,16 +337,14 @@ def test_a_text_among_numbers_is_named():
     ("truths", "answer", "right"),
     [
         (["3,14", "1,234"], "1.234", "1,234"),
-        (["3,14", "1,234", "1.234,5"], "1.234", "1.234,5"),
         (["3,14", "1,234", "1.234,5"], "1,234", "1,234"),
-        (["3,14", "1,234", "1.234"], "1.234", "1.234"),
         (["3,14", "2500"], "2.500", "2500"),
         (["3,14", "1,234"], "1.234.567,0", None),
         (["1234,5", "2,25"], "1.234,5", "1234,5"),
         (["12 345,67 m", "2,5 m"], "12.345,67 m", "12 345,67 m"),
     ],
 )
-def test_a_point_before_three_digits_means_what_the_dataset_shows(truths, answer, right):
+def test_a_point_before_three_digits_is_a_decimal_comma_or_groups_thousands(truths, answer, right):
     how = how_compared(truths)
     assert (how.kind, how.decimal_comma) == ("number", True)
     found = [truth for truth in truths if compare(answer, truth, how).is_correct]
@@ -364,9 +352,8 @@ def test_a_point_before_three_digits_means_what_the_dataset_shows(truths, answer
 
 
 def test_what_a_point_means_is_said():
-    both, one = ["3,14 m", "2,5 m"], ["3,14 m", "2,5 m", "1.234,5 m"]
-    assert described(how_compared(both)) == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
-    assert described(how_compared(one)) == "compared as numbers with decimal commas (1.234 is 1234)"
+    how = how_compared(["3,14 m", "2,5 m", "1.234,5 m"])
+    assert described(how) == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
 
 
 @pytest.mark.parametrize(
@@ -392,31 +379,11 @@ def test_chinese_words_and_ranges_are_no_formulas(answers):
     assert not describe([{"problem": "?", "answer": answer} for answer in answers], where="").is_mathematics
 
 
-@pytest.mark.parametrize(
-    ("answer", "truth", "is_correct"),
-    [
-        ("Co2", "CO2", False),
-        ("No", "NO", False),
-        ("NO", "NO", True),
-        ("no", "NO", True),
-        ("CO₂", "CO2", True),
-        ("h2o", "H2O", True),
-    ],
-)
-def test_the_case_of_chemical_formulas_counts(answer, truth, is_correct):
+@pytest.mark.parametrize("answer", ["CO₂", "co2", "CO2."])
+def test_formulas_of_substances_are_texts(answer):
     how = how_compared(["CO2", "NO", "H2O"])
-    assert compare(answer, truth, how).is_correct is is_correct
-
-
-def test_labels_of_chemistry_differ_in_case():
-    how = how_compared(["Co", "CO", "NaCl"] * 3)
-    assert how.labels == ("CO", "Co", "NaCl")
-    assert not compare("CO", "Co", how).is_correct
-
-
-def test_yes_and_no_are_no_chemistry():
-    how = how_compared(["YES", "NO", "No"])
-    assert compare("No", "NO", how).is_correct
+    assert how.kind == "text"
+    assert compare(answer, "CO2", how).is_correct
 
 
 @pytest.mark.parametrize("answer", ["twelve", "a dozen", "12 pieces"])

@@ -86,7 +86,10 @@ def as_text(value: Any) -> str:
 
 
 def as_passage(value: Any) -> str:
-    """A value as a part of a question: texts of lists on lines, tables with bars between their cells."""
+    """A value as a part of a question: texts of lists and objects on lines, tables with bars between their cells."""
+    if isinstance(value, Mapping):
+        texts = [item for item in value.values() if isinstance(item, str | list)]
+        return "\n".join(filter(None, map(as_passage, texts))) if texts else as_text(value)
     if not isinstance(value, list):
         return as_text(value)
     if _is_table(value):

@@ -23,6 +23,7 @@ from engine.own_data.kinds import (
     remark,
     show_mathematics,
 )
+from engine.own_data.labels import LABEL_TOKENS, LabelShortlist, tokens_of_labels
 from engine.own_data.options import Options, is_options_column, mark_in
 
 _SHOWN = 3
@@ -78,14 +79,23 @@ def describe(
     shown = [found.plain_row(row, where)[0]["answer"] for row, _ in read[:_SHOWN]]
     own = sum(row.get("compare") is not None for row in rows)
     remarks = tuple(filter(None, [*found.remarks, _odd_ones(found, read), _on_labels(found.how)]))
+    if found.how.kind == "label" and tokens_of_labels(found.how.labels) > LABEL_TOKENS:
+        examples = [(found.question(row), answers[0]) for row, answers in read]
+        found = replace(found, shortlist=LabelShortlist(examples, found.how.labels))
     return replace(found, examples=tuple(dict.fromkeys(shown)), own=own, remarks=remarks)
 
 
 def _on_labels(how: HowCompared) -> str:
-    """How many labels a prompt lists, and how many tokens that takes at four characters each; empty for few labels."""
-    tokens = sum(len(label) / 4 + 1 for label in how.labels).__ceil__()
-    is_long = len(how.labels) >= _MANY_LABELS
-    return f"each prompt lists the {len(how.labels)} labels (about {tokens} tokens)" if is_long else ""
+    """Which of many labels a prompt lists, and how many tokens that takes."""
+    tokens = tokens_of_labels(how.labels)
+    if len(how.labels) < _MANY_LABELS:
+        return ""
+    if tokens <= LABEL_TOKENS:
+        return f"each prompt lists the {len(how.labels)} labels (about {tokens} tokens)"
+    return (
+        f"each prompt lists the likeliest of the {len(how.labels)} labels, by the most similar other texts (about "
+        f"{LABEL_TOKENS} of {tokens} tokens)"
+    )
 
 
 def _draft(
@@ -110,6 +120,12 @@ def _compared(
     draft: Description, rows: Sequence[Mapping[str, Any]], read: _Read, compare_as: str | None
 ) -> Description:
     """The description with the comparison that fits its answers, which name no options."""
+    if draft.has_options:  # where a row has options, it is a choice
+        without = [(row, answers) for row, answers in read if draft.options(row, "") is None]
+        if without and len(without) < len(read):
+            mixed = f"{len(read) - len(without)} rows have options and are compared as choices"
+            found = _compared(replace(draft, columns=replace(draft.columns, options=())), rows, without, compare_as)
+            return replace(found, columns=draft.columns, remarks=(*found.remarks, mixed))
     firsts = [answers[0] for _, answers in read]
     labelled = [as_text(value_of(row, draft.columns.answer)) for row in rows if row.get("compare") == "label"]
     if not firsts:

@@ -15,6 +15,7 @@ from engine.own_data.cells import as_passage, as_text, value_of
 from engine.own_data.columns import Columns, message_of, names_in
 from engine.own_data.gold import read_gold
 from engine.own_data.kinds import check_truths, how_compared
+from engine.own_data.labels import LabelShortlist
 from engine.own_data.options import (
     Options,
     is_options_column,
@@ -41,6 +42,7 @@ class Description:
         class_names: the name of each class id.
         is_boolean: whether right answers are yes and no.
         is_mathematics: whether the answers are formulas, for causal scaffolds.
+        shortlist: finds the labels that a prompt lists, if they are too many.
         is_shuffled: whether options are in another order than in the dataset.
         examples: right answers of the first rows.
         own: how many rows say themselves how they are compared.
@@ -54,6 +56,7 @@ class Description:
     class_names: Mapping[str, str] = field(default_factory=dict)
     is_boolean: bool = False
     is_mathematics: bool = False
+    shortlist: LabelShortlist | None = None
     is_shuffled: bool = False
     examples: tuple[str, ...] = ()
     own: int = 0
@@ -145,6 +148,8 @@ class Description:
             answers = (", ".join(marks),)
         elif how.kind in ("list", "set") and self.form == "list":
             answers = (as_text(list(answers)),)
+        if how.kind == "label" and self.shortlist is not None:
+            how = how.model_copy(update={"labels": self.shortlist.of(text)})
         used = {*names_in(columns.question), columns.answer, columns.names, columns.chat, *columns.options}
         rest = {name: value for name, value in row.items() if name not in used and name != "compare"}
         how = how.model_copy(update={"also": answers[1:]})

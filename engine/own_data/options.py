@@ -94,6 +94,8 @@ def _listed(value: Any) -> Options | None:
             return _with_marks([as_text(text) for text in texts], [as_text(label) for label in labels or ()])
         filled = {mark_in(str(key)): as_text(text) for key, text in value.items() if is_filled(text)}
         return _with_marks(list(filled.values()), list(filled)) if all(len(mark) <= 2 for mark in filled) else None
+    if isinstance(value, str):
+        return _in_string(value)
     if not isinstance(value, list) or len(value) < 2:
         return None
     if all(isinstance(one, Mapping) for one in value):
@@ -109,6 +111,16 @@ def _listed(value: Any) -> Options | None:
     if marks == list(LETTERS[: len(marks)]) or [mark.upper() for mark in marks] == list(LETTERS[: len(marks)]):
         return _with_marks([one[2].strip() for one in found if one], marks)
     return _lettered(texts) if all(texts) else None
+
+
+def _in_string(value: str) -> Options | None:
+    """Options in one text, as ``a ) 38 , b ) 27``."""
+    matches = list(re.finditer(r"(?:^|[\s,;\[])'?\(?([A-Za-z])\s*[).:]\s*", value))
+    ends = [*(match.start() for match in matches[1:]), len(value)][: len(matches)]
+    texts = [value[match.end() : end].strip(" ,;'\"[]\n") for match, end in zip(matches, ends, strict=True)]
+    marks = [match[1] for match in matches]
+    is_series = "".join(marks).upper() == LETTERS[: len(marks)]
+    return _with_marks(texts, marks) if is_series and all(texts) else None
 
 
 def _with_marks(texts: list[str], marks: list[str]) -> Options | None:

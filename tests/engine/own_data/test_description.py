@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from engine.answers.how import HowCompared
+from engine.answers.kinds import compare
 from engine.datasets import load_dataset
 from engine.errors import InputError
 from engine.own_data.describe import describe
@@ -247,12 +249,43 @@ def test_the_kind_of_answers_is_found_from_all_of_them(kind, values):
     assert described(rows).how.kind == kind
 
 
-def test_many_labels_are_found_and_listed():
+def test_many_labels_are_found_and_those_of_a_prompt_are_limited():
     rows = [{"text": f"about {word} {n}", "intent": f"topic_{word}"} for word in "abcdefghij" for n in range(3)]
     rows += [{"text": f"about number{n % 60} {n}", "intent": f"topic_number{n % 60}"} for n in range(180)]
     found = described(rows)
     assert len(found.how.labels) == 70
     assert "each prompt lists the 70 labels" in " ".join(found.remarks)
+    wide = [
+        {"text": f"about number{n % 300} {n}", "intent": f"a_long_name_of_topic_number{n % 300}"} for n in range(900)
+    ]
+    narrow = described(wide)
+    listed = [narrow.plain_row(row, "")[1].labels for row in wide[:60]]
+    assert "likeliest of the 300 labels" in " ".join(narrow.remarks)
+    assert all(len(labels) < 300 for labels in listed)
+    assert all(row["intent"] in labels for row, labels in zip(wide, listed, strict=False))
+
+
+@table(
+    ("answer", "is_correct"),
+    [
+        ("card_arrival", True),
+        ("Card arrival", True),
+        ("card_arrival - it is late", True),
+        ("top_up", False),
+        ("card_arrival or top_up", False),
+        ("not card_arrival", False),
+    ],
+)
+def test_a_right_label_that_the_prompt_does_not_list_is_right(answer, is_correct):
+    how = HowCompared(kind="label", labels=("card_lost", "top_up"))
+    assert compare(answer, "card_arrival", how).is_correct is is_correct
+
+
+def test_a_label_of_one_text_is_listed_by_its_name_and_not_by_its_own_text():
+    rows = [{"text": f"word{n % 400} again {n}", "label": f"some_rather_long_topic_{n % 400}"} for n in range(1200)]
+    alone = {"text": "a message without a word of any other", "label": "some_rather_long_topic_7"}
+    labels = described([*rows, alone]).plain_row(alone, "")[1].labels
+    assert described([*rows, {**alone, "label": "some_rather_long_topic_8"}]).plain_row(alone, "")[1].labels == labels
 
 
 def test_a_few_odd_answers_do_not_change_the_kind_of_the_others():

@@ -182,6 +182,29 @@ def measured_total(task: Task, rewards: Rewards, detail: Mapping[str, Any]) -> f
         return rewards.r_total if rewards.r_fusion is None else None
 
 
+def policy_reward(task: Task, rewards: Rewards, is_correct: bool | None) -> float | None:
+    """The reward that trains weights: structure is paid only if the answer is right.
+
+    Args:
+        task: names the components that grade the answer (``Task.answer_components``) and their weights.
+        rewards: of a rollout.
+        is_correct: the verdict on its answer; None if it could not be checked.
+
+    Returns:
+        ``r_total`` of a right answer. Of another one the share of ``r_total`` from the grading components: for
+        ``math`` ``0.5 r_ans``, which is 0. ``r_total`` also where no component grades the answer, and where the record
+        has components that the task does not know.
+    """
+    components = {name: value for name, value in rewards.by_name().items() if value is not None}
+    graded = components.keys() & task.answer_components
+    if is_correct or not graded:
+        return rewards.r_total
+    try:
+        return task_total(task, {name: components[name] if name in graded else 0.0 for name in components})
+    except ConfigurationError:
+        return rewards.r_total
+
+
 def _own_weights(task: Task, components: Mapping[str, float | None]) -> dict[str, float]:
     weights = dict(task.reward_weights)
     if not weights:

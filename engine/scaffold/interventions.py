@@ -49,11 +49,6 @@ class InterventionReport:
     score: float | None
     reactions: tuple[KnownReaction, ...] = ()
 
-    @property
-    def dead_knowns(self) -> frozenset[str]:
-        """The knowns that no change of the target's value follows."""
-        return frozenset(reaction.known for reaction in self.reactions if not reaction.target_reacted)
-
 
 def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker) -> InterventionReport:
     """Change each numeric known by itself and compare the changed values with the graph's descendants.

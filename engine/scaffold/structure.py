@@ -13,6 +13,9 @@ from engine.records import CausalEdge, Scaffold
 from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Program
 from engine.scaffold.graph import find_cycle
 
+STRUCTURE_VERSION = 7
+"""Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
+
 
 @dataclass(frozen=True)
 class StructureReport:

@@ -57,6 +57,6 @@ def test_a_number_in_another_unit_is_not_in_the_text():
 
 
 def test_any_text_is_read_in_bounded_time():
-    for text in ("9" * 100_000, "1/" * 50_000, "\\frac{" * 30_000, "$1+" * 30_000, "one " * 50_000, "1e99999999 " * 1000,
+    for text in ("9" * 100_000, "1/" * 50_000, "\\frac{" * 30_000, "$1+" * 30_000, "one " * 50_000, "1e9999999 " * 1000,
                  "{1\\over " * 5000, "\ud800\x00" * 10_000):  # fmt: skip
         share(text, *[number + 0.37 for number in range(2000)])

@@ -143,29 +143,10 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"numerator of (.+?){_LOWEST}", "numerator<0>"),
         (rf"denominator of (.+?){_LOWEST}", "denominator<0>"),
         (r"(.+?) (?:in|to) (?:its |the )?(?:simplest|lowest|reduced) (?:form|terms)", "<0>"),
-        (r"remainder (?:when|of|if) (.+?) (?:is )?(?:divided by|modulo|mod) (.+)", "(<0> % <1>)"),
-        (r"quotient (?:when|of|if) (.+?) (?:is )?(?:divided by) (.+)", "(<0> // <1>)"),
-        (r"greatest common (?:divisor|factor) of (.+?) and (.+)", "gcd(<0>, <1>)"),
-        (r"least common multiple of (.+?) and (.+)", "lcm(<0>, <1>)"),
-        (r"ratio of (.+?) to (.+)", "(<0> / <1>)"),
-        (r"square root of (.+)", "sqrt<0>"),
-        (r"cube root of (.+)", "cbrt<0>"),
-        (r"absolute value of (.+)", "abs<0>"),
-        (r"square of (\w+)", "(<0>^2)"),
-        (r"cube of (\w+)", "(<0>^3)"),
-        (r"factorial of (\w+)", "factorial<0>"),
-        (r"half of (.+)", "(<0> / 2)"),
-        (r"(?:twice|double) (\w+)", "(2 * <0>)"),
         (r"(.+?) (?:divided by|over) (.+)", "(<0> / <1>)"),
-        (r"(.+?) (?:multiplied by|times) (.+)", "(<0> * <1>)"),
-        (r"(.+?) modulo (.+)", "(<0> % <1>)"),
-        (r"(.+?) plus (.+)", "(<0> + <1>)"),
     )
 )  # fmt: skip
-_LISTS = re.compile(r"(sum|product|average|mean|maximum|minimum) of (.+ and .+)", re.IGNORECASE)
-_PHRASE_WORDS = re.compile(
-    r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE
-)
+_PHRASE_WORDS = re.compile(r"\b(?:of|divided|over|form|terms)\b", re.IGNORECASE)
 
 
 def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
@@ -175,10 +156,6 @@ def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
         return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text
     if depth >= _MAX_PHRASE_DEPTH:
         raise FormulaSyntaxError("prose", "phrases stand in phrases too deep")
-    listed = _LISTS.fullmatch(text)
-    if listed and not re.match(r"sum of (?:the )?numerator", text, re.IGNORECASE):
-        items = [_phrase(item, "", depth + 1) for item in re.split(r", and |, | and ", listed[2])]
-        return _joined(listed[1].lower(), [f"({item})" for item in items])
     for pattern, template in _PHRASES:
         match = pattern.fullmatch(text)
         if match:
@@ -187,13 +164,3 @@ def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
                 template = template.replace(f"<{place}>", operand)
             return template
     return text
-
-
-def _joined(word: str, items: list[str]) -> str:
-    if word == "sum":
-        return f"({' + '.join(items)})"
-    if word == "product":
-        return f"({' * '.join(items)})"
-    if word in ("average", "mean"):
-        return f"(({' + '.join(items)}) / {len(items)})"
-    return f"{word[:3]}({', '.join(items)})"

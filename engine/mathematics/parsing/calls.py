@@ -15,7 +15,6 @@ from engine.mathematics.parsing.tokens import (
     PRODUCT,
     RESERVED_WORDS,
     SERIES,
-    SUM,
     Token,
     TokenCursor,
     number_value,
@@ -66,7 +65,7 @@ class CallParser(TokenCursor, ABC):
             return self._function_of_answer(name) if _is_function(name) else Name(name)
         opening = self.symbol
         if name in SERIES and opening == "(":
-            return self._written_series(SERIES[name])
+            return self._python_series(SERIES[name])
         if opening == "^" and _is_prefix(name):
             return self._raised_function(name)
         if name != "pi" and (opening == "(" or (opening == "{" and name in FUNCTIONS)):
@@ -183,56 +182,18 @@ class CallParser(TokenCursor, ABC):
             return self._canonical(name, self._arguments())
         return self._bare_argument(name) if self._starts_bare_argument() else self.refuse()
 
-    def latex_series(self, function: str) -> Node:
-        r"""Read the rest of ``\sum_{k=a}^{b} e``, from the subscript on."""
-        self.expect("_")
-        self.expect("{")
-        index = self.next()
-        self.expect("=")
-        first = self.expression(0)
-        self.expect("}")
-        self.expect("^")
-        last = self.group() if self.peek.kind != "name" else Name(self.next().text)
-        if index.kind != "name":
-            raise FormulaSyntaxError("syntax", "a series without an index")
-        return series(function, self.expression(SUM), index.text, first, last)
-
-    def _written_series(self, function: str) -> Node:
-        """``sum(e, k, a, b)``, ``sum(e, (k, a, b))`` and ``sum(e for k in range(a, b))``."""
+    def _python_series(self, function: str) -> Node:
+        """``sum(e for k in range(a, b))``."""
         self.expect("(")
         body = self.expression(0)
-        if self.peek.kind == "name" and self.peek.text == "for":
-            return self._python_series(function, body)
-        self.expect(",")
-        packed = self.peek.text == "(" and self.ahead(2).text == ","
-        self.at += packed
-        index = self.next()
-        self.expect(",")
-        first = self.expression(0)
-        self.expect(",")
-        last = self.expression(0)
-        if packed:
-            self.expect(")")
-        self.expect(")")
-        # sum(a, b, c, d) of four variables is not a series: its second argument is no index of the first.
-        if index.kind != "name" or (index.text not in body.names and not isinstance(body, Number)):
-            raise FormulaSyntaxError("ambiguous", f"the index of a {function} does not occur in it")
-        return series(function, body, index.text, first, last)
-
-    def _python_series(self, function: str, body: Node) -> Node:
-        self.at += 1
-        index, word, called = self.next(), self.next(), self.next()
-        if index.kind != "name" or word.text != "in" or called.text != "range":
+        word_for, index, word_in, called = self.next(), self.next(), self.next(), self.next()
+        if index.kind != "name" or (word_for.text, word_in.text, called.text) != ("for", "in", "range"):
             raise FormulaSyntaxError("prose", "only 'for name in range(...)' can be read")
         self.expect("(")
         bounds = [self.expression(0)]
         if self.take(","):
             bounds.append(self.expression(0))
         self.expect(")")
-        if self.peek.kind == "name" and self.peek.text == "if":
-            self.at += 1
-            neutral = Number(0 if function == "sum" else 1)
-            body = apply("if", self.expression(0), body, neutral)
         self.expect(")")
         first = bounds[0] if len(bounds) == 2 else Number(0)
         return series(function, body, index.text, first, join("sub", bounds[-1], Number(1)))

@@ -53,7 +53,6 @@ from engine.mathematics.parsing.tokens import (
     POWER,
     PRODUCT,
     RESERVED_WORDS,
-    SERIES,
     SIGN,
     SUM,
     Dialect,
@@ -265,8 +264,6 @@ class _Parser(CallParser):
                 self.expect("]")
                 return apply("root", self.group(), degree)
             return apply("sqrt", self.group())
-        if command in ("sum", "prod"):
-            return self.latex_series(SERIES[command])
         if command == "text":
             self.expect("{")
             token = self.next()

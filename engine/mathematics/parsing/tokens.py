@@ -33,7 +33,7 @@ FUNCTIONS = {
     **{name: name for name in (
         "sqrt cbrt root abs sin cos tan cot sec csc asin acos atan atan2 sinh cosh tanh exp ln log log2 log10 gcd lcm "
         "mod floor ceil round factorial binomial permutations min max numerator denominator sign degrees radians "
-        "if pow isqrt"
+        "pow isqrt"
     ).split()},
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "lg": "log10", "fabs": "abs",
     "C": "binomial", "comb": "binomial", "choose": "binomial", "nCr": "binomial", "ncr": "binomial",
@@ -43,7 +43,7 @@ FUNCTIONS = {
     "Fraction": "div", "Rational": "div", "GCD": "gcd", "LCM": "lcm", "Abs": "abs", "Min": "min",
     "Max": "max",
 }  # fmt: skip
-SERIES = {"sum": "sum", "Sum": "sum", "prod": "product", "product": "product", "Product": "product"}
+SERIES = {"sum": "sum", "prod": "product"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 COMPARISON_NAMES = frozenset(COMPARISONS.values())
 # Precedences: an operator binds tighter than all with a smaller number.
@@ -94,7 +94,7 @@ def _token_pattern(name: str, subscript: str) -> re.Pattern[str]:
           (?P<number>(?:\d{{1,3}}(?:,\d{{3}})+(?![\d,])|\d+)(?:\.\d+|\.(?=\s*\\overline))?(?:[eE][+-]?\d+(?![\w.]))?
                      |\.\d+(?:[eE][+-]?\d+)?)
         | (?P<name>{name})
-        | \\(?P<command>(?:sum|prod)(?![A-Za-z])|[A-Za-z]+(?:{subscript})?)
+        | \\(?P<command>[A-Za-z]+(?:{subscript})?)
         | (?P<skip>\\[,;:!\x20]|\$|~)
         | (?P<symbol>\*\*|//|<=|>=|==|!=|\\%|\\[{{}}|]|[-+*/%^!(){{}}\[\]|,<>=⌊⌋⌈⌉√∛°_])
         )""",
@@ -265,7 +265,7 @@ def _command(text: str, dialect: Dialect) -> tuple[str, str]:
     base, _, subscript = _without_braces(text).partition("_")
     if base in _WITHOUT_MEANING:
         return "symbol", ""
-    if base in FRACTIONS or base in ("sqrt", "sum", "prod", "overline"):
+    if base in FRACTIONS or base in ("sqrt", "overline"):
         return ("command", f"{base}_{subscript}" if subscript else base)
     if base in _TEXT_COMMANDS and dialect is Dialect.RULE:
         return "command", "text"

@@ -140,7 +140,7 @@ def test_names_by_case_only_where_they_mean_nothing_else():
         (scaffold(("x", "y", "x + 1"), ("x", "y", "x + 2"), knowns={"x": 9}), "conflict"),
         (scaffold(("x", "y", "x + 1"), knowns={"x": 9, "y": 11}), "conflict"),
         (scaffold(("y", "x", "y + 1"), ("x", "y", "x - 1")), "missing_input"),
-        (scaffold(("a", "y", "sum(a)"), knowns={"a": [1, 4]}), "syntax"),
+        (scaffold(("a", "y", "sum(a)"), knowns={"a": [1, 4]}), "prose"),
         (scaffold(("a", "y", "a + 1"), knowns={"a": [1, 4]}), "missing_input"),
         (
             scaffold(("x", "y", "x/2"), knowns={"x": 219}, expected_answer_type="positive integer"),
@@ -190,7 +190,7 @@ def test_equations_beyond_degree_two_have_no_value():
 
 
 def test_all_rules_share_one_budget():
-    rules = [("x", f"y{i}", f"sum(sin(k), k, 1, 20000 + {i} + x)") for i in range(500)]
+    rules = [("x", f"y{i}", f"factorial(4000 + {i} + x)") for i in range(500)]
     start = time.process_time()
     result = execute(scaffold(*rules, knowns={"x": 3}))
     assert time.process_time() - start < 15

@@ -17,7 +17,7 @@ from engine.mathematics.rule import parse_rule
 from engine.mathematics.solver import Equation, allowed, solve
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
-from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
+from engine.scaffold.given_values import numeric_knowns, stated_domains
 from engine.scaffold.graph import reached
 
 MAX_RULES = 2000
@@ -83,13 +83,12 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
         return Program(scaffold, {}, (failure,), {}, {})
     knowns = {name: known.value for name, known in numeric_knowns(scaffold).items()}
     variables = {*scaffold.knowns, *(name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))}
-    lowest_terms = states_lowest_terms(scaffold)
     rules: dict[int, BoundRule] = {}
     failures: list[RuleFailure] = []
     for place, edge in enumerate(scaffold.causal_graph):
         try:
             rule = parse_rule(edge.rule, edge.effect, edge.cause)
-            rules[place] = bind_rule(rule, edge.effect, edge.cause, variables, lowest_terms=lowest_terms)
+            rules[place] = bind_rule(rule, edge.effect, edge.cause, variables)
         except FormulaSyntaxError as error:
             failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
     return Program(scaffold, rules, tuple(failures), knowns, stated_domains(scaffold))
@@ -191,7 +190,7 @@ class _Run:
         except FormulaValueError as error:
             self._fail(rule.effect, text, error.kind, error.what)
             return False
-        assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
+        assumptions = self._program.domains.get(rule.effect, frozenset())
         if not allowed(value, assumptions):
             self._contradicted.add(rule.effect)
             stated = ", ".join(sorted(assumptions))
@@ -218,7 +217,7 @@ class _Run:
         if rule.effect not in rule.left.names | rule.right.names:
             raise FormulaValueError("effect_absent", f"the equation does not contain {rule.effect}")
         values = {name: self._values[name] for name in rule.reads}
-        assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
+        assumptions = self._program.domains.get(rule.effect, frozenset())
         equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)
         return solve(equation, self._budget)
 

@@ -389,19 +389,6 @@ def test_the_simplified_fraction_means_the_only_cause():
         parse_rule("numerator of the simplified fraction", "m", ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("text", "stated"),
-    [
-        ("x^2 = 9, x > 0", {"positive"}),
-        ("x^2 = 9 (x >= 0)", {"nonnegative"}),
-        ("x^2 = 9 where x is a positive integer", {"positive", "integer"}),
-        ("x^2 = 9", set()),
-    ],
-)
-def test_assumptions_that_a_rule_states_about_its_effect(text, stated):
-    assert parse_rule(text, "x").assumptions == stated
-
-
 @table(
     "text",
     [

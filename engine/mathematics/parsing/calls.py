@@ -120,7 +120,7 @@ class CallParser(TokenCursor, ABC):
     def _starts_bare_argument(self) -> bool:
         token = self.peek
         if token.kind == "symbol":
-            return token.text in ("|", "√", "∛") and self.is_answer
+            return token.text == "|" and self.is_answer
         return token is not END and token.text not in RESERVED_WORDS
 
     def _bare_argument(self, name: str) -> Node:

@@ -32,7 +32,6 @@ text               ``Dialect.RULE``                            ``Dialect.ANSWER`
 ``n(n - 1)``       a call; ``binding`` makes it a product      a product
                    where n is a variable
 ``sqrt``           a name, if nothing follows                  refused: a function without its argument
-``\text{...}``     a name                                      refused: a unit or a remark
 =================  ==========================================  ==================================================
 """
 
@@ -147,9 +146,6 @@ class _Parser(CallParser):
         r"""A power, from right to left: 2^3^2 = 2^9; a sign may begin the exponent. x^\circ is x degrees."""
         if self.take("°"):
             return apply("radians", base)
-        if self.symbol == "{" and self.ahead(1).text == "°" and self.ahead(2).text == "}":
-            self.at += 3
-            return apply("radians", base)
         return apply("pow", base, self.expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
 
     def _percent(self) -> bool:
@@ -161,7 +157,7 @@ class _Parser(CallParser):
         before = self.ahead(-1)
         closed = before.kind == "symbol" and before.text in (")", "}", "]", "!", "⌋", "⌉", "°", "|")
         if token.kind == "symbol":
-            starts = token.text in ("(", "⌊", "⌈", "√", "∛") or (token.text in ("{", "[") and before.kind != "number")
+            starts = token.text in ("(", "⌊", "⌈") or (token.text in ("{", "[") and before.kind != "number")
             starts = starts or (token.text == "|" and not self.bars)
         elif token.kind == "number":
             starts = closed or (self.is_answer and before.kind == "name")
@@ -207,8 +203,6 @@ class _Parser(CallParser):
                 return apply("neg", inner) if token.text == "-" else inner
             if token.text == "|":
                 return self._absolute()
-            if token.text in ("√", "∛"):
-                return apply("sqrt" if token.text == "√" else "cbrt", self.expression(POWER))
         self.at -= 1
         return self.refuse()
 
@@ -264,13 +258,6 @@ class _Parser(CallParser):
                 self.expect("]")
                 return apply("root", self.group(), degree)
             return apply("sqrt", self.group())
-        if command == "text":
-            self.expect("{")
-            token = self.next()
-            self.expect("}")
-            if token.kind != "name":
-                raise FormulaSyntaxError("prose", "text inside a formula")
-            return self.call_or_name(token.text)
         self.at -= 1
         return self.refuse()
 

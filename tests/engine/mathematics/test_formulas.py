@@ -55,7 +55,7 @@ def evaluation_kind(text, **names):
         ("-7 mod 3", 2),
         ("1.6e-19 * 1e19", Fraction(8, 5)),
         ("6,000,000 / 3", 2_000_000),
-        ("max(1,000)", 1),
+        ("max(1, 000)", 1),
         ("5!", 120),
         ("C(10, 4)", 210),
         ("10 choose 4", 210),
@@ -199,7 +199,7 @@ def test_notation_with_one_meaning_in_rules_and_answers(text, meaning):
         ("number", "unknown_name", "prose"),
         ("sqrt", "unknown_name", "syntax"),
         ("sum(a, b, c, m)", "prose", "syntax"),
-        (r"\text{x}", X, "syntax"),
+        (r"\text{x}", "syntax", "syntax"),
     ],
 )
 def test_notation_with_different_meanings_in_rules_and_answers(text, rule, answer):

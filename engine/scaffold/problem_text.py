@@ -18,28 +18,19 @@ from engine.mathematics.values import Value, agree
 from engine.records import Scaffold
 from engine.scaffold.given_values import read_known
 
-CONSTANTS: tuple[float, ...] = (
-    0, 1, 2, 10, 100, 1000,
-    math.pi, 3.14, math.e,
-    9.8, 9.81, 9.80665,  # free fall, m/s^2
-    2.99792458e8, 3e8,  # speed of light, m/s
-    6.6743e-11, 6.674e-11, 6.67e-11,  # constant of gravitation
-    6.62607015e-34, 6.626e-34, 6.63e-34,  # Planck constant, J s
-    1.602176634e-19, 1.602e-19, 1.6e-19,  # elementary charge, C
-    1.380649e-23, 1.38e-23,  # Boltzmann constant, J/K
-    6.02214076e23, 6.022e23,  # Avogadro constant, 1/mol
-    8.314462618, 8.314, 8.31,  # gas constant, J/(mol K)
-    8.8541878128e-12, 8.854e-12, 8.85e-12,  # permittivity of the vacuum, F/m
-    8.9875517923e9, 8.99e9, 9e9,  # Coulomb constant, N m^2/C^2
-    4e-7 * math.pi,  # permeability of the vacuum, N/A^2
-    5.670374419e-8, 5.67e-8,  # Stefan-Boltzmann constant, W/(m^2 K^4)
-    9.1093837015e-31, 9.11e-31,  # electron mass, kg
-    1.67262192369e-27, 1.67e-27,  # proton mass, kg
-    273.15, 101325,  # zero of the Celsius scale, K; standard atmosphere, Pa
+FREE = frozenset({0, 1, 2, 10, 100, 1000})
+"""Numbers of formulas, which a known may have without being in the text."""
+CONSTANTS = (
+    math.pi, math.e, 9.80665, 2.99792458e8, 6.6743e-11,  # free fall, light, gravitation
+    6.62607015e-34, 1.602176634e-19, 1.380649e-23, 6.02214076e23, 8.314462618,  # h, e, k, Avogadro, R
+    8.8541878128e-12, 8.9875517923e9, 4e-7 * math.pi, 5.670374419e-8,  # epsilon_0, Coulomb, mu_0, Stefan-Boltzmann
+    9.1093837015e-31, 1.67262192369e-27, 273.15, 101325,  # electron, proton, 0 degrees Celsius, atmosphere
 )  # fmt: skip
-"""Values that a known may have without being in the text: small and round numbers, and constants of nature."""
+"""Constants of nature in SI units, which need not be in the text either, also in fewer figures: 9.8, 3e8."""
+_FEWER_FIGURES = 2e-3
 
 _OVER = re.compile(r"\{\s*(\d+)\s*\\over\s+(\d+)\s*\}")
+_LARGEST = 10**300  # larger integers are no floats
 _MAX_TEXT = 20_000
 _MAX_KNOWN = 200
 _MOST_NUMBERS = 1000
@@ -50,9 +41,9 @@ def knowns_in_text(scaffold: Scaffold, text: str) -> float:
     """The share of a scaffold's knowns that the text gives, in [0, 1]; 0 without knowns.
 
     A number is given if the text writes it (in digits or words, as a fraction, or as a percentage), up to the sign, or
-    if it is one of :data:`CONSTANTS`. A text such as ``5 m`` or ``sqrt(41)`` is given if all numbers in it are; one
-    without numbers, if the problem has it literally. Of a list all items must be given. A number that follows from the
-    text, such as a length in another unit, is not given.
+    if it is one of :data:`FREE` or :data:`CONSTANTS`. A text such as ``5 m`` or ``sqrt(41)`` is given if all numbers in
+    it are; one without numbers, if the problem has it literally. Of a list all items must be given. A number that
+    follows from the text, such as a length in another unit, is not given.
 
     Args:
         scaffold: the scaffold; its first 500 knowns count.
@@ -78,11 +69,11 @@ def _is_given(value: Any, text: str, numbers: frozenset[Fraction]) -> bool:
 
 def _has(numbers: frozenset[Fraction], value: Value) -> bool:
     size = abs(value)
-    if size in numbers:
+    if size in numbers or size in FREE:
         return True
-    return any(agree(size, constant) for constant in CONSTANTS) or (
-        isinstance(size, float) and any(agree(size, number) for number in numbers)
-    )
+    if isinstance(size, float) and any(agree(size, number) for number in numbers):
+        return True
+    return size < _LARGEST and any(math.isclose(size, constant, rel_tol=_FEWER_FIGURES) for constant in CONSTANTS)
 
 
 @lru_cache(maxsize=256)  # the scaffolds of a group have one text

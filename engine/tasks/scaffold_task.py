@@ -244,8 +244,8 @@ class ScaffoldTask(Task[Scaffold]):
         return candidate.content is not None
 
     def _execute(self, scaffold: Scaffold, stated: str | None, text: str) -> _Graph:
-        structure = check_structure(scaffold)
         execution = execute(scaffold)
+        structure = check_structure(execution.program)
         answer = self._computed(execution, stated)
         interventions = InterventionReport(0.0) if answer is None else intervene(scaffold, execution)
         return _Graph(

@@ -3,7 +3,7 @@ import random
 import time
 
 from engine.records import CausalEdge, PlanStep, Scaffold
-from engine.scaffold.execution import execute
+from engine.scaffold.execution import compile_scaffold, execute
 from engine.scaffold.merge import Conflict, merge_scaffolds
 from engine.scaffold.parsing import scaffold_from_object
 from engine.scaffold.structure import check_structure, plan_agreement
@@ -158,7 +158,7 @@ def test_merging_recorded_groups(recorded):
                 merged += 1
                 assert not merge.conflicts
                 assert execute(merge.merged).answer == merge.answer == merge.merged.final_answer
-                structure = check_structure(merge.merged)
+                structure = check_structure(compile_scaffold(merge.merged))
                 assert (structure.acyclic, structure.target_covered, structure.target_reachable) == (True, True, True)
                 assert (structure.knowns_used, structure.rules_parse) == (1.0, 1.0)
     assert (merged, conflicting) == (4, 34)

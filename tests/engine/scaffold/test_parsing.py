@@ -123,10 +123,11 @@ def test_a_cut_off_reply_keeps_the_answer_that_it_states():
 
 
 def test_forms_of_knowns():
-    listed = [{"name": "v", "value": 5, "unit": "m/s"}, "t = 3", {"k": 1}, "n"]
-    parsed = scaffold_from_object(changed(knowns=listed))
-    assert parsed.scaffold.knowns == {"v": "5 m/s", "t": "3", "k": 1, "n": None}
+    parsed = scaffold_from_object(changed(knowns={"v": {"value": 5, "unit": "m/s"}, "n": {"value": 2}}))
+    assert parsed.scaffold.knowns == {"v": "5 m/s", "n": 2}
     assert parsed.repairs == ["knowns_form"]
+    listed = scaffold_from_object(changed(knowns=["v = 5"]))
+    assert (listed.scaffold.knowns, listed.repairs) == ({}, ["knowns_form"])
     text = TEXT.replace('{"x": 2}', '{"s": NaN, "t": True,}')
     assert parse_scaffold(text).scaffold.knowns == {"s": None, "t": True}
 

@@ -367,7 +367,7 @@ def test_do_agrees_with_the_descendants_that_networkx_finds():
 
 
 def test_structure_of_a_sound_scaffold():
-    report = check_structure(TRIANGLE)
+    report = check_structure(compile_scaffold(TRIANGLE))
     assert report.acyclic
     assert report.target_covered
     assert report.target_reachable
@@ -379,7 +379,7 @@ def test_structure_measures_shares():
         ("a", "b", "2*a"), ("b z", "c", "Count it"), ("c", "y", "c + 1"), ("a", "w", "a"),
         knowns={"a": 1, "unused": 2}, target="y",
     )  # fmt: skip
-    report = check_structure(given)
+    report = check_structure(compile_scaffold(given))
     assert report.knowns_used == 0.5
     assert report.rules_parse == 0.75
     assert report.target_covered
@@ -388,14 +388,14 @@ def test_structure_measures_shares():
 
 def test_structure_names_a_cycle():
     given = scaffold(("a c", "b", "a + c"), ("b", "c", "b + 1"), ("c", "y", "c"), knowns={"a": 1})
-    report = check_structure(given)
+    report = check_structure(compile_scaffold(given))
     assert not report.acyclic
     assert set(find_cycle(given)) == {"b", "c"}
     assert not report.target_reachable
 
 
 def test_an_empty_graph_has_nothing_of_a_structure():
-    report = check_structure(Scaffold(target_variable="y"))
+    report = check_structure(compile_scaffold(Scaffold(target_variable="y")))
     assert (report.knowns_used, report.rules_parse) == (None, 0.0)
     assert not report.target_covered
     assert not report.target_reachable
@@ -405,7 +405,7 @@ def test_an_empty_graph_has_nothing_of_a_structure():
 def test_a_hundred_thousand_nodes(closed):
     given = chain(100_000, closed=closed)
     start = time.process_time()
-    report = check_structure(given)
+    report = check_structure(compile_scaffold(given))
     result = execute(given)
     assert intervene(given, result).score is None
     assert rule_cause_agreement(compile_scaffold(given)) == 0.0
@@ -424,7 +424,7 @@ def test_structure_agrees_with_networkx_on_random_graphs():
         rules = [(" ".join(rng.sample(names, k=rng.randint(1, 3))), rng.choice(names), "1") for _ in range(7)]
         given = scaffold(*rules)
         graph = networkx.DiGraph((c, e) for causes, e, _ in rules for c in causes.split())
-        report = check_structure(given)
+        report = check_structure(compile_scaffold(given))
         assert report.acyclic == networkx.is_directed_acyclic_graph(graph)
         cycle = find_cycle(given)
         if cycle:
@@ -474,7 +474,7 @@ def real_scaffolds(recorded):
 def test_real_scaffolds_are_measured(real_scaffolds):
     executed = {}
     for problem, given in real_scaffolds:
-        report = check_structure(given)
+        report = check_structure(compile_scaffold(given))
         result = execute(given)
         moved = intervene(given, result)
         assert 0 <= rule_cause_agreement(result.program) <= 1
@@ -492,12 +492,12 @@ def test_real_scaffolds_are_measured(real_scaffolds):
 def test_real_scaffolds_are_measured_fast(real_scaffolds):
     texts = [given.model_dump_json(exclude_none=True) for _, given in real_scaffolds]
     for text in texts[:10]:
-        check_structure(scaffold_from_object(text).scaffold)  # imports
+        check_structure(compile_scaffold(scaffold_from_object(text).scaffold))  # imports
     times = []
     for text in texts:
         start = time.process_time()
         given = scaffold_from_object(text).scaffold
-        check_structure(given)
+        check_structure(compile_scaffold(given))
         result = execute(given)
         intervene(given, result)
         rule_cause_agreement(result.program)

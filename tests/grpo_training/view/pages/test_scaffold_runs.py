@@ -1,4 +1,3 @@
-
 from engine.records import Scaffold
 from grpo_training.view.pages.scaffold_runs import (
     MAX_DRAWN,

@@ -18,7 +18,7 @@ from engine.mathematics.values import Value, agree
 from engine.records import Scaffold
 from engine.scaffold.given_values import read_known
 
-FREE = frozenset({0, 1, 2, 10, 100, 1000})
+FREE: frozenset[int] = frozenset({0, 1, 2, 10, 100, 1000})
 """Numbers of formulas, which a known may have without being in the text."""
 CONSTANTS = (
     math.pi, math.e, 9.80665, 2.99792458e8, 6.6743e-11,  # free fall, light, gravitation
@@ -68,7 +68,7 @@ def _is_given(value: Any, text: str, numbers: frozenset[Fraction]) -> bool:
 
 
 def _has(numbers: frozenset[Fraction], value: Value) -> bool:
-    size = abs(value)
+    size: Value = abs(value)
     if size in numbers or size in FREE:
         return True
     if isinstance(size, float) and any(agree(size, number) for number in numbers):

@@ -137,7 +137,7 @@ def dimension_of(text: str) -> dict[str, Fraction] | None:
     if unit is None:
         quantity = read_quantity(cleaned)
         unit = quantity.unit if quantity is not None else None
-    return None if unit is None else dict(_dimensions(unit))
+    return None if unit is None else {base: Fraction(power) for base, power in _dimensions(unit)}
 
 
 def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:

@@ -175,7 +175,7 @@ def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polyno
 
 
 def _plus(left: _Polynomial, right: _Polynomial) -> _Polynomial:
-    return [checked(one + other) for one, other in itertools.zip_longest(left, right, fillvalue=0)]
+    return [checked(a + b) for a, b in itertools.zip_longest(left, right, fillvalue=0)]
 
 
 def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:

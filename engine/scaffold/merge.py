@@ -210,10 +210,10 @@ def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dic
 
 
 def _same_known(left: Any, right: Any) -> bool:
-    one, other = read_known(left), read_known(right)
-    if one is None or other is None:
+    first, second = read_known(left), read_known(right)
+    if first is None or second is None:
         return _shown(left) == _shown(right)
-    return agree(one.value, other.value) and one.unit == other.unit
+    return agree(first.value, second.value) and first.unit == second.unit
 
 
 def _shown(value: Any) -> str:

@@ -87,9 +87,9 @@ def rule_cause_agreement(program: Program) -> float:
     return total / len(edges) if edges else 0.0
 
 
-def _overlap(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """|one and other| / |one or other|; 1 where both are empty."""
-    return len(one & other) / len(one | other) if one | other else 1.0
+def _overlap(first: AbstractSet[str], second: AbstractSet[str]) -> float:
+    """|first and second| / |first or second|; 1 where both are empty."""
+    return len(first & second) / len(first | second) if first | second else 1.0
 
 
 def plan_agreement(scaffold: Scaffold) -> float:

@@ -307,7 +307,7 @@ class _Parser(TokenCursor):
             return self._function_of_answer(name) if _is_function(name) else Name(name)
         opening = self.symbol
         if name in SERIES and opening == "(":
-            return self._python_series(SERIES[name])
+            return self._series(SERIES[name])
         if opening == "^" and _is_prefix(name):
             return self._raised_function(name)
         if name != "pi" and (opening == "(" or (opening == "{" and name in FUNCTIONS)):
@@ -424,21 +424,27 @@ class _Parser(TokenCursor):
             return self._canonical(name, self._arguments())
         return self._bare_argument(name) if self._starts_bare_argument() else self.refuse()
 
-    def _python_series(self, function: str) -> Node:
-        """``sum(e for k in range(a, b))``."""
+    def _series(self, function: str) -> Node:
+        """``sum(e, k, a, b)``, as the prompt has it, and ``sum(e for k in range(a, b))``."""
         self.expect("(")
         body = self._expression(0)
-        word_for, index, word_in, called = self.next(), self.next(), self.next(), self.next()
-        if index.kind != "name" or (word_for.text, word_in.text, called.text) != ("for", "in", "range"):
-            raise FormulaSyntaxError("prose", "only 'for name in range(...)' can be read")
-        self.expect("(")
-        bounds = [self._expression(0)]
         if self.take(","):
-            bounds.append(self._expression(0))
+            index = self.next()
+            self.expect(",")
+            first = self._expression(0)
+            self.expect(",")
+            last = self._expression(0)
+        else:
+            word_for, index, word_in, called = self.next(), self.next(), self.next(), self.next()
+            if (word_for.text, word_in.text, called.text) != ("for", "in", "range"):
+                raise FormulaSyntaxError("prose", "only 'for name in range(...)' can be read")
+            *start, end = self._arguments()
+            first, last = start[0] if start else Number(0), join("sub", end, Number(1))
         self.expect(")")
-        self.expect(")")
-        first = bounds[0] if len(bounds) == 2 else Number(0)
-        return series(function, body, index.text, first, join("sub", bounds[-1], Number(1)))
+        # sum(a, b, c, d) of four variables is not a series: its second argument is no index of the first.
+        if index.kind != "name" or (index.text not in body.names and not isinstance(body, Number)):
+            raise FormulaSyntaxError("ambiguous", f"the index of a {function} does not occur in it")
+        return series(function, body, index.text, first, last)
 
 
 def _is_number(node: Node) -> bool:

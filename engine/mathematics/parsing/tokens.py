@@ -43,7 +43,7 @@ FUNCTIONS = {
     "Fraction": "div", "Rational": "div", "GCD": "gcd", "LCM": "lcm", "Abs": "abs", "Min": "min",
     "Max": "max",
 }  # fmt: skip
-SERIES = {"sum": "sum", "prod": "product"}
+SERIES = {"sum": "sum", "prod": "product", "product": "product"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 COMPARISON_NAMES = frozenset(COMPARISONS.values())
 # Precedences: an operator binds tighter than all with a smaller number.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.abilities import GradesInParts
 from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards, majority
@@ -186,7 +187,7 @@ def policy_reward(task: Task, rewards: Rewards, is_correct: bool | None) -> floa
     """The reward that trains weights: structure is paid only if the answer is right.
 
     Args:
-        task: names the components that grade the answer (``Task.answer_components``) and their weights.
+        task: gives the weights, and names the components that grade the answer (``GradesInParts``; else ``r_ans``).
         rewards: of a rollout.
         is_correct: the verdict on its answer; None if it could not be checked.
 
@@ -196,7 +197,8 @@ def policy_reward(task: Task, rewards: Rewards, is_correct: bool | None) -> floa
         has components that the task does not know.
     """
     components = {name: value for name, value in rewards.by_name().items() if value is not None}
-    graded = components.keys() & task.answer_components
+    names = task.answer_components if isinstance(task, GradesInParts) else frozenset({"r_ans"})
+    graded = components.keys() & names
     if is_correct or not graded:
         return rewards.r_total
     try:

@@ -107,8 +107,6 @@ class Task(ABC, Generic[ContentT]):
     Attributes:
         name: the name in datasets, records and on the command line.
         reward_weights: weight of each reward component in ``r_total``; empty: all components count equally.
-        answer_components: components that grade the answer itself. When a reward trains weights, a wrong answer earns
-            these alone (``engine.reward_evaluator.policy_reward``).
         prompt_variables: the names that :meth:`prompt_values` gives to the generator and critic templates, beside
             those that every task has (``problem``, ``experiences``; for the critic ``generator_id``, ``proposals``,
             ``conflicts``).
@@ -121,7 +119,6 @@ class Task(ABC, Generic[ContentT]):
 
     name: str
     reward_weights: Mapping[str, float] = MappingProxyType({})
-    answer_components: frozenset[str] = frozenset({"r_ans"})
     dataset_names: Sequence[str] = ()
     row_fields: Sequence[str] = ()
     prompt_variables: frozenset[str] = frozenset()

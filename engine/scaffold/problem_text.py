@@ -68,7 +68,7 @@ def _is_given(value: Any, text: str, numbers: frozenset[Fraction]) -> bool:
 
 
 def _has(numbers: frozenset[Fraction], value: Value) -> bool:
-    size: Value = abs(value)
+    size = value if value >= 0 else -value
     if size in numbers or size in FREE:
         return True
     if isinstance(size, float) and any(agree(size, number) for number in numbers):

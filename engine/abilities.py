@@ -115,6 +115,15 @@ class JudgedByRubric(Protocol):
 
 
 @runtime_checkable
+class GradesInParts(Protocol):
+    """More components than ``r_ans`` grade the answer itself. Training pays a wrong answer these alone."""
+
+    @property
+    def answer_components(self) -> frozenset[str]:
+        """The names of these components, ``r_ans`` among them."""
+
+
+@runtime_checkable
 class TrainsOnline(Protocol):
     """Online training whose configuration has settings of a reward pays this reward."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.abilities import GradesInParts
 from engine.errors import ConfigurationError
 from engine.records import AnswerSource, Candidate, Fault, Outcome, Problem, Rewards
 from engine.statistics.groups import combine_rewards, majority
@@ -180,6 +181,30 @@ def measured_total(task: Task, rewards: Rewards, detail: Mapping[str, Any]) -> f
         return task_total(task, components)
     except ConfigurationError:
         return rewards.r_total if rewards.r_fusion is None else None
+
+
+def policy_reward(task: Task, rewards: Rewards, is_correct: bool | None) -> float | None:
+    """The reward that trains weights: structure is paid only if the answer is right.
+
+    Args:
+        task: gives the weights, and names the components that grade the answer (``GradesInParts``; else ``r_ans``).
+        rewards: of a rollout.
+        is_correct: the verdict on its answer; None if it could not be checked.
+
+    Returns:
+        ``r_total`` of a right answer. Of another one the share of ``r_total`` from the grading components: for
+        ``math`` ``0.5 r_ans``, which is 0. ``r_total`` also where no component grades the answer, and where the record
+        has components that the task does not know.
+    """
+    components = {name: value for name, value in rewards.by_name().items() if value is not None}
+    names = task.answer_components if isinstance(task, GradesInParts) else frozenset({"r_ans"})
+    graded = components.keys() & names
+    if is_correct or not graded:
+        return rewards.r_total
+    try:
+        return task_total(task, {name: components[name] if name in graded else 0.0 for name in components})
+    except ConfigurationError:
+        return rewards.r_total
 
 
 def _own_weights(task: Task, components: Mapping[str, float | None]) -> dict[str, float]:

@@ -40,7 +40,6 @@ class BoundRule:
         right: the expression, or the right side of the equation.
         reads: the variables that must have values first (the effect is not among them).
         unknown: names that refer to no variable; a rule with such names has no value.
-        assumptions: what the rule states about its effect (``positive`` ...).
     """
 
     effect: str
@@ -48,7 +47,6 @@ class BoundRule:
     right: Node
     reads: frozenset[str]
     unknown: frozenset[str]
-    assumptions: frozenset[str]
 
     @property
     def sides(self) -> tuple[Node, ...]:
@@ -61,8 +59,6 @@ def bind_rule(
     effect: str,
     causes: Sequence[str],
     variables: Collection[str],
-    *,
-    lowest_terms: bool = False,
 ) -> BoundRule:
     """Resolve a rule's names to variables.
 
@@ -72,19 +68,17 @@ def bind_rule(
         causes: its declared causes.
         variables: all variables of the scaffold; one that is used but is not a declared cause is found by its exact
             name and is then in ``reads``.
-        lowest_terms: whether the scaffold states that fractions are in lowest terms; only then are ``m`` and
-            ``n`` the numerator and the denominator of a cause ``m_over_n``.
 
     Raises:
         FormulaSyntaxError: the bound rule is too large.
     """
-    binder = _Binder(rule, effect, causes, variables, lowest_terms)
+    binder = _Binder(rule, effect, causes, variables)
     sides = [side for side in (binder.left, binder.right) if side is not None]
     used = frozenset[str]().union(*(side.names for side in sides)) - {effect}
     reads = frozenset(name for name in used if name in variables)
     called = frozenset[str]().union(*(side.functions for side in sides))
     unknown = used.difference(reads, CONSTANTS) | called.difference(FUNCTION_NAMES, COMPARISON_NAMES)
-    return BoundRule(effect, binder.left, binder.right, reads, unknown, rule.assumptions)
+    return BoundRule(effect, binder.left, binder.right, reads, unknown)
 
 
 @lru_cache(maxsize=4096)
@@ -118,7 +112,6 @@ class _Binder:
         effect: str,
         causes: Sequence[str],
         variables: Collection[str],
-        lowest_terms: bool,
     ) -> None:
         self._effect = effect
         self._declared = set(causes)
@@ -127,7 +120,6 @@ class _Binder:
         self._written = frozenset().union(*(side.names | _called(side) for side in sides))
         self._by_fold = _unique({cause: folded(cause) for cause in causes if cause not in self._written})
         self._by_signature = _unique({cause: signature(cause) for cause in causes})
-        self._parts = _fraction_parts(causes) if lowest_terms else {}
         self.left: Node | None = None
         self.right = self._bound(rule.right, frozenset())
         if rule.left is None or self._names_effect(rule.left):
@@ -182,13 +174,7 @@ class _Binder:
     def _bound_name(self, node: Name, local: frozenset[str]) -> Node:
         if node.name in local:
             return node
-        meaning = self._meaning(node.name)
-        if meaning is not None:
-            return Name(meaning)
-        if node.name in self._parts:
-            part, fraction = self._parts[node.name]
-            return apply(part, Name(fraction))
-        return node
+        return Name(self._meaning(node.name) or node.name)
 
     def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
         """The cause whose name a term spells, if one of the names in the term has no meaning of its own."""
@@ -230,16 +216,6 @@ def _unique(keys: Mapping[str, str]) -> dict[str, str]:
     """The names by key, without the keys that several names share."""
     counts = Counter(keys.values())
     return {key: name for name, key in keys.items() if counts[key] == 1}
-
-
-def _fraction_parts(causes: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Map ``m`` and ``n`` to the numerator and denominator of a cause ``m_over_n``."""
-    parts: dict[str, tuple[str, str]] = {}
-    for cause in causes:
-        match = re.fullmatch(r"(\w+?)_over_(\w+)", cause)
-        if match:
-            parts |= {match[1]: ("numerator", cause), match[2]: ("denominator", cause)}
-    return parts
 
 
 def _called(node: Node) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Compare two formulas: rational numbers exactly, other formulas by their values at random points with a fixed seed.
 
-Two expressions are equal if they agree to 25 digits at several points; constants are compared to 100 digits. Points
-where one of the values is not real are left out: sqrt(1/n) and 1/sqrt(n), which differ only for negative n, are equal;
+Two expressions are equal if they agree to 100 digits, at several points if they have variables. Points where one of
+the values is not real are left out: sqrt(1/n) and 1/sqrt(n), which differ only for negative n, are equal;
 |x| and x are not.
 """
 
@@ -21,9 +21,8 @@ from engine.mathematics.parsing.tree import FormulaSyntaxError, Node
 from engine.mathematics.values import FormulaValueError
 
 _SEED = 20240601
-_DIGITS, _MORE_DIGITS = 50, 150
-_SAME, _SAME_CONSTANT = 10.0**-25, 10.0**-100
-_CANCELLED = 10.0**-30
+_DIGITS = 150
+_SAME = 10.0**-100
 _ENOUGH = 3
 _OTHER_POINTS = (Fraction(-22, 3), Fraction(16, 3), Fraction(23, 2))
 _RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
@@ -94,7 +93,7 @@ def same_constant(left: Fraction, right: Fraction) -> bool:
 
 
 def constant_value(node: Node) -> Fraction | None:
-    """The value of a real constant to 50 digits, or None (symbols, complex, infinite, undefined, too large)."""
+    """The value of a real constant to many digits, or None (symbols, complex, infinite, undefined, too large)."""
     if symbols_of(node):
         return None
     exact = exact_value(node)
@@ -141,13 +140,13 @@ _evaluator = lru_cache(maxsize=8)(HighPrecision)
 def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
     names = sorted(symbols_of(answer) | symbols_of(truth))
     if not names:
-        seen = _compare({}, answer, truth, log_base, (_DIGITS, _MORE_DIGITS))
+        seen = _compare({}, answer, truth, log_base)
         return seen is not None and seen.agree
     is_complex = "i" in answer.names | truth.names
     real: list[bool] = []
     other: list[bool] = []
     for point in _points(names):
-        seen = _compare(point, answer, truth, log_base, (_DIGITS,))
+        seen = _compare(point, answer, truth, log_base)
         if seen is None:
             continue
         if not seen.agree and (seen.real or is_complex):
@@ -161,32 +160,22 @@ class _Comparison(NamedTuple):
     real: bool
 
 
-def _compare(
-    point: dict[str, Fraction], answer: Node, truth: Node, log_base: int | None, precisions: tuple[int, ...]
-) -> _Comparison | None:
+def _compare(point: dict[str, Fraction], answer: Node, truth: Node, log_base: int | None) -> _Comparison | None:
     """Compare two formulas at one point; None where either has no value."""
-    seen = None
-    for digits in (*precisions, _MORE_DIGITS):
-        evaluator = _evaluator(digits, log_base)
-        context = evaluator.context
-        try:
-            left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
-        except FormulaValueError:
-            return None
-        if not context.isfinite(left) or not context.isfinite(right):
-            return _Comparison(bool(left == right), True)
-        real = all(abs(context.im(value)) <= abs(value) * _SAME for value in (left, right))
-        difference, scale = abs(left - right), max(abs(left), abs(right))
-        limit = _SAME if digits == _DIGITS else _SAME_CONSTANT
-        agree = difference <= scale * limit
-        if not agree and digits > _DIGITS and difference < limit:
-            agree = _is_rounding(difference, answer, truth, point, log_base)
-        seen = _Comparison(bool(agree), real)
-        if seen.agree and digits == precisions[-1]:
-            return seen
-        if not seen.agree and (digits > _DIGITS or difference > _CANCELLED):
-            return seen  # a smaller difference may come from cancellation: use more digits
-    return seen
+    evaluator = _evaluator(_DIGITS, log_base)
+    try:
+        left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
+    except FormulaValueError:
+        return None
+    if not evaluator.context.isfinite(left) or not evaluator.context.isfinite(right):
+        return _Comparison(bool(left == right), True)
+    real = all(abs(evaluator.context.im(value)) <= abs(value) * _SAME for value in (left, right))
+    difference = abs(left - right)
+    agree = difference <= _SAME * max(abs(left), abs(right))
+    if not agree and difference < _SAME:  # two tiny numbers, or what rounding has left of two equal ones
+        finer = _evaluator(2 * _DIGITS, log_base)
+        agree = abs(finer.value_at(answer, point) - finer.value_at(truth, point)) < difference * _SAME
+    return _Comparison(bool(agree), real)
 
 
 def _points(names: list[str]) -> Iterator[dict[str, Fraction]]:
@@ -196,10 +185,3 @@ def _points(names: list[str]) -> Iterator[dict[str, Fraction]]:
             yield {name: low + (high - low) * Fraction(draw.randrange(1, 10**9), 10**9) for name in names}
     for _ in range(_ENOUGH):
         yield {name: Fraction(draw.randrange(1, 12)) for name in names}
-
-
-def _is_rounding(difference: Any, answer: Node, truth: Node, point: dict[str, Fraction], log_base: int | None) -> bool:
-    """Whether a tiny difference comes from rounding: it vanishes with more digits."""
-    evaluator = _evaluator(2 * _MORE_DIGITS, log_base)
-    left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
-    return bool(abs(left - right) < difference * _CANCELLED)

@@ -27,10 +27,7 @@ from engine.mathematics.values import (
 )
 
 CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
-_MODULAR_BITS = 4096
 _ANGLE_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
-_TRUE_FOR = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
-"""Comparison -> the orders of two numbers for which it is true."""
 
 
 def evaluate(
@@ -159,12 +156,6 @@ class _MachineEvaluator(Evaluator):
         return fail("unknown_name", f"{name} has no value") if value is None else value
 
     def application(self, node: Apply) -> Value:
-        if node.function == "if":
-            return self._choice(node)
-        if node.function == "mod" and len(node.arguments) == 2:
-            residue = self._modular_power(node)
-            if residue is not None:
-                return residue
         arguments = [self.value(argument) for argument in node.arguments]
         if node.function in _ANGLE_FUNCTIONS and len(arguments) == 1:
             self._guard_angle(node, arguments[0])
@@ -192,30 +183,6 @@ class _MachineEvaluator(Evaluator):
             return fail("too_large", f"{function} leads to a number that is too large")
         except ValueError:
             return fail("domain", f"{function} is not defined there")
-
-    def _choice(self, node: Apply) -> Value:
-        if len(node.arguments) != 3:
-            fail("arity", "if takes a comparison and two values")
-        test, then, otherwise = node.arguments
-        if not isinstance(test, Apply) or test.function not in _TRUE_FOR:
-            fail("domain", "if needs a comparison")
-        left, right = (self.value(side) for side in test.arguments)
-        order = "=" if agree(left, right) else "<" if left < right else ">"
-        value: Value = self.value(then if order in _TRUE_FOR[test.function] else otherwise)
-        return value
-
-    def _modular_power(self, node: Apply) -> int | None:
-        """``a^b mod m`` without the power itself, where all three are integers; else None."""
-        power, modulus_node = node.arguments
-        if not (isinstance(power, Apply) and power.function == "pow" and len(power.arguments) == 2):
-            return None
-        base, exponent, modulus = (self.value(part) for part in (*power.arguments, modulus_node))
-        if not (isinstance(base, int) and isinstance(exponent, int) and isinstance(modulus, int)):
-            return None
-        if modulus == 0 or exponent < 0 or max(map(bits_of, (base, exponent, modulus))) > _MODULAR_BITS:
-            return None
-        self._budget.charge(bits_of(exponent) * (1 + bits_of(modulus) >> 8))
-        return pow(base, exponent, modulus)
 
     def _guard_angle(self, node: Apply, value: Value) -> None:
         """Refuse ``sin(30)`` and ``sin(theta)`` with theta = 30, because many authors mean degrees."""

@@ -224,4 +224,4 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "degrees": (1, 1, _real(math.degrees)),
     "radians": (1, 1, _real(math.radians)),
 }
-FUNCTION_NAMES = frozenset(OPERATIONS) | {"if"}
+FUNCTION_NAMES = frozenset(OPERATIONS)

@@ -24,12 +24,10 @@ class Rule:
     Args:
         left: the left side of an equation; None where the rule is an expression alone.
         right: the right side, or the expression.
-        assumptions: what the rule states about its effect: ``positive``, ``nonnegative``, ``integer``.
     """
 
     left: Node | None
     right: Node
-    assumptions: frozenset[str] = frozenset()
 
 
 def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
@@ -37,7 +35,7 @@ def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
 
     Args:
         text: ``effect = expression``, an expression, an equation, a chain ``a = b = c``, or an exact phrase
-            such as "numerator of x in simplest form"; ``, where s = (a + b) / 2`` and ``, x > 0`` may follow.
+            such as "numerator of x in simplest form"; ``, where s = (a + b) / 2`` may follow.
         effect: the variable that the rule is for.
         causes: the declared causes; if there is only one, "the simplified fraction" means this cause.
 
@@ -63,11 +61,10 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
     if len(text) > MAX_CHARACTERS:
         raise FormulaSyntaxError("too_large", f"a rule is longer than {MAX_CHARACTERS} characters")
     text = " ".join(text.split()).strip("$ ").rstrip(".; ")
-    text, assumptions = _condition(text, effect)
     text, *clauses = re.split(r",? (?:where|with) ", text, maxsplit=1)
     local: dict[str, Node] = {}
     for clause in re.split(r", and |, | and ", clauses[0]) if clauses else ():
-        _read_clause(clause, effect, local, assumptions)
+        _read_clause(clause, local)
     left_text, equals, right_text = _split_equation(text)
     sides = parse_sides(f"{left_text} {equals} {_phrase(right_text, only_cause)}".strip())
     if len(sides) == 1 and isinstance(sides[0], Apply) and sides[0].function == "eq":
@@ -78,7 +75,7 @@ def _rule(text: str, effect: str, only_cause: str) -> Rule:
         # Substitute twice, because a clause may use a name that a later clause defines.
         sides = [substitute(substitute(side, local), local) for side in sides]
     left, right = (sides[0], _informative_side(sides[1:])) if len(sides) > 1 else (None, sides[0])
-    return Rule(left, right, frozenset(assumptions))
+    return Rule(left, right)
 
 
 def _informative_side(sides: Sequence[Node]) -> Node:
@@ -92,20 +89,8 @@ def _split_equation(text: str) -> tuple[str, str, str]:
     return (text[: places[-1]], "=", text[places[-1] + 1 :]) if places else ("", "", text)
 
 
-def _condition(text: str, effect: str) -> tuple[str, set[str]]:
-    """Split off a sign condition on the effect at the end: ``x^2 = 9, x > 0`` or ``x^2 = 9 (x > 0)``."""
-    match = re.fullmatch(r"(.+?)(?:, ?(?:with |where )?| \()([^\s,()]+) ?(>=?|≥) ?0\)?", text)
-    if match is None or match[2] != effect or match[1].count("(") != match[1].count(")"):
-        return text, set()
-    return match[1], {"positive" if match[3] == ">" else "nonnegative"}
-
-
-def _read_clause(clause: str, effect: str, local: dict[str, Node], assumptions: set[str]) -> None:
-    """Read one clause after "where": a definition of a name, or a statement about the effect."""
-    words = re.fullmatch(r"(\S+) (?:is|are) (?:an? )?(.+)", clause)
-    if words and words[1] == effect and (stated := domain_words(words[2])):
-        assumptions |= stated
-        return
+def _read_clause(clause: str, local: dict[str, Node]) -> None:
+    """Read one clause after "where", the definition of a name."""
     name, equals, expression = clause.partition("=")
     if not equals or not re.fullmatch(r"[^\W\d]\w*", name.strip()):
         raise FormulaSyntaxError("prose", f"cannot read the condition {clause[:40]!r}")
@@ -143,29 +128,10 @@ _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"numerator of (.+?){_LOWEST}", "numerator<0>"),
         (rf"denominator of (.+?){_LOWEST}", "denominator<0>"),
         (r"(.+?) (?:in|to) (?:its |the )?(?:simplest|lowest|reduced) (?:form|terms)", "<0>"),
-        (r"remainder (?:when|of|if) (.+?) (?:is )?(?:divided by|modulo|mod) (.+)", "(<0> % <1>)"),
-        (r"quotient (?:when|of|if) (.+?) (?:is )?(?:divided by) (.+)", "(<0> // <1>)"),
-        (r"greatest common (?:divisor|factor) of (.+?) and (.+)", "gcd(<0>, <1>)"),
-        (r"least common multiple of (.+?) and (.+)", "lcm(<0>, <1>)"),
-        (r"ratio of (.+?) to (.+)", "(<0> / <1>)"),
-        (r"square root of (.+)", "sqrt<0>"),
-        (r"cube root of (.+)", "cbrt<0>"),
-        (r"absolute value of (.+)", "abs<0>"),
-        (r"square of (\w+)", "(<0>^2)"),
-        (r"cube of (\w+)", "(<0>^3)"),
-        (r"factorial of (\w+)", "factorial<0>"),
-        (r"half of (.+)", "(<0> / 2)"),
-        (r"(?:twice|double) (\w+)", "(2 * <0>)"),
         (r"(.+?) (?:divided by|over) (.+)", "(<0> / <1>)"),
-        (r"(.+?) (?:multiplied by|times) (.+)", "(<0> * <1>)"),
-        (r"(.+?) modulo (.+)", "(<0> % <1>)"),
-        (r"(.+?) plus (.+)", "(<0> + <1>)"),
     )
 )  # fmt: skip
-_LISTS = re.compile(r"(sum|product|average|mean|maximum|minimum) of (.+ and .+)", re.IGNORECASE)
-_PHRASE_WORDS = re.compile(
-    r"\b(?:of|divided|multiplied|times|plus|over|modulo|form|terms|twice|double)\b", re.IGNORECASE
-)
+_PHRASE_WORDS = re.compile(r"\b(?:of|divided|over|form|terms)\b", re.IGNORECASE)
 
 
 def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
@@ -175,10 +141,6 @@ def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
         return only_cause if only_cause and _THE_FRACTION.fullmatch(text) else text
     if depth >= _MAX_PHRASE_DEPTH:
         raise FormulaSyntaxError("prose", "phrases stand in phrases too deep")
-    listed = _LISTS.fullmatch(text)
-    if listed and not re.match(r"sum of (?:the )?numerator", text, re.IGNORECASE):
-        items = [_phrase(item, "", depth + 1) for item in re.split(r", and |, | and ", listed[2])]
-        return _joined(listed[1].lower(), [f"({item})" for item in items])
     for pattern, template in _PHRASES:
         match = pattern.fullmatch(text)
         if match:
@@ -187,13 +149,3 @@ def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
                 template = template.replace(f"<{place}>", operand)
             return template
     return text
-
-
-def _joined(word: str, items: list[str]) -> str:
-    if word == "sum":
-        return f"({' + '.join(items)})"
-    if word == "product":
-        return f"({' * '.join(items)})"
-    if word in ("average", "mean"):
-        return f"(({' + '.join(items)}) / {len(items)})"
-    return f"{word[:3]}({', '.join(items)})"

@@ -1,46 +1,34 @@
-"""Solve equations for one unknown: polynomials of degree 1 and 2 in this process, others with SymPy in a worker.
-
-SymPy never receives text from a model: its expressions are built from the parsed tree. It is slow to import, so only
-the worker imports it.
-"""
+"""Solve equations for one unknown: quotients of polynomials of degree 1 and 2. Others have no value."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.tree import Apply, Name, Node, apply
 from engine.mathematics.values import (
-    MAX_ANSWER_BITS,
     FormulaValueError,
     Value,
     WorkBudget,
     agree,
     as_float,
-    bits_of,
     canonical,
     checked,
     fail,
 )
 
 _MAX_DEGREE = 8
-_CPU_LIMIT_S = 2.0
-_KILL_AFTER_S = 20.0
-"""Processor time of a worker that does not end a job after the first limit."""
 
-
-UNMEASURED = frozenset({"too_large", "solver_timeout", "unsolved"})
+UNMEASURED = frozenset({"too_large", "unsolved"})
 """Kinds of failures of a run with changed values that show nothing about the rules."""
 
 
 class EquationError(FormulaValueError):
-    """An equation has no single solution: ``no_solution``, ``ambiguous``, ``unsolved``, ``solver_timeout``."""
+    """An equation has no single solution: ``no_solution``, ``ambiguous``, ``unsolved``."""
 
 
 @dataclass(frozen=True)
@@ -62,39 +50,22 @@ class Equation:
     assumptions: frozenset[str] = frozenset()
 
 
-Solver = Callable[[Equation], list[Value]]
-"""All real solutions of an equation, in ascending order. Raises EquationError where they are not known."""
-
-
-def limited(solver: Solver | None, most: int) -> Solver:
-    """A solver that is asked for this many equations at most; for further ones, or if it is None, ``unsolved``."""
-    places = itertools.count()
-
-    def ask(equation: Equation) -> list[Value]:
-        if solver is None or next(places) >= most:
-            raise EquationError("unsolved", "no solver is asked for this equation")
-        return solver(equation)
-
-    return ask
-
-
-def solve(equation: Equation, solver: Solver, budget: WorkBudget | None = None) -> Value:
+def solve(equation: Equation, budget: WorkBudget | None = None) -> Value:
     """The only solution that satisfies the assumptions.
 
     Args:
         equation: the equation.
-        solver: solves equations other than polynomials of degree 1 or 2.
         budget: the work for solving and for checking the solutions.
 
     Raises:
-        EquationError: no solution, several, or none that could be found.
+        EquationError: no solution, several, or an equation of another kind.
         FormulaValueError: an intermediate number is too large.
     """
     budget = budget or WorkBudget()
     try:
         found = polynomial_solutions(equation, budget)
         if found is None:
-            found = solver(equation)
+            raise EquationError("unsolved", "no equation of degree 1 or 2")
         kept = [value for value in found if allowed(value, equation.assumptions) and _holds(equation, value, budget)]
     except OverflowError:  # an exact number is too large for a float
         fail("too_large", "a number is too large for a float")
@@ -204,7 +175,7 @@ def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polyno
 
 
 def _plus(left: _Polynomial, right: _Polynomial) -> _Polynomial:
-    return [checked(one + other) for one, other in itertools.zip_longest(left, right, fillvalue=0)]
+    return [checked(a + b) for a, b in itertools.zip_longest(left, right, fillvalue=0)]
 
 
 def _times(left: _Polynomial, right: _Polynomial) -> _Polynomial:
@@ -246,118 +217,3 @@ def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Valu
     root = evaluate(apply("sqrt", Name("d")), {"d": discriminant})
     roots = [_over(-linear - root, 2 * square), _over(-linear + root, 2 * square)]
     return sorted(roots[:1] if roots[0] == roots[1] else roots)
-
-
-def solve_in_worker(equation: Equation) -> list[Value]:
-    """All real solutions by SymPy in a worker process; bounded in time and memory.
-
-    Raises:
-        EquationError: ``unsolved`` (also for infinitely many solutions) or ``solver_timeout``.
-    """
-    from engine.records import Outcome  # with pydantic, which a worker does not need
-    from engine.sandbox.worker import shared_pool
-
-    left, right = _reduced(equation.left, equation), _reduced(equation.right, equation)
-    payload = {"left": left, "right": right, "positive": "positive" in equation.assumptions}
-    result = shared_pool().run("engine.mathematics.solver:solve_for", payload, _KILL_AFTER_S)
-    if result.outcome is not Outcome.OK or result.value is None:
-        late = result.outcome in (Outcome.VERIFIER_TIMEOUT, Outcome.INFRA_FAULT) or "SolverTimeoutError" in result.error
-        kind = "solver_timeout" if late else "unsolved"
-        raise EquationError(kind, f"the equation for {equation.unknown} could not be solved")
-    exact = not _has_float(left) and not _has_float(right)
-    return sorted(_read_solution(text, exact) for text in result.value)
-
-
-def _reduced(node: Node, equation: Equation) -> list[Any]:
-    """A tree as JSON lists. Parts without the unknown are evaluated and written as text."""
-    if equation.unknown not in node.names:
-        value = evaluate(node, equation.values)
-        if bits_of(value) > MAX_ANSWER_BITS:
-            fail("too_large", "a number is too long to be written for the solver")
-        return ["number", repr(value) if isinstance(value, float) else str(value)]
-    if isinstance(node, Name):
-        return ["unknown"]
-    if not isinstance(node, Apply):
-        raise EquationError("unsolved", "the unknown occurs inside a series")
-    return ["apply", node.function, *(_reduced(argument, equation) for argument in node.arguments)]
-
-
-def _has_float(data: list[Any]) -> bool:
-    if data[0] == "number":
-        return not data[1].removeprefix("-").replace("/", "", 1).isdecimal()
-    return any(map(_has_float, data[2:]))
-
-
-def _read_solution(text: str, exact: bool) -> Value:
-    rational = text.removeprefix("-").replace("/", "", 1).isdecimal()
-    value = canonical(Fraction(text)) if rational else float(text)
-    return value if exact else float(value)
-
-
-class SolverTimeoutError(Exception):
-    """One equation took more than the limit of processor time."""
-
-
-def solve_for(payload: Mapping[str, Any]) -> list[str] | None:
-    """Solve one equation; runs in a worker process.
-
-    The time limit counts processor time after the import of SymPy, so that the machine's load has no effect.
-
-    Returns:
-        the real solutions as text (``"3/4"`` or a float); None if they are unknown or infinitely many.
-    """
-    import sympy  # slow to import: only in the worker
-
-    unknown = sympy.Symbol("unknown", real=True)
-    previous = signal.signal(signal.SIGVTALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_LIMIT_S)
-    try:
-        difference = _sympy_expression(payload["left"], unknown) - _sympy_expression(payload["right"], unknown)
-        domain = sympy.Interval.open(0, sympy.oo) if payload["positive"] else sympy.S.Reals
-        solutions = sympy.solveset(difference, unknown, domain)
-        if not isinstance(solutions, sympy.FiniteSet):
-            return [] if solutions is sympy.S.EmptySet else None
-        if any(solution.is_real is None for solution in solutions):
-            return None  # a solution that may be real must not be left out: another one could seem unique
-        return [_written(solution) for solution in solutions if solution.is_real]
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, previous)
-
-
-def _out_of_time(signum: int, frame: object) -> None:
-    raise SolverTimeoutError
-
-
-def _written(solution: Any) -> str:
-    return str(solution) if solution.is_Rational else repr(float(solution.evalf(30)))
-
-
-@functools.cache
-def _sympy_functions() -> dict[str, Callable[..., Any]]:
-    """The functions that equations with them are solved for; gcd, rounding and a logarithm without a base are not."""
-    import sympy
-
-    alike = "sqrt cbrt sin cos tan asin acos atan sinh cosh tanh exp floor factorial binomial".split()
-    return {
-        **{name: getattr(sympy, name) for name in alike},
-        "add": sympy.Add, "mul": sympy.Mul, "pow": sympy.Pow, "neg": lambda value: -value,
-        "div": lambda left, right: left / right, "mod": sympy.Mod, "abs": sympy.Abs, "ceil": sympy.ceiling,
-        "floordiv": lambda left, right: sympy.floor(left / right), "min": sympy.Min, "max": sympy.Max,
-        "root": sympy.real_root, "ln": sympy.log, "log": lambda value, base: sympy.log(value, base),
-        "log2": lambda value: sympy.log(value, 2), "log10": lambda value: sympy.log(value, 10),
-        "radians": lambda value: value * sympy.pi / 180, "degrees": lambda value: value * 180 / sympy.pi,
-    }  # fmt: skip
-
-
-def _sympy_expression(data: list[Any], unknown: Any) -> Any:
-    """The SymPy expression of the nested lists of ``_reduced``; raises KeyError for other functions."""
-    import sympy
-
-    kind, *rest = data
-    if kind == "number":  # a float becomes the rational of its decimal text, so that only the result is rounded
-        return sympy.Rational(rest[0])
-    if kind == "unknown":
-        return unknown
-    function, *arguments = rest
-    return _sympy_functions()[function](*(_sympy_expression(argument, unknown) for argument in arguments))

@@ -30,7 +30,7 @@ def without_control_characters(text: str) -> str:
         return text
     if not text.replace("\n", "").replace("\t", "").isprintable():  # what is removed of most texts is not printable
         text = text.replace("\r\n", "\n").translate(_LINES)
-        text = "".join(one for one in text if one in "\n\t" or unicodedata.category(one) not in _REMOVED)
+        text = "".join(sign for sign in text if sign in "\n\t" or unicodedata.category(sign) not in _REMOVED)
     return _FLOOD.sub(r"\1", _UNSEEN.sub("", text))
 
 

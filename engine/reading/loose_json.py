@@ -1,7 +1,7 @@
 """Tolerant JSON parser for the text of one object.
 
-Accepts trailing commas, missing commas, comments, Python literals, unquoted text, LaTeX backslashes and raw line
-breaks. Linear in the length of the text, bounded in depth; evaluates nothing. Each repair is recorded.
+Accepts trailing commas, comments, Python literals, stray quotes in strings, LaTeX backslashes and raw line breaks.
+Linear in the length of the text, bounded in depth; evaluates nothing. Each repair is recorded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +17,9 @@ from engine.reading.python_syntax import literal
 MAX_DEPTH = 24
 MAX_INTEGER_BITS = 12_000
 
-_CLOSE = {
-    # A quote closes a string only if valid JSON may follow it, so a stray quote inside a string does not.
-    quote: re.compile(rf"\\.|{quote}(?=\s*(?:[,:\]}})]|//|#|/\*|$))", re.DOTALL)
-    for quote in ("'", '"')
-}
+_MAY_FOLLOW = r"\s*+(?:[,:\]})]|//|\#|/\*|\Z)"
+"""What may follow a string in valid JSON. A quote before anything else stands inside of the string."""
+_CLOSE = {quote: re.compile(rf"\\.|{quote}(?={_MAY_FOLLOW})", re.DOTALL) for quote in ("'", '"')}
 
 
 @dataclass
@@ -111,44 +108,37 @@ def _doubled(match: re.Match[str]) -> str:
 
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)|[\x00-\x1f\"]", re.DOTALL)
-_TOKEN = re.compile(
-    r"""(?P<space>\s+)
+_REPAIRED = re.compile(
+    rf"""(?P<string>"(?:[^"\\]++|\\.|"(?!{_MAY_FOLLOW}))*+(?:"|\Z))
     | (?P<comment>//[^\n]*|\#[^\n]*|/\*.*?(?:\*/|\Z))
-    | (?P<mark>[{}\[\]:,])
-    | (?P<quote>["'])
-    | (?P<bare>(?:[^,:\[\]{}()"'\n]|\([^()\n]*\))+|.)""",
+    | (?P<comma>,)(?=\s*+[}}\]])
+    | (?P<word>\b(?:True|False|None|NaN)\b)""",
     re.VERBOSE | re.DOTALL,
 )
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_NUMBER_AND_COMMENT = re.compile(r"(-?\d[\d.eE+-]*)\s*(?://|\#).*", re.DOTALL)
-_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null",
-          "undefined": "null", "NaN": "null"}  # fmt: skip
+_WORDS = {"True": "true", "False": "false", "None": "null", "NaN": "null"}
 
 
 def _read_repaired(text: str, repairs: RepairLog) -> Any:
-    """Rewrite the text as valid JSON, token by token, and parse it. Raises ValueError."""
-    pieces: list[str] = []
+    """Parse the text without comments and trailing commas, and with its strings and words as JSON has them.
+
+    Raises:
+        ValueError: it is still no JSON.
+    """
     notes = RepairLog()
-    for kind, token in _tokens(text):
-        last = pieces[-1] if pieces else ""
-        if kind == "mark":
-            if token in ("}", "]") and last == ",":
-                pieces.pop()
-                notes.note("trailing_commas")
-            elif token in ("{", "["):
-                _separate(pieces, notes)
-            pieces.append(token)
-        elif kind == "comment":
-            notes.note("comments")
-        elif kind == "string":
-            _separate(pieces, notes)
-            pieces.append(_json_string(token, notes))
-        elif kind == "bare":
-            pieces.append(_bare_value(token.strip(), notes))
-        else:
-            raise ValueError("a string is not closed")
+
+    def repaired(match: re.Match[str]) -> str:
+        if match["string"]:
+            return _json_string(match["string"], notes)
+        if match["word"]:
+            notes.note("python_literal")
+            return _WORDS[match["word"]]
+        notes.note("comments" if match["comment"] else "trailing_commas")
+        return ""
+
+    # Again, as a comma may stand before a comment and a closing bracket.
+    text = _REPAIRED.sub(repaired, _REPAIRED.sub(repaired, text))
     try:
-        value = json.loads("".join(pieces))
+        value = json.loads(text)
     except RecursionError as error:
         raise TooDeepError("the object is nested too deep") from error
     for code in notes.codes:
@@ -156,67 +146,20 @@ def _read_repaired(text: str, repairs: RepairLog) -> Any:
     return value
 
 
-def _separate(pieces: list[str], notes: RepairLog) -> None:
-    """Insert a missing comma after a closed object or array."""
-    if pieces and pieces[-1] in ("}", "]"):
-        pieces.append(",")
-        notes.note("missing_commas")
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:  # not reachable: the last alternative matches any character
-            raise ValueError("unreadable character")
-        kind, position = match.lastgroup or "", match.end()
-        if kind == "quote":
-            end = end_of_string(text, position, match[0])
-            if end is None:
-                yield "open", ""
-                return
-            yield "string", text[position - 1 : end]
-            position = end
-        elif kind != "space":
-            yield kind, match[0]
-
-
 def _json_string(token: str, notes: RepairLog) -> str:
-    if token[0] == "'":
-        notes.note("single_quotes")
+    """A string in quotes, with its control characters, stray quotes and LaTeX backslashes escaped."""
 
-    def repair(match: re.Match[str]) -> str:
-        text = match[0]
-        if text[0] != "\\":
+    def escaped(match: re.Match[str]) -> str:
+        text, character = match[0], match[1]
+        if character is None:
             notes.note("raw_line_breaks" if text != '"' else "quotes_in_strings")
             return '\\"' if text == '"' else f"\\u{ord(text):04x}"
-        escaped = match[1]
-        if escaped == "'":
-            return "'"
-        if escaped[0] == "x" and len(escaped) == 3:
-            return f"\\u00{escaped[1:]}"
-        if (escaped[0] == "u" and len(escaped) == 5) or escaped in '"\\/bfnrt':
+        if len(character) == 5 or character in '"\\/bfnrt':
             return text
         notes.note("latex_backslashes")
-        return "\\\\" + (escaped if escaped >= " " else f"u{ord(escaped):04x}")
+        return "\\\\" + (character if character >= " " else f"u{ord(character):04x}")
 
-    return f'"{_ESCAPE.sub(repair, token[1:-1])}"'
-
-
-def _bare_value(text: str, notes: RepairLog) -> str:
-    """Keep JSON numbers and words, translate Python words, quote any other text."""
-    commented = _NUMBER_AND_COMMENT.fullmatch(text)
-    if commented:
-        notes.note("comments")
-        text = commented[1]
-    if _NUMBER.fullmatch(text):
-        return text
-    if text in _WORDS:
-        if _WORDS[text] != text:
-            notes.note("python_literal")
-        return _WORDS[text]
-    notes.note("bare_words")
-    return json.dumps(text)
+    return f'"{_ESCAPE.sub(escaped, token[1:-1])}"'
 
 
 _CONTROL = re.compile(r"[\x08\x0c\t\r\n\ud800-\udfff]")

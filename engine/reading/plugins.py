@@ -96,7 +96,8 @@ def _imported(file: Path) -> frozenset[Path]:
     modules = set()
     for module, names, plain in _IMPORT.findall(file.read_text(encoding="utf-8")):
         modules |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", names))}
-    places = (_ENGINE.joinpath(*one.split(".")) for one in modules if one.split(".")[0] not in MEASURES_NOTHING)
+    names = (module.split(".") for module in modules)
+    places = (_ENGINE.joinpath(*name) for name in names if name[0] not in MEASURES_NOTHING)
     candidates = (path for place in places for path in (place.with_suffix(".py"), place / "__init__.py"))
     return frozenset(path for path in candidates if path.is_file())
 
@@ -121,9 +122,9 @@ def with_modules_beside(file: Path) -> list[Path]:
     found: set[Path] = set()
     waiting = {file}
     while waiting:
-        one = waiting.pop()
-        found.add(one)
-        named = set(_BESIDE.findall(one.read_text(encoding="utf-8", errors="replace")))
+        source = waiting.pop()
+        found.add(source)
+        named = set(_BESIDE.findall(source.read_text(encoding="utf-8", errors="replace")))
         beside = (file.parent / f"{name}.py" for name in named - sys.stdlib_module_names)
         waiting |= {path for path in beside if path.is_file()} - found
     return sorted(found)

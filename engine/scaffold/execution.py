@@ -14,15 +14,14 @@ from engine.mathematics.binding import BoundRule, bind_rule
 from engine.mathematics.evaluation import evaluate_rule
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
-from engine.mathematics.solver import Equation, Solver, allowed, limited, solve, solve_in_worker
+from engine.mathematics.solver import Equation, allowed, solve
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
-from engine.scaffold.given_values import numeric_knowns, stated_domains, states_lowest_terms
+from engine.scaffold.given_values import numeric_knowns, stated_domains
 from engine.scaffold.graph import reached
 
 MAX_RULES = 2000
 MAX_RULE_CHARACTERS = 200_000  # of all rules together; the time to parse them is linear in it
-_MAX_WORKER_CALLS = 6
 
 
 @dataclass(frozen=True)
@@ -84,60 +83,43 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
         return Program(scaffold, {}, (failure,), {}, {})
     knowns = {name: known.value for name, known in numeric_knowns(scaffold).items()}
     variables = {*scaffold.knowns, *(name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))}
-    lowest_terms = states_lowest_terms(scaffold)
     rules: dict[int, BoundRule] = {}
     failures: list[RuleFailure] = []
     for place, edge in enumerate(scaffold.causal_graph):
         try:
             rule = parse_rule(edge.rule, edge.effect, edge.cause)
-            rules[place] = bind_rule(rule, edge.effect, edge.cause, variables, lowest_terms=lowest_terms)
+            rules[place] = bind_rule(rule, edge.effect, edge.cause, variables)
         except FormulaSyntaxError as error:
             failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
     return Program(scaffold, rules, tuple(failures), knowns, stated_domains(scaffold))
 
 
-def execute(
-    scaffold: Scaffold,
-    interventions: Mapping[str, Value] | None = None,
-    solver: Solver | None = solve_in_worker,
-) -> Execution:
+def execute(scaffold: Scaffold, interventions: Mapping[str, Value] | None = None) -> Execution:
     """Compute the values of a scaffold's variables.
 
     Args:
         scaffold: the scaffold.
         interventions: values set by do(); the rules of these variables are ignored.
-        solver: solves equations other than polynomials of degree 1 or 2; if None, they have no value.
 
     Returns:
-        the values and the failures. The work (``WorkBudget``) and the number of solver calls are bounded. No content of
-        a scaffold raises an exception.
+        the values and the failures. The work (``WorkBudget``) is bounded. No content of a scaffold raises an exception.
     """
-    return run(compile_scaffold(scaffold), interventions, solver)
+    return run(compile_scaffold(scaffold), interventions)
 
 
 def run(
-    program: Program,
-    interventions: Mapping[str, Value] | None = None,
-    solver: Solver | None = solve_in_worker,
-    budget: WorkBudget | None = None,
+    program: Program, interventions: Mapping[str, Value] | None = None, budget: WorkBudget | None = None
 ) -> Execution:
     """As ``execute``, for compiled rules and with a budget that several runs may share."""
-    return _Run(program, interventions or {}, solver, budget or WorkBudget()).execution()
+    return _Run(program, interventions or {}, budget or WorkBudget()).execution()
 
 
 class _Run:
     """The state of one execution."""
 
-    def __init__(
-        self,
-        program: Program,
-        interventions: Mapping[str, Value],
-        solver: Solver | None,
-        budget: WorkBudget,
-    ) -> None:
+    def __init__(self, program: Program, interventions: Mapping[str, Value], budget: WorkBudget) -> None:
         self._program = program
         self._fixed = interventions
-        self._solver = limited(solver, _MAX_WORKER_CALLS)
         self._budget = budget
         self._values: dict[str, Value] = {**program.knowns, **interventions}
         self._given = frozenset(self._values)
@@ -206,11 +188,9 @@ class _Run:
         try:
             value = self._value(rule)
         except FormulaValueError as error:
-            if error.kind == "solver_timeout":  # after one timeout, the solver is not called again
-                self._solver = limited(None, 0)
             self._fail(rule.effect, text, error.kind, error.what)
             return False
-        assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
+        assumptions = self._program.domains.get(rule.effect, frozenset())
         if not allowed(value, assumptions):
             self._contradicted.add(rule.effect)
             stated = ", ".join(sorted(assumptions))
@@ -237,9 +217,9 @@ class _Run:
         if rule.effect not in rule.left.names | rule.right.names:
             raise FormulaValueError("effect_absent", f"the equation does not contain {rule.effect}")
         values = {name: self._values[name] for name in rule.reads}
-        assumptions = rule.assumptions | self._program.domains.get(rule.effect, frozenset())
+        assumptions = self._program.domains.get(rule.effect, frozenset())
         equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)
-        return solve(equation, self._solver, self._budget)
+        return solve(equation, self._budget)
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))

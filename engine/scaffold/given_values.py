@@ -115,7 +115,6 @@ def _constant_expression(text: str) -> Known | None:
 _NAMES = r"(?P<names>[^\W\d]\w*(?:(?:, and |, | and )[^\W\d]\w*)*)"
 _KIND = re.compile(rf"(?:let |where |given |that |and )*{_NAMES} (?:is|are|be) (?P<kind>[\w\- ,]+?)\.?", re.I)
 _SIGN = re.compile(rf"{_NAMES} ?(?P<sign>>=?|≥) ?0\.?", re.IGNORECASE)
-_LOWEST = re.compile(r"relatively prime|coprime|co-prime|(?:simplest|lowest|reduced) (?:form|terms)", re.I)
 
 
 def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
@@ -135,18 +134,6 @@ def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
                 found.setdefault(name, set()).update(kinds)
     found.setdefault(scaffold.target_variable, set()).update(domain_words(scaffold.expected_answer_type[:60]))
     return {name: frozenset(kinds) for name, kinds in found.items() if kinds}
-
-
-def states_lowest_terms(scaffold: Scaffold) -> bool:
-    """Whether the scaffold states that a fraction is in lowest terms."""
-    texts = [
-        *_statements(scaffold.constraints_and_premises),
-        scaffold.problem_model[:2000],
-        scaffold.chosen_strategy[:2000],
-        *(edge.rule[:_MAX_TEXT] for edge in scaffold.causal_graph[:_MAX_STATEMENTS]),
-        *(step.description[:_MAX_TEXT] for step in scaffold.computation_plan[:_MAX_STATEMENTS]),
-    ]
-    return any(_LOWEST.search(text) for text in texts)
 
 
 def _statements(texts: Sequence[str]) -> list[str]:

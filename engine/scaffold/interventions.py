@@ -7,14 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 
-from engine.mathematics.solver import UNMEASURED, Solver, limited, solve_in_worker
+from engine.mathematics.solver import UNMEASURED
 from engine.mathematics.values import Value, WorkBudget, agree, canonical
 from engine.records import Scaffold
 from engine.scaffold.execution import Execution, run
 from engine.scaffold.graph import reached
 
 MAX_KNOWNS = 8
-_MAX_SOLVER_CALLS = 8
 _UNITS = 400_000
 
 
@@ -49,19 +48,13 @@ class InterventionReport:
     score: float | None
     reactions: tuple[KnownReaction, ...] = ()
 
-    @property
-    def dead_knowns(self) -> frozenset[str]:
-        """The knowns that no change of the target's value follows."""
-        return frozenset(reaction.known for reaction in self.reactions if not reaction.target_reacted)
 
-
-def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = solve_in_worker) -> InterventionReport:
+def intervene(scaffold: Scaffold, execution: Execution) -> InterventionReport:
     """Change each numeric known by itself and compare the changed values with the graph's descendants.
 
     Args:
         scaffold: the scaffold.
         execution: its execution without interventions; the target must have a value in it.
-        solver: as in ``execute``; called for at most 8 equations in total.
 
     Returns:
         a score in [0, 1], 1 if exactly the descendants of each known reacted; at most 8 knowns are changed, in
@@ -73,11 +66,11 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
     for edge in scaffold.causal_graph:
         for cause in edge.cause:
             children[cause].append(edge.effect)
-    asked, budget = limited(solver, _MAX_SOLVER_CALLS), WorkBudget(units=_UNITS)
+    budget = WorkBudget(units=_UNITS)
     reactions: list[KnownReaction] = []
     for known in list(execution.program.knowns)[:MAX_KNOWNS]:
         descendants = reached(known, lambda name: children.get(name, ()))
-        reaction = _reaction(execution, known, descendants, asked, budget)
+        reaction = _reaction(execution, known, descendants, budget)
         if reaction is not None:
             reactions.append(reaction)
     score = math.fsum(reaction.score for reaction in reactions) / len(reactions) if reactions else None
@@ -85,7 +78,7 @@ def intervene(scaffold: Scaffold, execution: Execution, solver: Solver | None = 
 
 
 def _reaction(
-    execution: Execution, known: str, descendants: frozenset[str], solver: Solver, budget: WorkBudget
+    execution: Execution, known: str, descendants: frozenset[str], budget: WorkBudget
 ) -> KnownReaction | None:
     """The effects of changing one known; None where nothing could be measured."""
     target = execution.program.scaffold.target_variable
@@ -94,7 +87,7 @@ def _reaction(
     reacted: set[str] = set()
     measured = False
     for changed in _changes(execution.values[known]):
-        moved = _moved(execution, run(execution.program, {known: changed}, solver, budget), effects)
+        moved = _moved(execution, run(execution.program, {known: changed}, budget), effects)
         if moved is None:
             continue
         measured = True

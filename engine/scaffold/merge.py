@@ -6,14 +6,12 @@ Contradictions are listed for the critic. There is no majority vote.
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.mathematics.binding import BoundRule, folded
-from engine.mathematics.parsing.tree import Name, Node, Number, Series, children
+from engine.mathematics.binding import BoundRule
 from engine.mathematics.values import Value, WorkBudget, agree, format_value
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import Execution, compile_scaffold, execute, run
@@ -21,7 +19,6 @@ from engine.scaffold.given_values import read_known
 from engine.scaffold.graph import find_cycle, reached
 
 MAX_MERGED_RULES = 500
-_COMMUTES = frozenset({"add", "mul", "gcd", "lcm", "min", "max"})
 
 
 @dataclass(frozen=True)
@@ -71,26 +68,25 @@ def merge_scaffolds(
 ) -> Merge:
     """Merge scaffolds of one problem.
 
-    Two rules of an effect are equivalent if they are the same expression up to the order of sums and products, or if
-    their values are equal, also after all shared knowns are changed. A rule that only some scaffolds have is used if
-    the target depends on it. A rule that can be parsed is preferred to one that cannot.
+    Two rules of an effect are equivalent if they are written alike, or if their values are equal, also after all shared
+    knowns are changed. A rule that only some scaffolds have is used if the target depends on it. A rule that can be
+    parsed is preferred to one that cannot.
 
     Args:
-        scaffolds: the scaffolds; variables that differ only in case, spaces or underscores are the same variable.
+        scaffolds: the scaffolds.
         answers: their stated answers, if known. If all are the same and the merged scaffold executes to another
             number, that is a conflict about the target.
         is_stated: whether an executed value is a stated answer; by default, whether both are the same number.
     """
     if not scaffolds or sum(len(scaffold.causal_graph) for scaffold in scaffolds) > MAX_MERGED_RULES:
         return Merge(None)
-    named = _with_common_names(scaffolds)
-    targets = list(dict.fromkeys(scaffold.target_variable for scaffold in named))
-    groups = _alternatives(named)
+    targets = list(dict.fromkeys(scaffold.target_variable for scaffold in scaffolds))
+    groups = _alternatives(scaffolds)
     classes = {effect: _classes(alternatives) for effect, alternatives in groups.items()}
     if len(targets) > 1:
         return Merge(None, (Conflict("target_variable", tuple(targets)),))
     needed = _needed(targets[0], groups)
-    knowns, conflicts = _merged_knowns(named, needed)
+    knowns, conflicts = _merged_knowns(scaffolds, needed)
     chosen: list[CausalEdge] = []
     for effect in (effect for effect in groups if effect in needed):
         candidates = _readable(classes[effect])
@@ -99,7 +95,7 @@ def merge_scaffolds(
         chosen.append(candidates[0][0].edge)
     if conflicts:
         return Merge(None, tuple(conflicts))
-    merged = _assembled(named, knowns, _in_order(chosen, knowns))
+    merged = _assembled(scaffolds, knowns, _in_order(chosen, knowns))
     return _checked(merged, answers, is_stated or _same_known)
 
 
@@ -117,53 +113,6 @@ def _checked(merged: Scaffold, answers: Sequence[str | None], is_stated: Callabl
         return Merge(None, (Conflict(merged.target_variable, texts),))
     final = merged.model_copy(update={"final_answer": execution.answer})
     return Merge(final, answer=execution.answer)
-
-
-def _with_common_names(scaffolds: Sequence[Scaffold]) -> list[Scaffold]:
-    """The scaffolds with one spelling for each variable: the most frequent one; among equals, the first."""
-    spellings: dict[str, Counter[str]] = defaultdict(Counter)
-    distinct: set[str] = set()  # keys that one scaffold uses for two variables, such as R and r
-    for scaffold in scaffolds:
-        variables = _variables(scaffold)
-        keys = Counter(folded(name) for name in variables)
-        distinct.update(key for key, count in keys.items() if count > 1)
-        for name in variables:
-            spellings[folded(name)][name] += 1
-    common = {key: names.most_common(1)[0][0] for key, names in spellings.items() if key not in distinct}
-    return [_renamed(scaffold, common) for scaffold in scaffolds]
-
-
-def _variables(scaffold: Scaffold) -> list[str]:
-    of_rules = (name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))
-    return list(dict.fromkeys([scaffold.target_variable, *scaffold.knowns, *of_rules]))
-
-
-def _renamed(scaffold: Scaffold, common: Mapping[str, str]) -> Scaffold:
-    changes = {name: common.get(folded(name), name) for name in _variables(scaffold)}
-    changes = {old: new for old, new in changes.items() if old != new}
-    if not changes:
-        return scaffold
-
-    def name(old: str) -> str:
-        return changes.get(old, old)
-
-    def text(rule: str) -> str:
-        return re.sub(r"[^\W\d]\w*", lambda word: name(word[0]), rule)
-
-    return scaffold.model_copy(
-        update={
-            "target_variable": name(scaffold.target_variable),
-            "knowns": {name(old): value for old, value in scaffold.knowns.items()},
-            "causal_graph": [
-                CausalEdge(cause=[name(old) for old in edge.cause], effect=name(edge.effect), rule=text(edge.rule))
-                for edge in scaffold.causal_graph
-            ],
-            "computation_plan": [
-                step.model_copy(update={"target": name(step.target), "inputs": [name(old) for old in step.inputs]})
-                for step in scaffold.computation_plan
-            ],
-        }
-    )
 
 
 def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]]:
@@ -202,10 +151,7 @@ def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
 
 
 def _equivalent(left: _Alternative, right: _Alternative) -> bool:
-    if left.rule is None or right.rule is None:
-        same_text = " ".join(left.edge.rule.split()) == " ".join(right.edge.rule.split())
-        return same_text and set(left.edge.cause) == set(right.edge.cause)
-    if _normal_rule(left.rule) == _normal_rule(right.rule):
+    if _written(left.edge) == _written(right.edge):
         return True
     if left.value is None or right.value is None or not agree(left.value, right.value):
         return False
@@ -215,20 +161,9 @@ def _equivalent(left: _Alternative, right: _Alternative) -> bool:
     return agree(left.changed, right.changed)
 
 
-def _normal_rule(rule: BoundRule) -> object:
-    return sorted(map(_normal, rule.sides), key=repr)
-
-
-def _normal(node: Node) -> tuple[Any, ...]:
-    """A tree as a tuple that does not depend on the order of terms and factors."""
-    if isinstance(node, Number):
-        return ("number", node.value)
-    if isinstance(node, Name):
-        return ("name", node.name)
-    parts = [_normal(part) for part in children(node)]
-    if isinstance(node, Series):
-        return (node.function, node.index, *parts)
-    return (node.function, *(sorted(parts, key=repr) if node.function in _COMMUTES else parts))
+def _written(edge: CausalEdge) -> str:
+    """The text of a rule without spaces and without its effect before an equals sign."""
+    return "".join(edge.rule.split()).removeprefix("".join(edge.effect.split()) + "=")
 
 
 def _readable(classes: list[list[_Alternative]]) -> list[list[_Alternative]]:
@@ -275,10 +210,10 @@ def _merged_knowns(scaffolds: Sequence[Scaffold], needed: set[str]) -> tuple[dic
 
 
 def _same_known(left: Any, right: Any) -> bool:
-    one, other = read_known(left), read_known(right)
-    if one is None or other is None:
+    first, second = read_known(left), read_known(right)
+    if first is None or second is None:
         return _shown(left) == _shown(right)
-    return agree(one.value, other.value) and one.unit == other.unit
+    return agree(first.value, second.value) and first.unit == second.unit
 
 
 def _shown(value: Any) -> str:

@@ -247,25 +247,11 @@ def _causes(causes: Any, repairs: RepairLog) -> list[str]:
 
 
 def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:
-    """Knowns by name, from an object, or from a list of ``{"name", "value", "unit"}``, "x = 5" or plain names."""
+    """Knowns by name; none, and a repair recorded, if they are no object."""
     if isinstance(knowns, dict):
         return {name.strip(): _known(value, repairs) for name, value in knowns.items() if name.strip()}
-    if knowns is None:
-        repairs.note("missing_knowns")
-        return {}
-    repairs.note("knowns_form")
-    found: dict[str, Any] = {}
-    for item in knowns if isinstance(knowns, list) else [knowns]:
-        if isinstance(item, dict):
-            name = _name(item)
-            if name and "value" in item:
-                found[name] = _known(item, repairs)
-            else:
-                found |= {key: _known(value, repairs) for key, value in item.items()}
-        elif isinstance(item, str) and item.strip():
-            name, equals, value = item.partition("=")
-            found[name.strip()[:_MAX_NAME]] = value.strip() if equals else None
-    return found
+    repairs.note("missing_knowns" if knowns is None else "knowns_form")
+    return {}
 
 
 def _known(value: Any, repairs: RepairLog) -> Any:

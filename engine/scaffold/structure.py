@@ -7,11 +7,12 @@ from collections import defaultdict, deque
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from engine.mathematics.parsing.tree import FormulaSyntaxError
-from engine.mathematics.rule import parse_rule
-from engine.records import CausalEdge, Scaffold
-from engine.scaffold.execution import MAX_RULE_CHARACTERS, MAX_RULES, Program
+from engine.records import Scaffold
+from engine.scaffold.execution import Program
 from engine.scaffold.graph import find_cycle
+
+STRUCTURE_VERSION = 7
+"""Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class StructureReport:
     target_reachable: bool
 
 
-def check_structure(scaffold: Scaffold) -> StructureReport:
-    """Measure a scaffold's graph, in time linear in its size; rules beyond the limits count as not readable."""
-    edges = scaffold.causal_graph
+def check_structure(program: Program) -> StructureReport:
+    """Measure a scaffold's graph, in time linear in its size; of one beyond the limits no rule counts as readable."""
+    scaffold, edges = program.scaffold, program.scaffold.causal_graph
     causes = {cause for edge in edges for cause in edge.cause}
     effects = {edge.effect for edge in edges}
     used = [name in causes for name in scaffold.knowns]
@@ -43,7 +44,7 @@ def check_structure(scaffold: Scaffold) -> StructureReport:
         acyclic=find_cycle(scaffold) is None,
         knowns_used=sum(used) / len(used) if used else None,
         target_covered=scaffold.target_variable in effects,
-        rules_parse=_readable_share(edges),
+        rules_parse=len(program.rules) / len(edges) if edges else 0.0,
         target_reachable=scaffold.target_variable in _reachable(scaffold) & effects,
     )
 
@@ -73,27 +74,6 @@ def _reachable(scaffold: Scaffold) -> set[str]:
     return reached
 
 
-def _readable_share(edges: list[CausalEdge]) -> float:
-    if not edges:
-        return 0.0
-    characters = 0
-    readable = 0
-    for edge in edges[:MAX_RULES]:
-        characters += len(edge.rule)
-        if characters > MAX_RULE_CHARACTERS:
-            break
-        readable += _readable(edge)
-    return readable / len(edges)
-
-
-def _readable(edge: CausalEdge) -> bool:
-    try:
-        parse_rule(edge.rule, edge.effect, edge.cause)
-    except FormulaSyntaxError:
-        return False
-    return True
-
-
 def rule_cause_agreement(program: Program) -> float:
     """How well the used variables of rules agree with their listed causes: the mean over rules, in [0, 1].
 
@@ -107,9 +87,9 @@ def rule_cause_agreement(program: Program) -> float:
     return total / len(edges) if edges else 0.0
 
 
-def _overlap(one: AbstractSet[str], other: AbstractSet[str]) -> float:
-    """|one and other| / |one or other|; 1 where both are empty."""
-    return len(one & other) / len(one | other) if one | other else 1.0
+def _overlap(first: AbstractSet[str], second: AbstractSet[str]) -> float:
+    """|first and second| / |first or second|; 1 where both are empty."""
+    return len(first & second) / len(first | second) if first | second else 1.0
 
 
 def plan_agreement(scaffold: Scaffold) -> float:

@@ -13,15 +13,13 @@ from engine.answers.comparison import Comparison
 from engine.answers.how import HowCompared
 from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value, verify_answer
 from engine.errors import InputError
-from engine.mathematics.values import Value
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.execution import Execution, execute
-from engine.scaffold.given_values import read_known
-from engine.scaffold.grounding import STRUCTURE_VERSION, Grounding, ground
 from engine.scaffold.interventions import InterventionReport, intervene
 from engine.scaffold.merge import merge_scaffolds
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
-from engine.scaffold.structure import check_structure, plan_agreement, rule_cause_agreement
+from engine.scaffold.problem_text import knowns_in_text
+from engine.scaffold.structure import STRUCTURE_VERSION, check_structure, plan_agreement, rule_cause_agreement
 from engine.task import JSON_OBJECT, MAX_SHOWN_CHARS, Measurement, Task, TaskMerge
 from engine.tasks.rows import problem_with_answer
 
@@ -74,14 +72,12 @@ class _Graph:
     Args:
         answer: the value of the target, as the final answer; None if the graph does not execute.
         is_acyclic: whether the graph has no cycle.
-        grounding: how far the target rests on the problem.
         graph: the parts of ``r_graph``.
         logic: the parts of ``r_logic``.
     """
 
     answer: str | None
     is_acyclic: bool
-    grounding: Grounding
     graph: Mapping[str, float | None]
     logic: Mapping[str, float | None]
 
@@ -164,14 +160,11 @@ class ScaffoldTask(Task[Scaffold]):
         worth = 1.0 if verdict.correct else STRUCTURE_OF_WRONG_ANSWER
         structure = {"r_graph": 0.0, "r_logic": 0.0}
         if graph is not None:
-            worth *= graph.grounding.score
-            if not verdict.correct:
-                worth *= graph.grounding.particular
             structure = {
                 "r_graph": worth * (mean_of_measured(graph.graph) or 0.0),
                 "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),
             }
-            detail |= {"graph": graph.graph, "logic": graph.logic, "grounding": _shown(graph.grounding)}
+            detail |= {"graph": graph.graph, "logic": graph.logic}
         is_cyclic = graph is not None and not graph.is_acyclic
         outcome = Outcome.MODEL_FAULT if is_cyclic else Outcome.OK
         return Measurement(
@@ -248,21 +241,19 @@ class ScaffoldTask(Task[Scaffold]):
         return candidate.content is not None
 
     def _execute(self, scaffold: Scaffold, stated: str | None, text: str) -> _Graph:
-        structure = check_structure(scaffold)
         execution = execute(scaffold)
+        structure = check_structure(execution.program)
         answer = self._computed(execution, stated)
         interventions = InterventionReport(0.0) if answer is None else intervene(scaffold, execution)
-        grounding = ground(scaffold, execution, text, _values(execution, stated), interventions.dead_knowns)
         return _Graph(
             answer=answer,
             is_acyclic=structure.acyclic,
-            grounding=grounding,
             graph={
                 "acyclic": float(structure.acyclic),
                 "knowns_used": structure.knowns_used or 0.0,
+                "knowns_in_text": knowns_in_text(scaffold, text),
                 "target_covered": float(structure.target_covered),
                 "rules_parse": structure.rules_parse,
-                "rules_work": grounding.working,
                 "target_reachable": float(structure.target_reachable),
                 "executes": float(execution.executed),
             },
@@ -301,25 +292,6 @@ def mean_of_measured(parts: Mapping[str, float | None]) -> float | None:
     """The mean of the measured parts; None if none was measured."""
     measured = [value for value in parts.values() if value is not None]
     return math.fsum(measured) / len(measured) if measured else None
-
-
-def _values(execution: Execution, stated: str | None) -> list[Value]:
-    """The executed and the stated answer, where they are numbers."""
-    known = read_known(stated) if stated is not None else None
-    found = [known.value] if known is not None else []
-    if execution.executed:
-        found.append(execution.values[execution.program.scaffold.target_variable])
-    return found
-
-
-def _shown(grounding: Grounding) -> dict[str, Any]:
-    """The grounding as it is stored."""
-    shown: dict[str, Any] = {"score": grounding.score}
-    if grounding.foreign:
-        shown["foreign"] = list(grounding.foreign)
-    if grounding.reason:
-        shown["reason"] = grounding.reason
-    return shown
 
 
 def _source(answer: str | None, source: AnswerSource) -> AnswerSource:

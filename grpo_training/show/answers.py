@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import fmean, pstdev
-from typing import Any
 
 from engine.errors import InputError
 from engine.records import Fusion, Rollout, RolloutGroup
@@ -18,12 +17,6 @@ from grpo_training.experiences.descriptions import number
 from grpo_training.runs.stored_answers import VERDICTS, StoredAnswers, answers_in, problem_of, stored_answers
 
 _STYLE = {True: "green", False: "red", None: "yellow"}
-_REASONS = {
-    "answer_given": "the scaffold has the answer as a given number",
-    "no_number": "no number of the problem leads to the answer",
-    "no_rule": "no rule computes anything",
-}
-"""The reasons of ``reward_detail.grounding`` in words."""
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -151,18 +144,6 @@ def _answer(view: View, member: Rollout | Fusion) -> None:
     shown = "no answer" if answer is None else answer.replace("\n", " ")[:200]
     view.line(f"{_label(member)}: {VERDICTS[verdict]}: {shown}", style=_STYLE[verdict])
     view.line(f"  {figures or 'no reward'}; experiences: {', '.join(member.experience_ids) or 'none'}")
-    if why := _why_less_structure(member.reward_detail):
-        view.line(f"  r_logic and r_graph are lower: {why}", style="yellow")
-
-
-def _why_less_structure(detail: Mapping[str, Any]) -> str:
-    """Why the structure of a scaffold is paid less than its parts; empty if it is not."""
-    grounding = detail.get("grounding")
-    if not isinstance(grounding, Mapping):
-        return ""
-    reason, foreign = str(grounding.get("reason", "")), grounding.get("foreign")
-    numbers = ", ".join(map(str, foreign)) if isinstance(foreign, list) else ""
-    return _REASONS.get(reason, reason) or (f"the problem does not give: {numbers}" if numbers else "")
 
 
 def _reply(view: View, member: Rollout | Fusion, chars: int) -> None:

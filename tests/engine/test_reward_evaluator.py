@@ -1,9 +1,18 @@
 import pytest
 
 from engine.errors import ConfigurationError
-from engine.records import Completion, Outcome, Problem
-from engine.reward_evaluator import Baseline, RewardEvaluator, fusion_baseline, fusion_reward, task_total, with_opinion
+from engine.records import Completion, Outcome, Problem, Rewards
+from engine.reward_evaluator import (
+    Baseline,
+    RewardEvaluator,
+    fusion_baseline,
+    fusion_reward,
+    policy_reward,
+    task_total,
+    with_opinion,
+)
 from engine.task import Measurement
+from engine.tasks.registry import task_named
 from engine.tasks.scaffold_task import mean_of_measured
 from engine.tasks.simple import PlainTask, SimpleTask
 from tests.support.table import table
@@ -22,6 +31,28 @@ from tests.support.table import table
 )
 def test_fusion_reward(total, best, majority, expected):
     assert fusion_reward(total, Baseline(best, majority)) == pytest.approx(expected)
+
+
+@table(
+    ("task", "components", "total", "is_correct", "expected"),
+    [
+        ("math", {"r_ans": 1.0, "r_logic": 0.75, "r_graph": 0.8}, 0.8875, True, 0.8875),  # all of it
+        ("math", {"r_ans": 0.0, "r_logic": 0.75, "r_graph": 0.8}, 0.3875, False, 0.0),  # 0.5 * 0
+        ("math", {"r_ans": 0.0, "r_logic": None, "r_graph": None}, 0.0, False, 0.0),
+        ("math", {"r_ans": 0.6, "r_logic": 1.0, "r_graph": None}, 0.7333, False, 0.4),  # 0.5 * 0.6 / 0.75
+        ("math", {"r_ans": 0.6, "r_logic": 1.0, "r_graph": 1.0}, 0.8, None, 0.3),  # not checked: 0.5 * 0.6
+        ("math", {"r_logic": 0.5, "r_graph": 0.7}, 0.6, False, 0.6),  # no component grades the answer
+        ("math", {"r_ans": 0.0, "r_logic": 0.5, "style": 1.0}, 0.4, False, 0.4),  # of another program
+        ("code", {"r_ans": 0.0, "r_logic": 0.5}, 0.1667, False, 0.25 * 0.5 / 0.75),  # tests that pass are no form
+        ("answers", {"r_ans": 0.0, "r_fields": 0.5}, 0.2, False, 0.2),  # neither are right fields
+        ("traffic", {"r_ans": 0.0, "r_tsc": 0.5, "r_format": 1.0}, 0.3, False, 0.4 * 0.5),  # the format is
+        ("phaser", {"plan": 0.5, "code": 0.4}, 0.42, False, 0.42),
+        ("math", {"r_ans": None}, None, None, None),
+    ],
+)
+def test_structure_trains_only_where_the_answer_is_right(task, components, total, is_correct, expected):
+    reward = policy_reward(task_named(task), Rewards.of(components, total), is_correct)
+    assert reward == (expected if expected is None else pytest.approx(expected))
 
 
 def test_the_baseline_knows_the_best_and_the_majority():

@@ -1,6 +1,6 @@
 r"""The parser of formulas: text to a tree, by precedence climbing. Nothing is evaluated here.
 
-Calls of functions are parsed in ``calls``. One grammar reads the rules of scaffolds and final answers. Text that can be
+One grammar reads the rules of scaffolds and final answers. Text that can be
 read in two ways is refused (``ambiguous``). These are the decisions for text that authors write in different ways:
 
 =================  ==========================================  ==================================================
@@ -32,21 +32,21 @@ text               ``Dialect.RULE``                            ``Dialect.ANSWER`
 ``n(n - 1)``       a call; ``binding`` makes it a product      a product
                    where n is a variable
 ``sqrt``           a name, if nothing follows                  refused: a function without its argument
-``\text{...}``     a name                                      refused: a unit or a remark
 =================  ==========================================  ==================================================
 """
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
-from engine.mathematics.parsing.calls import CallParser
 from engine.mathematics.parsing.tokens import (
     BRACKETS,
     COMPARE,
     COMPARISONS,
     END,
     FRACTIONS,
+    FUNCTIONS,
     GREEK,
     MAX_DIGITS,
     POSTFIX,
@@ -58,11 +58,26 @@ from engine.mathematics.parsing.tokens import (
     SUM,
     Dialect,
     Token,
+    TokenCursor,
     number_value,
     tokens,
 )
-from engine.mathematics.parsing.tree import MAX_NESTING, Apply, FormulaSyntaxError, Name, Node, Number, apply, join
+from engine.mathematics.parsing.tree import (
+    MAX_NESTING,
+    Apply,
+    FormulaSyntaxError,
+    Name,
+    Node,
+    Number,
+    apply,
+    join,
+    series,
+)
 
+_INVERSES = {"sin": "asin", "cos": "acos", "tan": "atan"}
+# Functions that are written without brackets (sin x) and with a power in front of the argument (sin^2 x).
+_PREFIX = frozenset("sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10".split())
+_LOG_WITH_BASE = re.compile(r"log_?(\w+)")
 _INFIX = {
     "+": (SUM, "add"), "-": (SUM, "sub"), "*": (PRODUCT, "mul"), "/": (PRODUCT, "div"),
     "//": (PRODUCT, "floordiv"), "%": (PRODUCT, "mod"),
@@ -91,24 +106,26 @@ def parse_expression(text: str, dialect: Dialect = Dialect.RULE) -> Node:
     return sides[0]
 
 
-class _Parser(CallParser):
+class _Parser(TokenCursor):
     """Precedence climbing: comparisons < sums < products < sign < powers < postfix."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
-        super().__init__(tokens(text, dialect), dialect is Dialect.ANSWER)
-        self._depth = 0
+        super().__init__(tokens(text, dialect))
+        self._is_answer = dialect is Dialect.ANSWER
         self._typeset = "\\" in text
+        self._depth = 0
+        self._bars = 0  # the open ``|`` in the innermost bracket
 
     def whole(self) -> list[Node]:
         """The sides of the text around top-level ``=``."""
-        sides = [self.expression(0)]
+        sides = [self._expression(0)]
         while self.take("="):
-            sides.append(self.expression(0))
+            sides.append(self._expression(0))
         if self.peek is not END:
             self.refuse()
         return sides
 
-    def expression(self, minimum: int) -> Node:
+    def _expression(self, minimum: int) -> Node:
         """An expression whose operators bind tighter than ``minimum``."""
         self._depth += 1
         if self._depth > MAX_NESTING:
@@ -117,11 +134,11 @@ class _Parser(CallParser):
         joined = ""  # the operator that made ``left`` at this level
         while True:
             token = self.peek
-            if self.multiplies_silently(token):
+            if self._multiplies_silently(token):
                 if minimum >= PRODUCT:
                     break
                 self._guard_silent_product(joined, left, token)
-                function, left = "mul", join("mul", left, self.expression(PRODUCT + 1))
+                function, left = "mul", join("mul", left, self._expression(PRODUCT + 1))
             else:
                 power, function = _INFIX.get(token.text, (0, "")) if token.kind in ("symbol", "name") else (0, "")
                 if power <= minimum:
@@ -142,33 +159,30 @@ class _Parser(CallParser):
             return apply("div", left, Number(100))
         if power == POWER:
             return self._raised(left)
-        return join(function, left, self.expression(power))
+        return join(function, left, self._expression(power))
 
     def _raised(self, base: Node) -> Node:
         r"""A power, from right to left: 2^3^2 = 2^9; a sign may begin the exponent. x^\circ is x degrees."""
         if self.take("°"):
             return apply("radians", base)
-        if self.symbol == "{" and self.ahead(1).text == "°" and self.ahead(2).text == "}":
-            self.at += 3
-            return apply("radians", base)
-        return apply("pow", base, self.expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
+        return apply("pow", base, self._expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
 
     def _percent(self) -> bool:
         """Whether a per cent sign, which has been read, ends a number and is no ``mod``."""
         return self.peek is END or self.symbol in (")", "]", "}", "|", ",", "+", "*", "/", "=")
 
-    def multiplies_silently(self, token: Token) -> bool:
+    def _multiplies_silently(self, token: Token) -> bool:
         """Whether the token starts a factor: ``2x``, ``2(a+b)``, ``(a)(b)``, ``(a)b``; ``a b`` only in answers."""
         before = self.ahead(-1)
         closed = before.kind == "symbol" and before.text in (")", "}", "]", "!", "⌋", "⌉", "°", "|")
         if token.kind == "symbol":
-            starts = token.text in ("(", "⌊", "⌈", "√", "∛") or (token.text in ("{", "[") and before.kind != "number")
-            starts = starts or (token.text == "|" and not self.bars)
+            starts = token.text in ("(", "⌊", "⌈") or (token.text in ("{", "[") and before.kind != "number")
+            starts = starts or (token.text == "|" and not self._bars)
         elif token.kind == "number":
-            starts = closed or (self.is_answer and before.kind == "name")
+            starts = closed or (self._is_answer and before.kind == "name")
         else:
             starts = token.kind in ("name", "command") and token.text not in RESERVED_WORDS
-        if self.is_answer or before.kind != "name":
+        if self._is_answer or before.kind != "name":
             return starts
         if before.text == "pi":
             return token.kind == "name" or token.text == "("
@@ -186,7 +200,7 @@ class _Parser(CallParser):
             unclear = bare and not ended and not token.spaced and token.kind != "symbol"
         else:
             unclear = False
-        if self.is_answer and token.text == "[" and self.ahead(-1).kind == "name" and self.ahead(2).text == "]":
+        if self._is_answer and token.text == "[" and self.ahead(-1).kind == "name" and self.ahead(2).text == "]":
             index = self.ahead(1)
             unclear = unclear or index.kind == "number" or (index.kind == "name" and index.text.islower())
         if unclear:
@@ -197,34 +211,32 @@ class _Parser(CallParser):
         if token.kind == "number":
             return self._numeral(token)
         if token.kind == "name":
-            return self.call_or_name(token.text)
+            return self._call_or_name(token.text)
         if token.kind == "command":
             return self._latex(token.text)
         if token.kind == "symbol":
             if token.text in BRACKETS:
-                return self.bracketed(token.text)
+                return self._bracketed(token.text)
             if token.text in ("+", "-"):
-                inner = self.expression(SIGN)
+                inner = self._expression(SIGN)
                 return apply("neg", inner) if token.text == "-" else inner
             if token.text == "|":
                 return self._absolute()
-            if token.text in ("√", "∛"):
-                return apply("sqrt" if token.text == "√" else "cbrt", self.expression(POWER))
         self.at -= 1
         return self.refuse()
 
     def _absolute(self) -> Node:
-        self.bars += 1
-        inner = self.expression(0)
-        self.bars -= 1
+        self._bars += 1
+        inner = self._expression(0)
+        self._bars -= 1
         self.expect("|")
         return apply("abs", inner)
 
-    def bracketed(self, opening: str) -> Node:
-        bars, self.bars = self.bars, 0
-        inner = self.expression(0)
+    def _bracketed(self, opening: str) -> Node:
+        bars, self._bars = self._bars, 0
+        inner = self._expression(0)
         self.expect(BRACKETS[opening])
-        self.bars = bars
+        self._bars = bars
         if opening in "⌊⌈":
             return apply("floor" if opening == "⌊" else "ceil", inner)
         return inner
@@ -257,27 +269,18 @@ class _Parser(CallParser):
 
     def _latex(self, command: str) -> Node:
         if command in FRACTIONS:
-            top = self.group(digit=True)
-            return apply(FRACTIONS[command], top, self.group(digit=True))
+            top = self._group(digit=True)
+            return apply(FRACTIONS[command], top, self._group(digit=True))
         if command == "sqrt":
             if self.take("["):
-                degree = self.expression(0)
+                degree = self._expression(0)
                 self.expect("]")
-                return apply("root", self.group(), degree)
-            return apply("sqrt", self.group())
-        if command in ("sum", "prod"):
-            return self.latex_series(SERIES[command])
-        if command == "text":
-            self.expect("{")
-            token = self.next()
-            self.expect("}")
-            if token.kind != "name":
-                raise FormulaSyntaxError("prose", "text inside a formula")
-            return self.call_or_name(token.text)
+                return apply("root", self._group(), degree)
+            return apply("sqrt", self._group())
         self.at -= 1
         return self.refuse()
 
-    def group(self, digit: bool = False) -> Node:
+    def _group(self, digit: bool = False) -> Node:
         r"""A braced group, or one atom instead.
 
         Args:
@@ -298,6 +301,151 @@ class _Parser(CallParser):
         self._depth -= 1
         return node
 
+    def _call_or_name(self, name: str) -> Node:
+        """Read the rest of a call of ``name``, which has been read; without an argument it is a name."""
+        if self._is_answer:
+            return self._function_of_answer(name) if _is_function(name) else Name(name)
+        opening = self.symbol
+        if name in SERIES and opening == "(":
+            return self._series(SERIES[name])
+        if opening == "^" and _is_prefix(name):
+            return self._raised_function(name)
+        if name != "pi" and (opening == "(" or (opening == "{" and name in FUNCTIONS)):
+            return _called(name, self._arguments())
+        if (_is_prefix(name) or name == "sqrt") and self._starts_bare_argument():
+            return self._bare_argument(name)
+        return Name(name)
+
+    def _function_of_answer(self, name: str) -> Node:
+        if len(name) == 1:  # C and P are symbols, unless several arguments follow
+            return self._canonical(name, self._arguments()) if self._lists_arguments() else Name(name)
+        if self.symbol == "^" and _is_prefix(name):
+            return self._raised_function(name)
+        if self.symbol in ("(", "{"):
+            arguments = self._arguments()
+            if FUNCTIONS.get(name) == "binomial" and self.symbol == "{":
+                arguments += self._arguments()
+            return self._canonical(name, arguments)
+        if name in ("sqrt", "cbrt"):
+            return apply(name, self._group())
+        if not _is_prefix(name) or not self._starts_bare_argument():
+            self.refuse()
+        return self._bare_argument(name)
+
+    def _canonical(self, name: str, arguments: list[Node]) -> Node:
+        """A call. Rules keep the name as it is written, because it may be a variable of the scaffold."""
+        return _called(FUNCTIONS.get(name, name) if self._is_answer else name, arguments)
+
+    def _lists_arguments(self) -> bool:
+        """Whether a bracket with a comma in it follows."""
+        level = 0
+        for token in self.tokens[self.at :]:
+            if token.kind == "symbol":
+                level += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+            if level == 0:
+                return False
+            if level == 1 and token.text == ",":
+                return True
+        return False
+
+    def _arguments(self) -> list[Node]:
+        """The arguments of a call, from its opening bracket on."""
+        closing = BRACKETS[self.next().text]
+        bars, self._bars = self._bars, 0
+        arguments = [self._expression(0)]
+        while self.take(","):
+            arguments.append(self._expression(0))
+        self.expect(closing)
+        self._bars = bars
+        return arguments
+
+    def _starts_bare_argument(self) -> bool:
+        token = self.peek
+        if token.kind == "symbol":
+            return token.text == "|" and self._is_answer
+        return token is not END and token.text not in RESERVED_WORDS
+
+    def _bare_argument(self, name: str) -> Node:
+        """``sin x``, ``sin 2x``: factors side by side, up to an operator, a bracket or the next function."""
+        if name == "sqrt":
+            argument = self._single_argument(name)
+        else:
+            argument = self._factor()
+            while self.symbol not in ("(", "[", "{") and not _is_function(self.peek.text):
+                if not self._multiplies_silently(self.peek):
+                    break
+                argument = join("mul", argument, self._factor())
+        is_call = self.symbol == "(" and not self._is_answer
+        divided = self.symbol == "/" and not self.peek.spaced and not _is_function(self.ahead(1).text)
+        if is_call or divided:
+            raise FormulaSyntaxError("ambiguous", f"where the argument of {name} ends is not clear")
+        return self._canonical(name, [argument])
+
+    def _factor(self) -> Node:
+        token = self.peek
+        if token.kind == "name" and self.ahead(1).text == "(" and not self._is_answer and not _is_function(token.text):
+            raise FormulaSyntaxError("ambiguous", f"{token.text!r} before a bracket is a factor or a function")
+        return self._expression(PRODUCT)
+
+    def _single_argument(self, name: str) -> Node:
+        """``sqrt 2``: one number or name, because ``sqrt 2x`` has two readings."""
+        argument = self._factor() if self.ahead(1).text != "^" else self.refuse()
+        if self._multiplies_silently(self.peek):
+            raise FormulaSyntaxError("ambiguous", f"where the argument of {name} ends is not clear")
+        return argument
+
+    def _raised_function(self, name: str) -> Node:
+        """``sin^2 x`` is the square of the sine; ``sin^-1 x`` is the inverse function."""
+        self.expect("^")
+        if self.symbol in ("(", "{"):
+            exponent = self._bracketed(self.next().text)
+        elif self.take("-"):
+            exponent = apply("neg", self._digit_or_letter(name))
+        else:
+            exponent = self._digit_or_letter(name)
+        if exponent == apply("neg", Number(1)):
+            inverse = _INVERSES.get(name)
+            if inverse is None:
+                raise FormulaSyntaxError("ambiguous", f"{name}^-1 is an inverse or a reciprocal")
+            return self._applied(inverse)
+        return apply("pow", self._applied(name), exponent)
+
+    def _digit_or_letter(self, name: str) -> Node:
+        token = self.next()
+        if token.kind == "number":
+            return Number(number_value(token.text))
+        if token.kind != "name" or not self._is_answer:
+            raise FormulaSyntaxError("ambiguous", f"the exponent of {name} is not a plain number")
+        return Name(token.text)
+
+    def _applied(self, name: str) -> Node:
+        """A function with its argument, in brackets or bare."""
+        if self.symbol in ("(", "{"):
+            return self._canonical(name, self._arguments())
+        return self._bare_argument(name) if self._starts_bare_argument() else self.refuse()
+
+    def _series(self, function: str) -> Node:
+        """``sum(e, k, a, b)``, as the prompt has it, and ``sum(e for k in range(a, b))``."""
+        self.expect("(")
+        body = self._expression(0)
+        if self.take(","):
+            index = self.next()
+            self.expect(",")
+            first = self._expression(0)
+            self.expect(",")
+            last = self._expression(0)
+        else:
+            word_for, index, word_in, called = self.next(), self.next(), self.next(), self.next()
+            if (word_for.text, word_in.text, called.text) != ("for", "in", "range"):
+                raise FormulaSyntaxError("prose", "only 'for name in range(...)' can be read")
+            *start, end = self._arguments()
+            first, last = start[0] if start else Number(0), join("sub", end, Number(1))
+        self.expect(")")
+        # sum(a, b, c, d) of four variables is not a series: its second argument is no index of the first.
+        if index.kind != "name" or (index.text not in body.names and not isinstance(body, Number)):
+            raise FormulaSyntaxError("ambiguous", f"the index of a {function} does not occur in it")
+        return series(function, body, index.text, first, last)
+
 
 def _is_number(node: Node) -> bool:
     """Whether a node is a number, perhaps with a sign."""
@@ -309,3 +457,19 @@ def _is_number(node: Node) -> bool:
 def _is_letter(token: Token) -> bool:
     base = token.text.partition("_")[0]
     return token.kind == "name" and (len(base) == 1 or base in GREEK)
+
+
+def _is_function(name: str) -> bool:
+    return name in FUNCTIONS or name.startswith("log_")
+
+
+def _is_prefix(name: str) -> bool:
+    return FUNCTIONS.get(name) in _PREFIX or name.startswith("log_")
+
+
+def _called(name: str, arguments: list[Node]) -> Node:
+    """A call; ``log_2(x)`` is a logarithm with its base."""
+    base = _LOG_WITH_BASE.fullmatch(name)
+    if base and name not in FUNCTIONS and len(arguments) == 1:
+        return apply("log", arguments[0], Number(int(base[1])) if base[1].isdecimal() else Name(base[1]))
+    return apply(name, *arguments)

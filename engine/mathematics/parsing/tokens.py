@@ -33,7 +33,7 @@ FUNCTIONS = {
     **{name: name for name in (
         "sqrt cbrt root abs sin cos tan cot sec csc asin acos atan atan2 sinh cosh tanh exp ln log log2 log10 gcd lcm "
         "mod floor ceil round factorial binomial permutations min max numerator denominator sign degrees radians "
-        "if pow isqrt"
+        "pow isqrt"
     ).split()},
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "lg": "log10", "fabs": "abs",
     "C": "binomial", "comb": "binomial", "choose": "binomial", "nCr": "binomial", "ncr": "binomial",
@@ -43,13 +43,13 @@ FUNCTIONS = {
     "Fraction": "div", "Rational": "div", "GCD": "gcd", "LCM": "lcm", "Abs": "abs", "Min": "min",
     "Max": "max",
 }  # fmt: skip
-SERIES = {"sum": "sum", "Sum": "sum", "prod": "product", "product": "product", "Product": "product"}
+SERIES = {"sum": "sum", "prod": "product", "product": "product"}
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 COMPARISON_NAMES = frozenset(COMPARISONS.values())
 # Precedences: an operator binds tighter than all with a smaller number.
 COMPARE, SUM, PRODUCT, SIGN, POWER, POSTFIX = 5, 10, 20, 25, 30, 40
 BRACKETS = {"(": ")", "[": "]", "{": "}", "⌊": "⌋", "⌈": "⌉"}
-RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where", "text"})
+RESERVED_WORDS = frozenset({"mod", "choose", "for", "if", "else", "and", "or", "in", "where"})
 FRACTIONS = {"frac": "div", "dfrac": "div", "tfrac": "div", "binom": "binomial", "dbinom": "binomial"}
 GREEK = frozenset(
     (
@@ -63,7 +63,6 @@ _COMMANDS = {
     "vert": "|", "mid": "|", "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "degree": "°", "circ": "°",
 }  # fmt: skip
 _WITHOUT_MEANING = frozenset({"left", "right", "displaystyle", "big", "Big", "bigl", "bigr", "Bigl", "Bigr"})
-_TEXT_COMMANDS = frozenset({"text", "mathrm", "operatorname", "mathit", "mathbf"})
 # Words that are found inside a run of letters of an answer ("sinx"), the longest first.
 WORDS_AMONG_LETTERS = sorted(
     {
@@ -81,6 +80,7 @@ _ONE_WORD = {"infinity": "inf"}
 _CHARACTERS = str.maketrans({
     "×": "*", "·": "*", "∙": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "⁄": "/", "−": "-", "–": "-",
     "π": " pi ", "∣": "|", "≤": "<=", "≥": ">=", "≠": "!=", "\u00a0": " ", "\u2009": " ", "\u202f": " ",
+    "√": r"\sqrt ", "∛": r"\sqrt[3]",
     **{sub: str(digit) for digit, sub in enumerate("₀₁₂₃₄₅₆₇₈₉")},
 })  # fmt: skip
 _DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -94,9 +94,9 @@ def _token_pattern(name: str, subscript: str) -> re.Pattern[str]:
           (?P<number>(?:\d{{1,3}}(?:,\d{{3}})+(?![\d,])|\d+)(?:\.\d+|\.(?=\s*\\overline))?(?:[eE][+-]?\d+(?![\w.]))?
                      |\.\d+(?:[eE][+-]?\d+)?)
         | (?P<name>{name})
-        | \\(?P<command>(?:sum|prod)(?![A-Za-z])|[A-Za-z]+(?:{subscript})?)
+        | \\(?P<command>[A-Za-z]+(?:{subscript})?)
         | (?P<skip>\\[,;:!\x20]|\$|~)
-        | (?P<symbol>\*\*|//|<=|>=|==|!=|\\%|\\[{{}}|]|[-+*/%^!(){{}}\[\]|,<>=⌊⌋⌈⌉√∛°_])
+        | (?P<symbol>\*\*|//|<=|>=|==|!=|\\%|\\[{{}}|]|[-+*/%^!(){{}}\[\]|,<>=⌊⌋⌈⌉°_])
         )""",
         re.VERBOSE,
     )
@@ -108,7 +108,6 @@ _TOKEN = {
     Dialect.ANSWER: _token_pattern(rf"[A-Za-z]+(?:\d+(?![\d.])|{_LETTER_SUBSCRIPT})", _LETTER_SUBSCRIPT),
 }
 _ESCAPED = frozenset({"\\{", "\\}", "\\|", "\\%"})
-_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,6 @@ def tokens(text: str, dialect: Dialect) -> list[Token]:
         raise FormulaSyntaxError("too_large", f"a formula is longer than {MAX_CHARACTERS} characters")
     text = _one_spelling(text)
     found: list[Token] = []
-    is_call: list[bool] = []  # for each open bracket: does a comma in it separate arguments?
     pattern = _TOKEN[dialect]
     position = 0
     while position < len(text):
@@ -192,12 +190,7 @@ def tokens(text: str, dialect: Dialect) -> list[Token]:
         kind = match.lastgroup or ""
         spaced = match.start(kind) > position + (kind == "command")
         position = match.end()
-        for token in _tokens_of(kind, match[kind], spaced, dialect, any(is_call)):
-            if token.kind == "symbol" and token.text in _OPENING:
-                is_call.append(bool(found) and found[-1].kind == "name")
-            elif token.kind == "symbol" and token.text in _CLOSING and is_call:
-                is_call.pop()
-            found.append(token)
+        found.extend(_tokens_of(kind, match[kind], spaced, dialect))
         if len(found) > MAX_TOKENS:
             raise FormulaSyntaxError("too_large", f"a formula has more than {MAX_TOKENS} tokens")
     return found
@@ -211,19 +204,14 @@ def _one_spelling(text: str) -> str:
     return _MODULES.sub("", text).strip().rstrip(".;")
 
 
-def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect, in_call: bool) -> Iterator[Token]:
+def _tokens_of(kind: str, text: str, spaced: bool, dialect: Dialect) -> Iterator[Token]:
     """The tokens of one match of the token pattern, in most cases one."""
-    if kind == "number" and "," in text and in_call:  # max(1,000) has two arguments
-        for place, digits in enumerate(text.split(",")):
-            if place:
-                yield Token("symbol", ",")
-            yield Token(kind, digits, spaced and not place)
-    elif kind == "name" and dialect is Dialect.ANSWER:
+    if kind == "name" and dialect is Dialect.ANSWER:
         yield from _letters(text, spaced)
     elif kind == "name":
         yield Token(kind, _without_braces(text), spaced)
     elif kind == "command":
-        kind, text = _command(text, dialect)
+        kind, text = _command(text)
         if text:
             yield Token(kind, text, spaced)
     elif kind == "symbol":
@@ -260,15 +248,13 @@ def _letters(text: str, spaced: bool) -> Iterator[Token]:
         spaced = False
 
 
-def _command(text: str, dialect: Dialect) -> tuple[str, str]:
+def _command(text: str) -> tuple[str, str]:
     """Kind and text of a LaTeX command's token; the text is empty for a command without a meaning."""
     base, _, subscript = _without_braces(text).partition("_")
     if base in _WITHOUT_MEANING:
         return "symbol", ""
-    if base in FRACTIONS or base in ("sqrt", "sum", "prod", "overline"):
+    if base in FRACTIONS or base in ("sqrt", "overline"):
         return ("command", f"{base}_{subscript}" if subscript else base)
-    if base in _TEXT_COMMANDS and dialect is Dialect.RULE:
-        return "command", "text"
     if base in _COMMANDS:
         meaning = _COMMANDS[base]
         return ("name" if meaning.isalpha() else "symbol"), meaning

@@ -17,7 +17,7 @@ from engine.records import Scaffold
 Dimension = Mapping[str, Fraction]
 
 _PURE: Dimension = {}
-_KEEP = frozenset({"neg", "abs", "floor", "ceil", "round", "if"})
+_KEEP = frozenset({"neg", "abs", "floor", "ceil", "round"})
 _SAME = frozenset({"add", "sub", "mod", "min", "max", "gcd", "lcm", "atan2"})
 _PURE_ONLY = frozenset(
     "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10 factorial binomial "
@@ -105,7 +105,7 @@ def is_pure_constant(value: Fraction) -> bool:
 def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | None:
     name = tree.function
     if name in _KEEP:
-        return parts[0] if name != "if" else _same(parts[1:])
+        return parts[0]
     if name in _SAME:
         found = _same(parts)
         return _PURE if name == "atan2" else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 _UNITS = (
@@ -53,6 +53,21 @@ def read_number_words(text: str) -> Fraction | int | None:
         return sign * value
     divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in NO_DIVISORS else None
     return None if divisor is None else sign * Fraction(value, divisor)
+
+
+def cardinals(text: str) -> Iterator[Fraction]:
+    """The numbers that the words of a text say: "twenty-five" is 25, "three fifths" is 3, 3/5 and 1/5, "twice" is 2."""
+    words = re.findall(r"[a-z]+", text.lower())
+    place = 0
+    while place < len(words):
+        value, after = cardinal(words, place)
+        divisor = ordinal(words[after]) if after < len(words) else None
+        if value is not None:
+            yield Fraction(value)
+        if divisor is not None:
+            yield Fraction(value or 1, divisor)
+            yield from (Fraction(divisor), Fraction(1, divisor))
+        place = max(after, place + 1)
 
 
 def ordinal(word: str) -> int | None:

@@ -3,14 +3,13 @@ r"""Unit texts such as ``m/s^2``, ``\text{ kg m}^2`` or ``J/(kg·K)``, read into
 Only listed names are units: symbols here, words in ``unit_words``. No heavy imports.
 
 Reading rules: a space or a dot multiplies, also within the denominator (``J/kg·K`` is J/(kg K)); the factor after ``*``
-is in the numerator (``m/s*kg`` is m kg/s); powers are integers or simple fractions between -12 and 12.
+is in the numerator (``m/s*kg`` is m kg/s); powers are integers between -12 and 12.
 This holds for the total power of a unit too: values are exact, so a larger power could take any amount of time.
 """
 
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from functools import lru_cache
 
 from engine.mathematics.quantities.unit_values import PREFIXES
@@ -87,11 +86,11 @@ _ONE_SPELLING = tuple(
 )  # fmt: skip
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _TOKEN = re.compile(
-    r"(?P<word>[^\W\d_]+)|(?P<power>\s*(?:\^|\*\*)\s*(?:\(\s*([+-]?\s*[0-9]{1,2}(?:\s*/\s*[0-9]{1,2})?)\s*\)|([+-]?[0-9]{1,2})))"
+    r"(?P<word>[^\W\d_]+)|(?P<power>\s*(?:\^|\*\*)\s*(?:\(\s*([+-]?\s*[0-9]{1,2})\s*\)|([+-]?[0-9]{1,2})))"
     r"|(?P<glued>[+-]?[0-9](?![0-9]))|(?P<mark>[/*()])|(?P<space>\s+)",
 )
 
-Powers = tuple[tuple[str, Fraction], ...]
+Powers = tuple[tuple[str, int], ...]
 """Unit names with their powers, sorted by name, without zero powers."""
 
 
@@ -148,9 +147,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     return found[::-1]
 
 
-def _product(tokens: list[tuple[str, str]]) -> dict[str, Fraction]:
+def _product(tokens: list[tuple[str, str]]) -> dict[str, int]:
     """The powers of the units up to a closing bracket or the end; the tokens are removed."""
-    total: dict[str, Fraction] = {}
+    total: dict[str, int] = {}
     sign = 1
     while tokens and tokens[-1] != ("mark", ")"):
         kind, content = tokens.pop()
@@ -160,7 +159,7 @@ def _product(tokens: list[tuple[str, str]]) -> dict[str, Fraction]:
             sign = -1 if content == "/" else 1
             continue
         if kind == "word":
-            base = {_named(content): Fraction(1)}
+            base = {_named(content): 1}
         else:
             base = _product(tokens) if content == "(" else {}
             if not base or not tokens:
@@ -168,15 +167,12 @@ def _product(tokens: list[tuple[str, str]]) -> dict[str, Fraction]:
             tokens.pop()
         power = _power(tokens.pop()[1]) if tokens and tokens[-1][0] in ("power", "glued") else 1
         for name, value in base.items():
-            total[name] = total.get(name, Fraction(0)) + sign * power * value
+            total[name] = total.get(name, 0) + sign * power * value
     return total
 
 
-def _power(text: str) -> Fraction:
-    above, _, below = text.replace(" ", "").partition("/")
-    if below and not int(below):
-        raise UnknownUnitError("no power")
-    power = Fraction(int(above), int(below or 1))
-    if not 0 < abs(power) <= _MAX_POWER or power.denominator > 4:
+def _power(text: str) -> int:
+    power = int(text.replace(" ", ""))
+    if not 0 < abs(power) <= _MAX_POWER:
         raise UnknownUnitError("no usual power")
     return power

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -138,7 +137,7 @@ def dimension_of(text: str) -> dict[str, Fraction] | None:
     if unit is None:
         quantity = read_quantity(cleaned)
         unit = quantity.unit if quantity is not None else None
-    return None if unit is None else dict(_dimensions(unit))
+    return None if unit is None else {base: Fraction(power) for base, power in _dimensions(unit)}
 
 
 def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:
@@ -206,21 +205,21 @@ def _measures(unit: Powers) -> set[str]:
 
 def _in_periods(unit: Powers) -> Powers:
     """A unit whose turns are periods: 60 turns per minute are 60 per minute."""
-    powers: dict[str, Fraction] = {}
+    powers: dict[str, int] = {}
     for name, power in unit:
         if name == "revolutions_per_minute":
             name, power = "minute", -power
         if name != "turn":
-            powers[name] = powers.get(name, Fraction(0)) + power
+            powers[name] = powers.get(name, 0) + power
     return tuple(sorted(powers.items()))
 
 
 @lru_cache(maxsize=1024)
-def _dimensions(unit: Powers) -> tuple[tuple[str, Fraction], ...]:
-    total: dict[str, Fraction] = {}
+def _dimensions(unit: Powers) -> tuple[tuple[str, int], ...]:
+    total: dict[str, int] = {}
     for name, power in unit:
         for base, exponent in unit_value(name)[0].items():
-            total[base] = total.get(base, Fraction(0)) + exponent * power
+            total[base] = total.get(base, 0) + exponent * power
     return tuple(sorted((base, exponent) for base, exponent in total.items() if exponent))
 
 
@@ -229,13 +228,6 @@ def _scale(unit: Powers) -> tuple[Fraction, Fraction]:
     """a and b of ``a x + b``, which converts a value to base units; b is 0 except for an absolute temperature."""
     slope = Fraction(1)
     for name, power in unit:
-        slope *= _to_power(unit_value(name)[1], power)
+        slope *= unit_value(name)[1] ** power
     alone = len(unit) == 1 and unit[0][1] == 1
     return slope, _ZEROS.get(unit[0][0], Fraction(0)) if alone else Fraction(0)
-
-
-def _to_power(value: Fraction, power: Fraction) -> Fraction:
-    """Exact where the power is an integer, else to the figures of the decimal context."""
-    if power.denominator == 1:
-        return value**power.numerator
-    return Fraction((Decimal(value.numerator) / value.denominator) ** (Decimal(power.numerator) / power.denominator))

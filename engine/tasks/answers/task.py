@@ -39,6 +39,7 @@ class AnswersTask(PlainTask):
 
     name = "answers"
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.6, "r_fields": 0.4, "r_rubric": 1.0})
+    answer_components = frozenset({"r_ans", "r_fields", "r_rubric"})
     prompt_variables = frozenset({"kind", "labels", "keys", "marks"})
     reply_description = "reasoning, then a last line that begins with Answer:"
     attempt_descriptions: Mapping[str, str] = MappingProxyType(

@@ -77,6 +77,7 @@ class CodeTask(Task[Program]):
     dataset_names = DATASET_NAMES
     row_fields = ROW_FIELDS
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_logic": 0.25})
+    answer_components = frozenset({"r_ans", "r_logic"})
     prompt_variables = frozenset({"entry_point", "io_mode", "public_tests", "setup_code", "starter_code"})
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
         {

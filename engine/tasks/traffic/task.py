@@ -60,6 +60,7 @@ class TrafficTask(Task[TrafficReply]):
     name = "traffic"
     row_fields = ROW_FIELDS
     reward_weights: Mapping[str, float] = MappingProxyType({"r_ans": 0.5, "r_tsc": 0.4, "r_format": 0.1})
+    answer_components = frozenset({"r_ans", "r_tsc"})
     reply_schema = _SCHEMA
     reply_description = 'one JSON object, {"extend": "yes"} or {"extend": "no"}'
     attempt_descriptions: Mapping[str, str] = MappingProxyType(

@@ -10,9 +10,11 @@ from typing import Literal, TypeVar
 
 from engine.errors import InputError, MissingInputError
 from engine.records import Completion, Rollout, RolloutGroup
+from engine.reward_evaluator import policy_reward
 from engine.statistics.groups import group_stats
 from engine.storage.stored_records import StoredGroups
-from engine.tasks.registry import DEFAULT_TASK
+from engine.task import Task
+from engine.tasks.registry import DEFAULT_TASK, task_named
 from grpo_training.runs.named import libraries_of, load_tasks_of
 from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNotFoundError, StoredPrompts
 from grpo_training.train.config import GRPOTrainingConfig
@@ -218,7 +220,8 @@ def _training_groups(
     if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
         report.drop(INCOMPLETE)
         return
-    responses = tuple(_response(rollout, report) for rollout in group.rollouts)
+    task = task_named(group.task or DEFAULT_TASK)
+    responses = tuple(_response(rollout, task, report) for rollout in group.rollouts)
     if not any(response.text or response.token_ids for response in responses):
         report.drop(NO_TEXT)
         return
@@ -260,16 +263,17 @@ def _with_prompts(
         yield replace(plain, group_id=plain.group_id + suffix, messages=prompt.messages, responses=responses)
 
 
-def _response(rollout: Rollout, report: DropReport) -> TrainingResponse:
+def _response(rollout: Rollout, task: Task, report: DropReport) -> TrainingResponse:
     completion = rollout.completion or Completion(text="")
-    assert rollout.r_total is not None
+    reward = policy_reward(task, rollout.rewards, rollout.is_correct)
+    assert reward is not None
     is_second = "re_asked" in rollout.repairs and "first_kept" not in rollout.repairs
     logprobs = completion.logprobs
     report.remark(RE_ASKED, 1 if is_second and logprobs else 0)
     report.remark(REASONING, 1 if completion.reasoning else 0)
     return TrainingResponse(
         text=join_reasoning(completion.reasoning, completion.text),
-        reward=rollout.r_total,
+        reward=reward,
         is_correct=rollout.is_correct,
         truncated=completion.finish_reason == "length",
         token_ids=tuple(completion.token_ids) if completion.token_ids else None,

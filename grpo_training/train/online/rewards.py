@@ -20,7 +20,7 @@ from agents.generator import generator_messages
 from engine.contract.training_reward import RewardFunction
 from engine.errors import ScaffoldError
 from engine.records import Completion, Message, Outcome, Problem
-from engine.reward_evaluator import RewardEvaluator, Scored
+from engine.reward_evaluator import RewardEvaluator, Scored, policy_reward
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.rl_math.metrics_log import means
@@ -98,7 +98,7 @@ def messages_of(problem: Problem, style: str, prompts: Mapping[str, Sequence[Mes
 
 
 class TrlReward:
-    """The reward function: ``r_total``, with its components as metrics. Use as a context manager.
+    """The reward function: ``policy_reward`` of the task, with its components as metrics. Use as a context manager.
 
     With ``reward_functions`` it is the task's training reward, with the terms of its sum and its figures as metrics.
 
@@ -109,9 +109,10 @@ class TrlReward:
 
     Args:
         custom: scores completions by a custom reward function, from several threads, or whole batches.
-        custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
-            has the rest.
-        reward_functions: the training reward of each task, by its name; None: ``r_total`` is paid.
+        custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, the reward of the
+            task has the rest.
+        reward_functions: the training reward of each task with settings, by its name; None: that of
+            ``engine.reward_evaluator``.
         workers: completions that are scored at a time.
         clock: monotonic seconds.
     """
@@ -218,14 +219,16 @@ class TrlReward:
             outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
         else:
             assert not isinstance(self._custom, BatchReward)
-            scored = self._score_by(self._custom or task_named(problem.task), problem, reply)
-            components, reward, outcome = _components(scored), _reward(scored), scored.outcome
+            task = self._custom or task_named(problem.task)
+            scored = self._score_by(task, problem, reply)
+            components, reward, outcome = _components(scored), self._reward(task, scored), scored.outcome
             error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
             is_correct = scored.is_correct
         if self._custom is not None and self._custom_weight < 1:
-            of_task = self._score_by(task_named(problem.task), problem, reply)
+            task = task_named(problem.task)
+            of_task = self._score_by(task, problem, reply)
             components = _components(of_task) | ({} if reward is None else {"custom": reward})
-            total = _reward(of_task)
+            total = self._reward(task, of_task)
             if reward is not None and total is not None:
                 reward = self._custom_weight * reward + (1 - self._custom_weight) * total
             else:
@@ -234,6 +237,14 @@ class TrlReward:
 
     def _score_by(self, task: Task[Any], problem: Problem, reply: Completion) -> Scored:
         return self._evaluator.score(task, problem, task.parse(reply, problem))
+
+    def _reward(self, task: Task[Any], scored: Scored) -> float | None:
+        """What a reply is paid; of a custom reward function all that it returns."""
+        if not scored.outcome.carries_reward:
+            return None
+        if task is self._custom:
+            return scored.rewards.r_total
+        return policy_reward(task, scored.rewards, scored.is_correct)
 
     def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
@@ -262,10 +273,6 @@ def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: 
 
 def _components(scored: Scored) -> dict[str, float]:
     return {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-
-
-def _reward(scored: Scored) -> float | None:
-    return scored.rewards.r_total if scored.outcome.carries_reward else None
 
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:

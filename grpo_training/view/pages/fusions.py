@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.mathematics.solver import Solver, solve_in_worker
 from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, measured_total
 from engine.storage.rollout_store import UnreadableLineError
@@ -18,7 +17,7 @@ from grpo_training.view.data.fusions import fusion_figures
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
-from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
+from grpo_training.view.pages.scaffold_runs import run_scaffold
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import GRAPH_SCRIPTS, Page, Params, Request
 
@@ -61,16 +60,13 @@ class FusionPage:
     conflicts: list[str]
 
 
-def fusion_page(
-    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker
-) -> FusionPage:
+def fusion_page(fusion: Fusion, group: RolloutGroup | None, folder: Path) -> FusionPage:
     """The page of a fusion.
 
     Args:
         fusion: the fusion.
         group: the rollouts that were fused; None if they are not known.
         folder: of the file.
-        solver: solves equations of the fused scaffold.
     """
     problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
     task, truth = task_and_truth(problem)
@@ -82,7 +78,7 @@ def fusion_page(
         problem=cut(fusion.problem_text),
         truth=cut(truth, 4000),
         facts=_facts(fusion),
-        result=_result(fusion, task, problem, folder, GroupSolver(solver)),
+        result=_result(fusion, task, problem, folder),
         inputs=[
             _input(one, total, fusion, task, problem)
             for one, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)
@@ -128,12 +124,12 @@ def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None,
     )
 
 
-def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver) -> RolloutView:
+def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path) -> RolloutView:
     candidate, run = None, None
     if task is not None:
         candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
         if isinstance(candidate.content, Scaffold):
-            run = run_scaffold(candidate.content, solver)
+            run = run_scaffold(candidate.content)
     return rollout_view(fusion, candidate, problem, task=task, folder=folder, run=run)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
-from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import agree
 from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
@@ -86,14 +85,12 @@ class GroupPage:
 def group_page(
     group: RolloutGroup,
     folder: Path,
-    solver: Solver = solve_in_worker,
 ) -> GroupPage:
     """The page of a group. Its scaffolds are executed, in bounded time.
 
     Args:
         group: the group.
         folder: the folder of its file, where a task may have put pictures.
-        solver: solves equations.
     """
     group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
@@ -105,7 +102,7 @@ def group_page(
         for one in sorted(shown, key=lambda one: one.is_correct is not True)
         if (candidate := candidates[one.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
     }
-    runs = run_scaffolds(scaffolds, solver)
+    runs = run_scaffolds(scaffolds)
     others = {one.rollout_id: _other_value(one, runs[one.rollout_id]) for one in shown if one.rollout_id in runs}
     sound = [one for one in shown if one.is_correct and others.get(one.rollout_id) == ""]
     reference = reference_of(sound, runs) or reference_of(shown, runs)

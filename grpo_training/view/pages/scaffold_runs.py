@@ -1,7 +1,6 @@
 """Scaffolds as pictures: what each variable is worth, and where the rollouts of a group part.
 
-Pure functions on records. Executing a scaffold evaluates formulas with the bounded evaluator of the engine; a group
-shares one number of calls of the equation solver.
+Pure functions on records. Executing a scaffold evaluates formulas with the bounded evaluator of the engine.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from engine.mathematics.solver import Equation, EquationError, Solver, solve_in_worker
 from engine.mathematics.values import Value, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.execution import Execution, execute
@@ -20,7 +18,6 @@ from engine.scaffold.interventions import InterventionReport, intervene
 
 MAX_DRAWN = 120
 """Variables of the largest graph that is drawn; larger ones are only listed."""
-_MAX_SOLVER_CALLS = 12
 _MAX_FRACTION = 24
 _SECONDS = 3.0
 _MAX_NAME, _MAX_VALUE, _MAX_RULE = 120, 60, 400
@@ -58,44 +55,29 @@ class Divergence:
     other_rule: str
 
 
-class GroupSolver:
-    """Solves equations for all scaffolds of a group, up to a number of calls."""
-
-    def __init__(self, solver: Solver = solve_in_worker, calls: int = _MAX_SOLVER_CALLS) -> None:
-        self._solver, self._left = solver, calls
-
-    def __call__(self, equation: Equation) -> list[Value]:
-        """The solutions; raises EquationError, also after the last call."""
-        if self._left <= 0:
-            raise EquationError("unsolved", "no solver is asked for this equation")
-        self._left -= 1
-        return self._solver(equation)
-
-
-def run_scaffold(scaffold: Scaffold, solver: Solver | None) -> ScaffoldRun:
+def run_scaffold(scaffold: Scaffold) -> ScaffoldRun:
     """Execute a scaffold and, unless it is too large to be drawn, change its knowns; in bounded time."""
-    execution = execute(scaffold, solver=solver)
+    execution = execute(scaffold)
     changed = execution.executed and len(scaffold.causal_graph) <= MAX_DRAWN
-    report = intervene(scaffold, execution, solver) if changed else InterventionReport(None)
+    report = intervene(scaffold, execution) if changed else InterventionReport(None)
     return ScaffoldRun(scaffold, execution, report)
 
 
 def run_scaffolds(
-    scaffolds: Mapping[int, Scaffold], solver: Solver, clock: Callable[[], float] = time.monotonic
+    scaffolds: Mapping[int, Scaffold], clock: Callable[[], float] = time.monotonic
 ) -> dict[int, ScaffoldRun]:
     """Execute the scaffolds of a group in order, until a time limit of the page; ordinary ones need milliseconds.
 
     Args:
         scaffolds: the scaffolds by the numbers of their rollouts, those that matter most first.
-        solver: solves equations for all of them, up to a number of calls.
         clock: monotonic time in seconds.
     """
-    limited, deadline = GroupSolver(solver), clock() + _SECONDS
+    deadline = clock() + _SECONDS
     runs: dict[int, ScaffoldRun] = {}
     for number, scaffold in scaffolds.items():
         if clock() > deadline:
             break
-        runs[number] = run_scaffold(scaffold, limited)
+        runs[number] = run_scaffold(scaffold)
     return runs
 
 

@@ -55,7 +55,7 @@ def evaluation_kind(text, **names):
         ("-7 mod 3", 2),
         ("1.6e-19 * 1e19", Fraction(8, 5)),
         ("6,000,000 / 3", 2_000_000),
-        ("max(1,000)", 1),
+        ("max(1, 000)", 1),
         ("5!", 120),
         ("C(10, 4)", 210),
         ("10 choose 4", 210),
@@ -73,24 +73,20 @@ def evaluation_kind(text, **names):
         ("round(2.5)", 3),
         ("round(2.345, 2)", Fraction(47, 20)),
         ("sum(k^2, k, 1, 10)", 385),
-        ("sum(k^2, (k, 1, 10))", 385),
         ("sum(k^2 for k in range(1, 11))", 385),
-        ("sum(1 for k in range(1, 11) if k % 3 == 0)", 3),
         ("product(k, k, 1, 6)", 720),
         ("sum(sum(i*j, i, 1, 3), j, 1, 4)", 60),
+        ("prod(k + 1 for k in range(6))", 720),
         ("min(3, 1/2, 2) + max(1, 2)", Fraction(5, 2)),
         ("numerator(6/8) + denominator(6/8)", 7),
         ("log2(8) + log10(1000) + log(81, 3) + log_5(25)", 12),
         ("log(100)/log(10)", 2.0),
-        ("if(2 > 1, 10, 20)", 10),
-        ("if(2 != 2, 10, 20)", 20),
         ("50% * 8", 4),
         ("2^2024 mod 1000", 216),
         ("sign(-3) + sign(0)", -1),
         (r"\frac{1}{2} + \dfrac{3}{4}", Fraction(5, 4)),
         (r"\sqrt{16} \cdot \sqrt[3]{8} \times \left(1 + 1\right)", 16),
         (r"\binom{5}{2} \div 5", 2),
-        (r"\sum_{k=1}^{4} k", 10),
         (r"\lfloor 7/2 \rfloor + \lceil 7/2 \rceil", 7),
         ("3² − 2³", 1),
         ("6 ÷ 4 × 2", 3),
@@ -205,8 +201,8 @@ def test_notation_with_one_meaning_in_rules_and_answers(text, meaning):
         ("a(b + 1)", 10, 10),
         ("number", "unknown_name", "prose"),
         ("sqrt", "unknown_name", "syntax"),
-        (r"\text{x}", X, "syntax"),
         ("sum(a, b, c, m)", "ambiguous", "syntax"),
+        (r"\text{x}", "syntax", "syntax"),
     ],
 )
 def test_notation_with_different_meanings_in_rules_and_answers(text, rule, answer):
@@ -273,9 +269,9 @@ def test_too_large_expressions_raise_an_error(text):
         "10^308 * 10.5 * pi * 10^30",
         "exp(10000)",
         "1e999 * pi",
-        "sum(k, k, 1, 10^12)",
-        "sum(sum(sum(i*j*k, i, 1, 300), j, 1, 300), k, 1, 300)",
-        "sum(factorial(4000 + k), k, 1, 90000)",
+        "sum(k for k in range(10^12))",
+        "sum(sum(sum(i*j*k for i in range(300)) for j in range(300)) for k in range(300))",
+        "sum(factorial(4000 + k) for k in range(90000))",
         "(1/3)^4000",
         "(10^300)^(1/7) + 9^9^9",
     ],
@@ -380,16 +376,7 @@ def test_forms_of_a_rule():
         ("numerator + denominator of r", "numerator(r) + denominator(r)"),
         ("sum of the numerator and denominator of r", "numerator(r) + denominator(r)"),
         ("|r| in simplest form", "|r|"),
-        ("remainder when N is divided by 1000", "N % 1000"),
-        ("quotient when N is divided by 1000", "N // 1000"),
-        ("sum of a, b and c", "a + b + c"),
-        ("product of a and b", "a * b"),
-        ("square root of the sum of a and b", "sqrt(a + b)"),
-        ("a times b", "a * b"),
         ("a divided by b", "a / b"),
-        ("greatest common divisor of a and b", "gcd(a, b)"),
-        ("maximum of a and b", "max(a, b)"),
-        ("average of a and b", "(a + b) / 2"),
         ("sqrt(s * (s - a)), where s = (a + b) / 2", "sqrt((a + b) / 2 * ((a + b) / 2 - a))"),
     ],
 )
@@ -405,19 +392,6 @@ def test_the_simplified_fraction_means_the_only_cause():
         parse_rule("numerator of the simplified fraction", "m", ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("text", "stated"),
-    [
-        ("x^2 = 9, x > 0", {"positive"}),
-        ("x^2 = 9 (x >= 0)", {"nonnegative"}),
-        ("x^2 = 9 where x is a positive integer", {"positive", "integer"}),
-        ("x^2 = 9", set()),
-    ],
-)
-def test_assumptions_that_a_rule_states_about_its_effect(text, stated):
-    assert parse_rule(text, "x").assumptions == stated
-
-
 @table(
     "text",
     [
@@ -429,6 +403,8 @@ def test_assumptions_that_a_rule_states_about_its_effect(text, stated):
         "x < 3",
         "count of n where n is even",
         "largest value of f",
+        "sum of a, b and c",
+        "remainder when N is divided by 1000",
     ],
 )
 def test_prose_raises_an_error(text):
@@ -445,7 +421,7 @@ def test_recorded_rules_are_parsed_or_raise_a_syntax_error(recorded_rules):
         except FormulaSyntaxError as error:
             assert error.kind in ("prose", "syntax", "ambiguous", "comparison")  # noqa: PT017
             prose += 1
-    assert (read, prose) == (859, 177)
+    assert (read, prose) == (856, 180)
 
 
 @pytest.fixture(scope="module")
@@ -529,14 +505,13 @@ def test_agrees_with_python_on_random_expressions(text):
 def test_agrees_with_sympy():
     texts = [
         "sin(x)^2 + x*exp(-x)", "log(x, 2) + ln(x)/3", "sqrt(x^2 + 1) - cbrt(x)", "atan(x) + tanh(x/2)",
-        "binomial(10, 3)*x - factorial(4)/x", "gcd(12, 18)*cosh(x)", "sum(x^k/factorial(k), k, 0, 8)",
+        "binomial(10, 3)*x - factorial(4)/x", "gcd(12, 18)*cosh(x)",
     ]  # fmt: skip
-    x, k = sympy.symbols("x k")
+    x = sympy.Symbol("x")
     wanted = [
         sympy.sin(x) ** 2 + x * sympy.exp(-x), sympy.log(x, 2) + sympy.log(x) / 3,
         sympy.sqrt(x**2 + 1) - sympy.cbrt(x), sympy.atan(x) + sympy.tanh(x / 2),
         sympy.binomial(10, 3) * x - sympy.Rational(24) / x, 6 * sympy.cosh(x),
-        sympy.Sum(x**k / sympy.factorial(k), (k, 0, 8)).doit(),
     ]  # fmt: skip
     for text, expression in zip(texts, wanted, strict=True):
         expected = float(expression.subs(x, sympy.Rational(7, 5)).evalf(30))

@@ -9,7 +9,6 @@ import pytest
 
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.unit_text import read_unit
-from engine.mathematics.solver import EquationError
 from engine.records import CausalEdge, PlanStep, Scaffold
 from engine.scaffold.execution import MAX_RULES, compile_scaffold, execute
 from engine.scaffold.given_values import read_known
@@ -83,7 +82,6 @@ def test_interventions_replace_knowns_and_cut_rules():
         ("x + 1 = y", "11"),
         ("2y + x = 3y", "10"),
         ("x = 4 - 2y", "-3"),
-        ("y^2 = x^2 where y is positive", "10"),
         ("numerator of x in simplest form", "10"),
     ],
 )
@@ -99,12 +97,12 @@ def test_names_that_are_spelled_out():
         ("lx ly lz", "log2_z", "log2(z) = lz"),
         ("log2_x log2_y log2_z", "log2_x4y3z2", "log2(x^4y^3z^2) = 4*log2(x) + 3*log2(y) + 2*log2(z)"),
         ("log2_x4y3z2", "m_over_n", "m_over_n = |log2(x^4y^3z^2)|"),
-        ("m_over_n", "m_plus_n", "m_plus_n = m + n"),
+        ("m_over_n", "m_plus_n", "m_plus_n = numerator + denominator of m_over_n"),
         knowns={"lx": "-7/24", "ly": "-9/24", "lz": "-5/12"},
     )
-    assert kinds(execute(logs)) == {"m_plus_n": "unknown_name"}  # m and n could be any m and n
-    stated = logs.model_copy(update={"constraints_and_premises": ["m and n are relatively prime"]})
-    assert execute(stated).answer == "33"
+    assert execute(logs).answer == "33"
+    unknown = scaffold(("m_over_n", "m_plus_n", "m_plus_n = m + n"), knowns={"m_over_n": "25/8"})
+    assert kinds(execute(unknown)) == {"m_plus_n": "unknown_name"}  # m and n could be any m and n
     squares = scaffold(("x_C y_C", "OC_squared", "OC^2 = x_C^2 + y_C^2"), knowns={"x_C": "1/8", "y_C": "1/2"})
     assert execute(squares).answer == "17/64"
 
@@ -141,7 +139,7 @@ def test_names_by_case_only_where_they_mean_nothing_else():
         (scaffold(("x", "y", "x + 1"), ("x", "y", "x + 2"), knowns={"x": 9}), "conflict"),
         (scaffold(("x", "y", "x + 1"), knowns={"x": 9, "y": 11}), "conflict"),
         (scaffold(("y", "x", "y + 1"), ("x", "y", "x - 1")), "missing_input"),
-        (scaffold(("a", "y", "sum(a)"), knowns={"a": [1, 4]}), "syntax"),
+        (scaffold(("a", "y", "sum(a)"), knowns={"a": [1, 4]}), "prose"),
         (scaffold(("a", "y", "a + 1"), knowns={"a": [1, 4]}), "missing_input"),
         (
             scaffold(("x", "y", "x/2"), knowns={"x": 219}, expected_answer_type="positive integer"),
@@ -185,26 +183,13 @@ def test_stated_signs_choose_a_solution(stated):
     assert execute(given).answer == "3"
 
 
-def test_equations_beyond_polynomials_are_solved_in_the_worker():
+def test_equations_beyond_degree_two_have_no_value():
     given = scaffold(("total", "n", "2^n - 1 = total"), knowns={"total": 1023})
-    assert execute(given).answer == "10"
-    assert kinds(execute(given, solver=None)) == {"n": "unsolved"}
-
-
-def test_the_worker_is_asked_a_bounded_number_of_times():
-    asked = []
-
-    def refuse(equation):
-        asked.append(equation.unknown)
-        raise EquationError("solver_timeout", "late")
-
-    rules = [("x", f"y{i}", f"2^y{i} = x") for i in range(50)]
-    execute(scaffold(*rules, knowns={"x": 3}), solver=refuse)
-    assert asked == ["y0"]
+    assert kinds(execute(given)) == {"n": "unsolved"}
 
 
 def test_all_rules_share_one_budget():
-    rules = [("x", f"y{i}", f"sum(sin(k), k, 1, 20000 + {i} + x)") for i in range(500)]
+    rules = [("x", f"y{i}", f"factorial(4000 + {i} + x)") for i in range(500)]
     start = time.process_time()
     result = execute(scaffold(*rules, knowns={"x": 3}))
     assert time.process_time() - start < 15
@@ -382,7 +367,7 @@ def test_do_agrees_with_the_descendants_that_networkx_finds():
 
 
 def test_structure_of_a_sound_scaffold():
-    report = check_structure(TRIANGLE)
+    report = check_structure(compile_scaffold(TRIANGLE))
     assert report.acyclic
     assert report.target_covered
     assert report.target_reachable
@@ -394,7 +379,7 @@ def test_structure_measures_shares():
         ("a", "b", "2*a"), ("b z", "c", "Count it"), ("c", "y", "c + 1"), ("a", "w", "a"),
         knowns={"a": 1, "unused": 2}, target="y",
     )  # fmt: skip
-    report = check_structure(given)
+    report = check_structure(compile_scaffold(given))
     assert report.knowns_used == 0.5
     assert report.rules_parse == 0.75
     assert report.target_covered
@@ -403,14 +388,14 @@ def test_structure_measures_shares():
 
 def test_structure_names_a_cycle():
     given = scaffold(("a c", "b", "a + c"), ("b", "c", "b + 1"), ("c", "y", "c"), knowns={"a": 1})
-    report = check_structure(given)
+    report = check_structure(compile_scaffold(given))
     assert not report.acyclic
     assert set(find_cycle(given)) == {"b", "c"}
     assert not report.target_reachable
 
 
 def test_an_empty_graph_has_nothing_of_a_structure():
-    report = check_structure(Scaffold(target_variable="y"))
+    report = check_structure(compile_scaffold(Scaffold(target_variable="y")))
     assert (report.knowns_used, report.rules_parse) == (None, 0.0)
     assert not report.target_covered
     assert not report.target_reachable
@@ -420,7 +405,7 @@ def test_an_empty_graph_has_nothing_of_a_structure():
 def test_a_hundred_thousand_nodes(closed):
     given = chain(100_000, closed=closed)
     start = time.process_time()
-    report = check_structure(given)
+    report = check_structure(compile_scaffold(given))
     result = execute(given)
     assert intervene(given, result).score is None
     assert rule_cause_agreement(compile_scaffold(given)) == 0.0
@@ -439,7 +424,7 @@ def test_structure_agrees_with_networkx_on_random_graphs():
         rules = [(" ".join(rng.sample(names, k=rng.randint(1, 3))), rng.choice(names), "1") for _ in range(7)]
         given = scaffold(*rules)
         graph = networkx.DiGraph((c, e) for causes, e, _ in rules for c in causes.split())
-        report = check_structure(given)
+        report = check_structure(compile_scaffold(given))
         assert report.acyclic == networkx.is_directed_acyclic_graph(graph)
         cycle = find_cycle(given)
         if cycle:
@@ -489,7 +474,7 @@ def real_scaffolds(recorded):
 def test_real_scaffolds_are_measured(real_scaffolds):
     executed = {}
     for problem, given in real_scaffolds:
-        report = check_structure(given)
+        report = check_structure(compile_scaffold(given))
         result = execute(given)
         moved = intervene(given, result)
         assert 0 <= rule_cause_agreement(result.program) <= 1
@@ -507,12 +492,12 @@ def test_real_scaffolds_are_measured(real_scaffolds):
 def test_real_scaffolds_are_measured_fast(real_scaffolds):
     texts = [given.model_dump_json(exclude_none=True) for _, given in real_scaffolds]
     for text in texts[:10]:
-        check_structure(scaffold_from_object(text).scaffold)  # imports
+        check_structure(compile_scaffold(scaffold_from_object(text).scaffold))  # imports
     times = []
     for text in texts:
         start = time.process_time()
         given = scaffold_from_object(text).scaffold
-        check_structure(given)
+        check_structure(compile_scaffold(given))
         result = execute(given)
         intervene(given, result)
         rule_cause_agreement(result.program)

@@ -73,17 +73,18 @@ def test_each_task_implements_the_protocols_that_it_needs():
     assert {name: ones for name, ones in found.items() if ones} == {
         "math": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
         "physics": {"MakesAnswers", "ReadsDescribedRows", "TakesOpinions"},
-        "answers": {"JudgedByRubric", "ReadsDescribedRows"},
+        "answers": {"GradesInParts", "JudgedByRubric", "ReadsDescribedRows"},
         "code": {
             "DisplaysItself",
             "PreparesData",
             "ChecksItself",
+            "GradesInParts",
             "MakesAnswers",
             "ReadsQuestions",
             "RemarksOnProblems",
         },
         "phaser": {"DisplaysItself", "MakesAnswers", "HasCheckOptions", "ScoresForeignRows"},
-        "traffic": {"DisplaysItself", "HasCheckOptions", "TrainsOnline"},
+        "traffic": {"DisplaysItself", "GradesInParts", "HasCheckOptions", "TrainsOnline"},
     }
 
 

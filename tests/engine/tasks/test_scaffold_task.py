@@ -34,17 +34,18 @@ def score(reply, problem=APPLES, task=MATH, **more):
 # Worked out by hand from docs/reference/rewards.md:  (reply, r_ans, r_logic, r_graph)
 CASES = {
     "perfect": (scaffold(), 1, 1, 1),
-    # 4 of 7 graph parts (the rule is words, so nothing works or executes); of the logic, only the plan agrees
-    "prose": (scaffold("apples = count all of them"), 1, 1 / 4, 4 / 7),
+    # 5 of 7 graph parts (the rule is words, so it is not read and does not execute); of the logic, only the plan agrees
+    "prose": (scaffold("apples = count all of them"), 1, 1 / 4, 5 / 7),
     # listed {crates, each}, used {crates}: 1/2; do(each) should move the target and does not: 1/2
     "hidden constant": (scaffold("apples = crates * 4"), 1, (1 + 0.5 + 1 + 0.5) / 4, 1),
     "graph against text": (scaffold(final_answer="13"), 1, (1 + 1 + 0 + 1) / 4, 1),
     "wrong rule": (scaffold("apples = crates + each", final_answer="7"), 0, 0.4, 0.4),
-    # 7 and 9 are not the problem's, so 1 of 3 numbers behind the target is, and half of that counts
-    "foreign number": (scaffold("apples = crates * 7 - 9"), 1, (1 + 0.5 + 1 + 0.5) / 4 / 6, 1 / 6),
+    # the text has neither 5 nor 7; the six other graph parts hold
+    "foreign numbers": (scaffold("apples = crates + each", knowns={"crates": 5, "each": 7}), 1, 1, 6 / 7),
+    "a foreign number": (scaffold("apples = crates * each / 2", knowns={"crates": 3, "each": 8}), 1, 1, 6.5 / 7),
     "no final answer": (scaffold(final_answer=""), 1, 3 / 4, 1),
     "no plan": (scaffold(computation_plan=[]), 1, (0 + 1 + 1 + 1) / 4, 1),
-    # no number of the problem takes part
+    # of the graph, the target is covered and the rules parse; of the logic, the rules use their causes
     "cycle": (
         scaffold(
             knowns={},
@@ -55,8 +56,8 @@ CASES = {
             computation_plan=[],
         ),
         1,
-        0,
-        0,
+        1 / 4,
+        2 / 7,
     ),
     "no scaffold, right answer": ("The final answer is 12.", 1, 0, 0),
     "nothing": ("I do not know.", 0, 0, 0),
@@ -71,6 +72,24 @@ def test_components_as_worked_out_by_hand(name):
     assert rewards.r_logic == pytest.approx(r_logic)
     assert rewards.r_graph == pytest.approx(r_graph)
     assert rewards.r_total == pytest.approx(0.5 * r_ans + 0.25 * r_logic + 0.25 * r_graph)
+
+
+def test_a_wrong_answer_in_perfect_form_earns_less_than_a_right_one_without_any():
+    wrong = score(scaffold("apples = crates + each", final_answer="7")).rewards
+    bare = score("The final answer is 12.").rewards
+    assert (wrong.r_total, bare.r_total) == (pytest.approx(0.25 * 0.4 + 0.25 * 0.4), 0.5)
+    # also where all components have one weight, as for the critic, and a judge gives full marks
+    praised = RewardEvaluator(CRITIC_WEIGHTS).score(
+        MATH, APPLES, MATH.parse(Completion(text=json.dumps(scaffold("apples = crates + each"))), APPLES), opinion=1.0
+    )
+    assert praised.rewards.r_total < RewardEvaluator(CRITIC_WEIGHTS).score(
+        MATH, APPLES, MATH.parse(Completion(text="The final answer is 12."), APPLES)
+    ).rewards.r_total  # fmt: skip
+
+
+def test_units_left_out_cost_as_much_as_wrong_ones():
+    bare = score(fall(knowns={"g": 9.8, "h": 10}), FALL, PHYSICS)
+    assert bare.detail["logic"]["dimensions"] == 0.0
 
 
 def test_no_component_is_a_constant():

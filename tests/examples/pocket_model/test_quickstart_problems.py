@@ -11,7 +11,7 @@ from engine.datasets import load_problems
 from engine.errors import InputError
 from engine.experience.review import check_text, count_words
 from engine.records import Completion
-from engine.scaffold.execution import execute
+from engine.scaffold.execution import compile_scaffold, execute
 from engine.scaffold.structure import check_structure
 from engine.tasks.registry import task_named
 from examples.pocket_model.quickstart import FAMILIES, SPLITS, draw_instance, instances, problems
@@ -71,7 +71,7 @@ def test_the_right_graph_gives_the_answer_and_the_mistaken_one_another_number(fa
         right, mistaken = family.scaffold(family.right, draw), family.scaffold(family.mistaken, draw)
         assert executed(right) == answer
         assert executed(mistaken) != answer
-        structure = check_structure(right)
+        structure = check_structure(compile_scaffold(right))
         assert structure.acyclic
         assert structure.target_covered
         assert structure.knowns_used == 1.0

@@ -148,21 +148,3 @@ def test_a_file_that_was_not_scored_is_named(tmp_path, line, message):
     path.write_text(line + "\n")
     with pytest.raises(InputError, match=message):
         show.main([str(path)])
-
-
-@pytest.mark.parametrize(
-    ("grounding", "why"),
-    [
-        ({"score": 0.0, "reason": "answer_given"}, "the scaffold has the answer as a given number"),
-        ({"score": 0.5, "foreign": ["16", "3/4"]}, "the problem does not give: 16, 3/4"),
-        ({"score": 1.0}, None),
-    ],
-)
-def test_a_right_answer_whose_structure_is_paid_less_says_why(shown, tmp_path, grounding, why):
-    line = json.loads((EXAMPLE / "generator_1_rollouts.jsonl").read_text().splitlines()[0])
-    for rollout in line["rollouts"]:
-        rollout["reward_detail"] = {"grounding": grounding}
-    (tmp_path / "generator_1_rollouts.jsonl").write_text(json.dumps(line) + "\n")
-    text = shown(tmp_path, line["problem_id"])
-    said = f"  r_logic and r_graph are lower: {why}\n"
-    assert (said in text) if why else ("are lower" not in text)

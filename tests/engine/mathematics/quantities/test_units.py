@@ -65,7 +65,7 @@ def test_read_unit(text, powers):
         "m" * 200,
         "m " * 20,
         "__import__('os')",
-        "m^(9/5)",
+        "m^(1/2)",
         "(m^6)^3",
         "((((((km/m)^12)^12)^12)^12)^12)^12",
         "m;s",
@@ -101,7 +101,6 @@ def test_every_listed_unit_has_the_dimension_and_the_value_that_it_has_in_pint()
         ("3", {}),
         ("30°", {}),
         ("rad/s", {"[time]": -1}),
-        ("m^{1/2}", {"[length]": 0.5}),
         ("25 °C", {"[temperature]": 1}),
     ],
 )

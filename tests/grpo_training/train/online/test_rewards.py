@@ -75,11 +75,10 @@ def fake(monkeypatch, reward):
     return reward
 
 
-def test_a_right_scaffold_earns_more_than_a_wrong_answer_and_a_wrong_one_more_than_no_scaffold(reward):
+def test_a_right_scaffold_is_paid_its_structure_and_a_wrong_one_is_not(reward):
     right, wrong, none = score(reward, [problem(7)] * 3, [solved("7"), solved("8"), "I do not know."])
     assert right == pytest.approx(1.0)
-    assert wrong == pytest.approx(0.4 * (right - 0.5))  # r_ans weighs a half; graph and logic count less
-    assert none == 0.0
+    assert (wrong, none) == (0.0, 0.0)
 
 
 def test_shuffled_batches_score_each_completion_against_its_own_problem(reward):

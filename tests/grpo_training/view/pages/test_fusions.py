@@ -6,7 +6,7 @@ import pytest
 from engine.records import Completion, Fusion, Outcome, Rewards
 from grpo_training.view.data.fusions import FusionIndex
 from grpo_training.view.pages.fusions import fusion_page
-from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, no_solver, rollout
+from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
 from tests.support.table import table
 
 
@@ -30,7 +30,7 @@ def fusion(**changes):
 
 
 def page(one, inputs):
-    return fusion_page(one, inputs, Path(), no_solver)
+    return fusion_page(one, inputs, Path())
 
 
 INPUTS = group(

@@ -6,7 +6,6 @@ import pytest
 from agents.generator import prompt_hash
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
-from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
 from engine.tasks.registry import task_named
 from grpo_training.view.data.libraries import Library, open_read_only
@@ -53,12 +52,8 @@ def group(*rollouts, **changes):
     return RolloutGroup(rollouts=list(rollouts), **fields | changes)
 
 
-def no_solver(equation):
-    raise EquationError("unsolved", "")
-
-
 def page(*rollouts, **changes):
-    return group_page(group(*rollouts, **changes), Path(), no_solver)
+    return group_page(group(*rollouts, **changes), Path())
 
 
 def test_the_right_rollout_comes_first_and_a_wrong_one_says_where_it_parts():

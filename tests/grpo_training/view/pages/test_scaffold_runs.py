@@ -1,10 +1,6 @@
-import pytest
-
-from engine.mathematics.solver import EquationError
 from engine.records import Scaffold
 from grpo_training.view.pages.scaffold_runs import (
     MAX_DRAWN,
-    GroupSolver,
     divergence,
     graph_data,
     intervention_rows,
@@ -24,7 +20,7 @@ def scaffold(*rules, target="percent", knowns=KNOWNS):
 
 
 def run(*rules, **options):
-    return run_scaffold(scaffold(*rules, **options), None)
+    return run_scaffold(scaffold(*rules, **options))
 
 
 RIGHT = run(
@@ -132,25 +128,16 @@ def test_a_graph_of_thousands_of_variables_is_not_drawn():
 )
 def test_hostile_scaffolds_are_pictures_of_text(cause, effect, rule):
     one = run_scaffold(
-        Scaffold(target_variable=effect, causal_graph=[{"cause": [cause], "effect": effect, "rule": rule}]), None
+        Scaffold(target_variable=effect, causal_graph=[{"cause": [cause], "effect": effect, "rule": rule}])
     )
     data = graph_data(one, standings(one, [RIGHT]))
     assert {node["name"] for node in data["nodes"]} == {cause, effect}
     assert all(len(node["rule"]) <= 400 for node in data["nodes"])
 
 
-def test_the_solver_of_a_group_is_called_a_limited_number_of_times():
-    calls = []
-    solver = GroupSolver(lambda equation: calls.append(1) or [1], calls=2)
-    assert [solver(None), solver(None)] == [[1], [1]]
-    with pytest.raises(EquationError):
-        solver(None)
-    assert len(calls) == 2
-
-
 def test_scaffolds_are_executed_until_the_time_of_a_page_is_over():
     clock = iter(range(100))
-    runs = run_scaffolds(dict.fromkeys(range(9), scaffold()), lambda equation: [], lambda: next(clock))
+    runs = run_scaffolds(dict.fromkeys(range(9), scaffold()), lambda: next(clock))
     assert list(runs) == [0, 1, 2]
 
 

@@ -96,7 +96,9 @@ def verify(task: Task, problem: Problem, completion: Completion) -> StoredVerdic
 
 def _verdict(task: Task, scored: Scored) -> StoredVerdict:
     measurement, total = scored.measurement, scored.rewards.r_total
-    fields = task.scored_fields(scored.candidate, measurement) if isinstance(task, ScoresForeignRows) else ScoredFields()
+    fields = (
+        task.scored_fields(scored.candidate, measurement) if isinstance(task, ScoresForeignRows) else ScoredFields()
+    )
     is_scored = scored.outcome.carries_reward and total is not None
     outcome, fault = (scored.outcome, scored.fault) if is_scored else (Outcome.INFRA_FAULT, _why_not(scored))
     facts = {"outcome": str(outcome), "fault": None if fault is None else fault.model_dump()}
@@ -124,7 +126,9 @@ def _verdict(task: Task, scored: Scored) -> StoredVerdict:
 
 def _why_not(scored: Scored) -> Fault:
     """Why a reply has no reward."""
-    why = "no component was measured" if scored.outcome.carries_reward else str(scored.measurement.detail.get("why", ""))
+    why = (
+        "no component was measured" if scored.outcome.carries_reward else str(scored.measurement.detail.get("why", ""))
+    )
     return scored.measurement.fault or Fault(kind="not_verified", message=why)
 
 

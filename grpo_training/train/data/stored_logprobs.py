@@ -11,7 +11,9 @@ from grpo_training.serve.model_folder import cached_model, content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup
 
-OTHER_TEMPERATURE = "groups: stored log-probs at another temperature than that of the loss, so they are not used"
+OTHER_TEMPERATURE = (
+    "groups: stored log-probs are at temperature 1, and the loss divides logits by another one, so they are not used"
+)
 
 
 def without_unusable_logprobs(
@@ -27,13 +29,12 @@ def without_unusable_logprobs(
         has_logprobs = any(response.logprobs is not None for response in group.responses)
         if not trained.is_called(group.model):
             report.remark(_other_model(group.model, settings))
-        elif has_logprobs and not _same_temperature(group, settings):
+        elif has_logprobs and settings.temperature != 1:
             report.remark(OTHER_TEMPERATURE)
-            report.detail(_temperature_advice(group, settings))
         else:
             kept.append(group)
             continue
-        kept.append(replace(group, responses=tuple(replace(one, logprobs=None) for one in group.responses)))
+        kept.append(replace(group, responses=tuple(replace(response, logprobs=None) for response in group.responses)))
     return kept
 
 
@@ -74,18 +75,3 @@ def _other_model(sampled_by: str, settings: GRPOTrainingConfig) -> str:
         f"groups: sampled by {sampled_by}, not by {settings.model_name_or_path}: trained off-policy, without stored "
         f"log-probs (pass --served-as {sampled_by} if it is the same model)"
     )
-
-
-def _same_temperature(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
-    """Raw log-probs are at temperature 1, independent of the sampling temperature."""
-    stored = 1.0 if settings.stored_logprobs == "raw" else group.temperature
-    return stored == settings.temperature
-
-
-def _temperature_advice(group: TrainingGroup, settings: GRPOTrainingConfig) -> str:
-    if settings.stored_logprobs == "raw":
-        return (
-            f"The loss divides logits by {settings.temperature}. To use stored log-probs, pass --temperature 1, or "
-            "--stored-logprobs processed if the server applied its temperature to them."
-        )
-    return f"They were sampled at {group.temperature}; the loss divides logits by {settings.temperature}."

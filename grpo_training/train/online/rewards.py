@@ -20,7 +20,7 @@ from agents.generator import generator_messages
 from engine.contract.training_reward import RewardFunction
 from engine.errors import ScaffoldError
 from engine.records import Completion, Message, Outcome, Problem
-from engine.reward_evaluator import RewardEvaluator, Scored
+from engine.reward_evaluator import RewardEvaluator
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.rl_math.metrics_log import means
@@ -109,8 +109,6 @@ class TrlReward:
 
     Args:
         custom: scores completions by a custom reward function, from several threads, or whole batches.
-        custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, its ``r_total``
-            has the rest.
         reward_functions: the training reward of each task, by its name; None: ``r_total`` is paid.
         workers: completions that are scored at a time.
         clock: monotonic seconds.
@@ -122,7 +120,6 @@ class TrlReward:
         self,
         *,
         custom: Task[Any] | BatchReward | None = None,
-        custom_weight: float = 1.0,
         reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
         clock: Callable[[], float] = time.monotonic,
@@ -131,7 +128,7 @@ class TrlReward:
         self.scored = self.without_reward = 0
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
-        self._evaluator, self._custom, self._custom_weight = RewardEvaluator(), custom, custom_weight
+        self._evaluator, self._custom = RewardEvaluator(), custom
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._unscored_batches, self._clock = 0, clock
@@ -218,22 +215,14 @@ class TrlReward:
             outcome = Outcome.INFRA_FAULT if reward is None else Outcome.OK
         else:
             assert not isinstance(self._custom, BatchReward)
-            scored = self._score_by(self._custom or task_named(problem.task), problem, reply)
-            components, reward, outcome = _components(scored), _reward(scored), scored.outcome
+            task = self._custom or task_named(problem.task)
+            scored = self._evaluator.score(task, problem, task.parse(reply, problem))
+            outcome = scored.outcome
+            components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
+            reward = scored.rewards.r_total if outcome.carries_reward else None
             error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
             is_correct = scored.is_correct
-        if self._custom is not None and self._custom_weight < 1:
-            of_task = self._score_by(task_named(problem.task), problem, reply)
-            components = _components(of_task) | ({} if reward is None else {"custom": reward})
-            total = _reward(of_task)
-            if reward is not None and total is not None:
-                reward = self._custom_weight * reward + (1 - self._custom_weight) * total
-            else:
-                reward = None
         return ScoredCompletion(problem, reply.text, tuple(token_ids), reward, components, is_correct, outcome, error)
-
-    def _score_by(self, task: Task[Any], problem: Problem, reply: Completion) -> Scored:
-        return self._evaluator.score(task, problem, task.parse(reply, problem))
 
     def _check_any_scored(self) -> None:
         if any(one.reward is not None for one in self.latest):
@@ -258,14 +247,6 @@ def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: 
     return ScoredCompletion(
         problem, reply.text, token_ids, paid.total, paid.parts, paid.is_correct, outcome, paid.error, paid.figures
     )
-
-
-def _components(scored: Scored) -> dict[str, float]:
-    return {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-
-
-def _reward(scored: Scored) -> float | None:
-    return scored.rewards.r_total if scored.outcome.carries_reward else None
 
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:

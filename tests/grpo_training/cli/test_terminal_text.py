@@ -10,7 +10,7 @@ from engine.errors import InputError
 from grpo_training.cli.entry import print_error
 from grpo_training.cli.terminal_text import fitted
 from grpo_training.traffic.__main__ import main as traffic
-from grpo_training.train.reporting.plan_report import print_plan
+from grpo_training.train.plan_report import print_plan
 from tests.engine.tasks.traffic.support import row
 
 HOSTILE = "a\u2028\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"

@@ -189,7 +189,7 @@ def test_the_entropy_is_the_mean_over_the_tokens_that_passed_through_the_model(m
     assert len(passed) == 5
     for size in (1, 3):
         folder = tmp_path / str(size)
-        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 3, "logprob_chunk_size": 2}
+        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 3}
         train(settings(model, max_steps=1, temperature=temperature, **cut), [[long, short, idle]], folder)
         line = lines(folder)[0]
         assert line["rows_without_gradient"] == 1

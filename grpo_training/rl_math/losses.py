@@ -99,9 +99,9 @@ def policy_loss(
         ``cispo_clip_ratio``), ``ratio_mean``, ``old_logps_missing`` and, with a reference, ``kl``.
 
     Raises:
-        ConfigurationError: an unknown name, a ``beta`` without reference, ``cispo`` without ``epsilon_high``.
+        ConfigurationError: a ``beta`` without reference, ``cispo`` without ``epsilon_high``.
     """
-    _check(loss_type, importance_sampling_level, epsilon_high, beta, ref_logps_BC)
+    _check(loss_type, epsilon_high, beta, ref_logps_BC)
     mask_BC = mask_BC.bool()
     high = epsilon if epsilon_high is None else epsilon_high
     detached_BC = logps_BC.detach()
@@ -206,11 +206,7 @@ def kl_per_token(logps: Tensor, ref_logps: Tensor) -> Tensor:
     return difference.neg().clamp(max=_LOG_RATIO_LIMIT).exp() + difference - 1
 
 
-def _check(loss_type: str, level: str, epsilon_high: float | None, beta: float, ref_logps_BC: Tensor | None) -> None:
-    if loss_type not in ("grpo", "dr_grpo", "dapo", "bnpo", "cispo"):
-        raise ConfigurationError(f"Unknown loss_type: {loss_type}", fix="Use grpo, dr_grpo, dapo, bnpo or cispo.")
-    if level not in ("token", "sequence"):
-        raise ConfigurationError(f"Unknown importance_sampling_level: {level}", fix="Use token or sequence.")
+def _check(loss_type: str, epsilon_high: float | None, beta: float, ref_logps_BC: Tensor | None) -> None:
     if loss_type == "cispo" and epsilon_high is None:
         raise ConfigurationError(
             "cispo needs epsilon_high",

@@ -80,11 +80,12 @@ def check_packages(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: some are missing.
     """
-    missing = [name for name in _PACKAGES[config.mode] if importlib.util.find_spec(name) is None]
+    needed = (*_PACKAGES[config.mode], *(["vllm"] if config.use_vllm else []))
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
             f"Not installed: {', '.join(missing)}",
-            why="The fine-tune needs packages that the other commands do not need.",
+            why="The fine-tune needs packages that the other commands do not need; use_vllm needs vllm, and a GPU.",
             fix=install_command("finetune"),
         )
     if config.quantised is not None and importlib.util.find_spec("bitsandbytes") is None:

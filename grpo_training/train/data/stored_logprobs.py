@@ -19,15 +19,15 @@ OTHER_TEMPERATURE = (
 def without_unusable_logprobs(
     groups: Sequence[TrainingGroup], settings: GRPOTrainingConfig, report: DropReport
 ) -> list[TrainingGroup]:
-    """The groups, without log-probs where the sampling model or its temperature is another one.
+    """The groups, without log-probs where another model sampled, or the loss is at another temperature than they are.
 
-    ``missing_logprobs`` says what takes their place. Groups of another model or temperature are counted in ``report``.
+    ``missing_logprobs`` says what takes their place. Such groups are counted in ``report``.
     """
-    trained = TrainedModel(settings)
+    digest = _digest(settings)
     kept = []
     for group in groups:
         has_logprobs = any(response.logprobs is not None for response in group.responses)
-        if not trained.is_called(group.model):
+        if not is_trained_model(group.model, settings, digest):
             report.remark(_other_model(group.model, settings))
         elif has_logprobs and settings.temperature != 1:
             report.remark(OTHER_TEMPERATURE)
@@ -38,32 +38,23 @@ def without_unusable_logprobs(
     return kept
 
 
-class TrainedModel:
-    """Recognises the trained model by the names that records may have for it.
+def is_trained_model(name: str, settings: GRPOTrainingConfig, digest: str) -> bool:
+    """Whether a record names the trained model: by its name or folder, ``served_as``, or the digest of its weights.
 
-    Args:
-        settings: its ``model_name_or_path`` and ``served_as`` are used.
+    The local server names a model ``<folder>-<digest of its content>``.
     """
-
-    def __init__(self, settings: GRPOTrainingConfig) -> None:
-        self._served_as = settings.served_as
-        self._place = _place(settings.model_name_or_path)
-        folder = cached_model(settings.model_name_or_path) or Path(self._place)
-        self._digest = content_digest([folder]) if (folder / "config.json").is_file() else ""
-
-    def is_called(self, name: str) -> bool:
-        """Whether ``name`` is this model: its name, folder, ``served_as``, or the digest of its weights.
-
-        The local server names a model ``<folder>-<digest of its content>``.
-        """
-        if not name:
-            return False
-        if name == self._served_as or _place(name) == self._place:
-            return True
-        return bool(self._digest) and name.endswith(f"-{self._digest}")
+    names = {settings.served_as, _absolute(settings.model_name_or_path)}
+    is_named = bool(name) and not names.isdisjoint((name, _absolute(name)))
+    return is_named or (bool(digest) and name.endswith(f"-{digest}"))
 
 
-def _place(name: str) -> str:
+def _digest(settings: GRPOTrainingConfig) -> str:
+    """The digest of the trained model's weights; empty if they are not on this machine."""
+    folder = cached_model(settings.model_name_or_path) or Path(_absolute(settings.model_name_or_path))
+    return content_digest([folder]) if (folder / "config.json").is_file() else ""
+
+
+def _absolute(name: str) -> str:
     """The absolute path of a folder, without accessing the disk; equal hub names give equal results."""
     return os.path.abspath(os.path.expanduser(name))
 

@@ -25,7 +25,6 @@ from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 STAGE = "online"
 SAMPLES = "samples.jsonl"
 _SAMPLES_PER_STEP = 6
-_LOGS_WITHOUT_SPREAD = 10
 
 
 class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
@@ -54,7 +53,6 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         self._kl, self._reward, self._path, self._log, self._progress = kl, reward, run_dir / SAMPLES, log, progress
         self._stop, self._clock = stop, clock
         self._tokens_then, self._then = 0.0, 0.0
-        self._logs_without_spread = 0
         self._noted_error = False
 
     def state(self) -> dict[str, Any]:
@@ -109,20 +107,9 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         figures = {"epoch": logs["epoch"], "stage": STAGE, **logs, "tokens_per_s": speed}
         self._log.write(state.global_step, figures)
         self._progress.step_done(state.global_step, STAGE, figures)
-        self._check_reward_spread(logs)
         if self._reward.first_error and not self._noted_error:
             self._noted_error = True
             self._progress.note(f"A completion could not be scored: {self._reward.first_error}")
-
-    def _check_reward_spread(self, logs: dict[str, Any]) -> None:
-        """Note once that rewards have not differed within any group for many logs, so that nothing is learned."""
-        self._logs_without_spread = self._logs_without_spread + 1 if logs.get("frac_reward_zero_std") == 1 else 0
-        if self._logs_without_spread == _LOGS_WITHOUT_SPREAD and self._progress is not None:
-            self._progress.note(
-                f"Rewards have been equal within every group for {_LOGS_WITHOUT_SPREAD} logs "
-                f"(mean {logs.get('reward')}): nothing is learned. The problems are too easy or too hard, or the "
-                "reward does not tell completions apart."
-            )
 
     def _write_samples(self, step: int) -> None:
         """Append one completion for each of a few problems to ``samples.jsonl``."""

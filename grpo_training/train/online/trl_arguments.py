@@ -5,11 +5,8 @@ An argument that affects the trained weights is given, or has the default that t
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.train.config import GRPOTrainingConfig
@@ -21,13 +18,6 @@ _SAMPLER_CAP = 2.0
 
 Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
 """
-
-_TIMEOUT_S = 5.0
-_SERVE = (
-    'VLLM_SERVER_DEV_MODE=1 vllm serve {model} --weight-transfer-config \'{{"backend": "nccl"}}\' '
-    "--logprobs-mode processed_logprobs --max-logprobs -1"
-)
-"""How TRL wants the server started: with a way to send it weights, and log-probs at the temperature of sampling."""
 
 _SAME_NAME = (
     *("learning_rate", "lr_scheduler_type", "num_train_epochs", "max_steps", "optim", "weight_decay", "max_grad_norm"),
@@ -81,7 +71,7 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
 
 
 def check_arguments(config: GRPOTrainingConfig) -> None:
-    """Refuse what TRL would refuse late, or silently do differently; also a vLLM server that does not answer.
+    """Refuse what TRL would refuse late, or silently do differently.
 
     Raises:
         ConfigurationError: says what.
@@ -101,23 +91,6 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             "num_train_epochs is 0", fix="Set num_train_epochs or max_steps: online training has no warm-up."
         )
-    if config.use_vllm and importlib.util.find_spec("vllm") is None:
-        raise ConfigurationError(
-            "--use-vllm: vllm is not installed",
-            why="This process samples with it (vllm_mode colocate), or needs it to send the weights to the server.",
-            fix="Install vllm in this environment (it needs a GPU), or omit --use-vllm.",
-        )
-    if config.use_vllm and config.vllm_mode == "server":
-        url = (config.vllm_server_base_url or "http://localhost:8000").rstrip("/")
-        try:
-            httpx.get(f"{url}/health", timeout=_TIMEOUT_S).raise_for_status()
-        except httpx.HTTPError as error:
-            raise ConfigurationError(
-                f"The vLLM server at {url} does not answer",
-                why=f"{type(error).__name__}: {error}",
-                fix=f"Use --vllm-mode colocate on this GPU, or start the server on another one: "
-                f"{_SERVE.format(model=config.model_name_or_path)}",
-            ) from None
 
 
 def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:

@@ -185,8 +185,6 @@ def test_a_batch_without_tokens_has_a_gradient_of_zero(loss_type):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"loss_type": "ppo"},
-        {"importance_sampling_level": "word"},
         {"loss_type": "cispo", "epsilon_high": None},
         {"beta": 0.1},
     ],

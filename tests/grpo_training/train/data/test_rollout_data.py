@@ -21,6 +21,7 @@ from engine.records import (
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
 from grpo_training.runs import stored_prompts
+from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import rollout_data, scored_files, stored_logprobs
 from grpo_training.train.data import trl_datasets as exports
@@ -316,13 +317,11 @@ def test_the_local_server_names_a_model_by_its_weights(cache, tmp_path):
     folder = tmp_path / "weights"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    trained = stored_logprobs.TrainedModel(settings(tmp_path, model_name_or_path=str(folder)))
-    from grpo_training.serve.model_folder import content_digest
-
-    assert trained.is_called(str(folder))
-    assert trained.is_called(f"/elsewhere/weights-{content_digest([folder])}")
-    assert not trained.is_called("/elsewhere/weights-0123456789")
-    assert not trained.is_called("")
+    config = settings(tmp_path, model_name_or_path=str(folder))
+    named = ("weights", f"/elsewhere/weights-{content_digest([folder])}", "/elsewhere/weights-0123456789", "")
+    groups = [group(f"p{number}", policy=asked(model=name)) for number, name in enumerate((str(folder), *named))]
+    _, report = load_groups(config.model_copy(update={"dataset_path": cache(*groups)}))
+    assert sum(count for text, count in report.remarks.items() if "trained off-policy" in text) == 3
 
 
 @pytest.mark.parametrize(("sampled", "loss", "is_used"), [(0.7, 1.0, True), (0.7, 0.7, False), (1.0, 1.0, True)])

@@ -401,20 +401,6 @@ def test_a_gradient_that_is_not_finite_stops_too():
         callback.on_pre_optimizer_step(None, SimpleNamespace(global_step=3), None, model=broken)
 
 
-def test_rewards_that_never_differ_are_reported_once():
-    said = []
-    progress = SimpleNamespace(note=said.append, step_done=lambda *_: None)
-    log = SimpleNamespace(write=lambda *_: None)
-    callback = RunCallback(
-        kl=None, reward=SimpleNamespace(first_error=""), run_dir=ROOT, log=log, progress=progress, stop=None
-    )
-    for share in [1.0] * 9 + [0.5] + [1.0] * 15:
-        logs = {"loss": 0.0, "epoch": 0.1, "reward": 0.25, "frac_reward_zero_std": share}
-        callback.on_log(None, SimpleNamespace(global_step=1), None, logs=logs)
-    assert len(said) == 1
-    assert "10 logs (mean 0.25)" in said[0]
-
-
 def test_a_run_where_nothing_can_be_checked_stops_and_a_single_fault_does_not(model, task, tmp_path):
     task.ends = lambda number: Outcome.INFRA_FAULT if number == 3 else Outcome.OK
     train(config_of(model, max_steps=1), tmp_path / "one")
@@ -573,7 +559,6 @@ def test_an_8_bit_optimizer_trains_online(task, tmp_path):
         ({"per_device_train_batch_size": 40}, InputError, "8 problems are too few for steps of 10 prompts"),
         ({"max_seq_length": 10}, InputError, "8 of 8 leave no room for a reply"),
         ({"num_generations": 1}, ConfigurationError, "num_generations must be at least 2"),
-        ({"use_vllm": True}, ConfigurationError, "vllm is not installed"),
         ({"num_train_epochs": 0, "rce_epochs": 1, "max_steps": -1}, ConfigurationError, "num_train_epochs is 0"),
     ],
 )

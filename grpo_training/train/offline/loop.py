@@ -234,13 +234,6 @@ def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:
 def _notes(training: Training, done: int) -> Iterator[str]:
     if done:
         yield f"resuming after step {done} of {len(training.plan)}"
-    if training.config.mode != "sft" and all(row.old_logps is None for group in training.groups for row in group):
-        yield (
-            "no stored log-probs: the ratio is 1 everywhere, so nothing is clipped, and only the KL and a small "
-            "learning rate keep the policy near the one that sampled (--missing-logprobs start enables clipping)"
-            if training.config.missing_logprobs == "ratio_1"
-            else "no stored log-probs: the model at the start of the training is used as the old policy"
-        )
     if has_adapter(training.model):
         trained, total = training.model.get_nb_trainable_parameters()
         yield f"trained parameters: {trained:,} of {total:,} ({trained / total:.2%})"

@@ -6,7 +6,6 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -70,9 +69,9 @@ _Given = tuple[float | None, str]
 def dataset_rows(
     problems: Iterable[Problem], style: str, prompts: Mapping[str, Sequence[Message]] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
-    """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the problem in plain columns.
+    """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the ``problem`` as JSON text.
 
-    ``meta`` is JSON text, because a column has one type and each task has its own keys.
+    A column has one type, and each task has its own keys.
 
     Args:
         problems: one row each.
@@ -82,11 +81,7 @@ def dataset_rows(
     return [
         {
             "prompt": [message.model_dump() for message in messages_of(problem, style, prompts)],
-            "problem_id": problem.id,
-            "problem_text": problem.text,
-            "answer": problem.answer,
-            "task": problem.task,
-            "meta": json.dumps(problem.meta, ensure_ascii=False),
+            "problem": problem.model_dump_json(),
         }
         for problem in problems
     ]
@@ -144,11 +139,7 @@ class TrlReward:
         *,
         completions: Sequence[Any],
         completion_ids: Sequence[Sequence[int]],
-        problem_id: Sequence[str],
-        problem_text: Sequence[str],
-        answer: Sequence[str],
-        task: Sequence[str],
-        meta: Sequence[str],
+        problem: Sequence[str],
         prompts: Sequence[Any] = (),
         log_metric: Callable[[str, float], None] | None = None,
         **more: Any,
@@ -158,7 +149,7 @@ class TrlReward:
         Args:
             completions: texts, or conversations whose last message is the reply.
             completion_ids: the sampled ids.
-            problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`, row by row.
+            problem: the column of :func:`dataset_rows`.
             prompts: the prompts as chat messages.
             log_metric: receives the name of a metric and its value for this batch.
             more: what else TRL passes.
@@ -167,24 +158,20 @@ class TrlReward:
             NothingScoredError: nothing could be scored in :data:`PATIENCE` consecutive batches.
         """
         began = self._clock()
-        columns = zip(problem_id, problem_text, answer, task, meta, strict=True)
-        problems = [
-            Problem(id=name, text=text, answer=truth, task=kind, meta=json.loads(more))
-            for name, text, truth, kind, more in columns
-        ]
+        problems = [Problem.model_validate_json(text) for text in problem]
         of_trainer = {name: value for name, value in (more | {"log_metric": log_metric}).items() if name in OF_TRAINER}
         given = self._score_batch(problems, prompts, completions, completion_ids, of_trainer)
         rows = zip(problems, completions, completion_ids, given, strict=True)
         self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
         self.scored += len(self.latest)
-        self.without_reward += sum(one.reward is None for one in self.latest)
-        self.faults.update(one.outcome for one in self.latest if one.outcome is not Outcome.OK)
-        self.first_error = self.first_error or next((one.error for one in self.latest if one.error), "")
+        self.without_reward += sum(scored.reward is None for scored in self.latest)
+        self.faults.update(scored.outcome for scored in self.latest if scored.outcome is not Outcome.OK)
+        self.first_error = self.first_error or next((scored.error for scored in self.latest if scored.error), "")
         if log_metric is not None:
             for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
                 log_metric(name, value)
         self._check_any_scored()
-        return [one.reward for one in self.latest]
+        return [scored.reward for scored in self.latest]
 
     def _score_batch(
         self,

@@ -73,46 +73,34 @@ class GRPOTrainingConfig(ResumableSettings):
     model_name_or_path: str = Field(min_length=1, description="folder or hub name of the model")
     mode: Literal["offline", "online", "sft"] = Field(
         "offline",
-        description="offline: train on stored rollouts; online: sample completions, score them and train (the default "
-        "where reward or reward_settings are given); sft: supervised, on chats",
+        description="offline: on stored rollouts; online: on completions that it samples and scores (the default where "
+        "reward or reward_settings are given); sft: supervised, on chats",
     )
     dataset_path: Path | None = Field(
-        None,
-        description="stored rollouts: a file, or a folder that is searched (offline); a file of chats (sft); the file "
-        "or folder of problems, if dataset is not given (online)",
+        None, description="file or folder of stored rollouts (offline), of chats (sft), or of problems (online)"
     )
-    run: str | None = Field(
-        None, description="name of the run whose rollouts are trained on, without dataset_path (default: the newest)"
-    )
+    run: str | None = Field(None, description="run whose rollouts are used without dataset_path; default: the newest")
     dataset: str | None = Field(None, description="problems by name or path, as for the generators (online)")
     task: str | None = Field(None, description="task of rows that name none: a name, FILE.py:NAME or MODULE:NAME")
     reward: str | None = Field(
-        None,
-        description="reward in place of the task's: FILE.py:NAME or MODULE:NAME, called as f(answer, row) or as a "
-        "reward function of TRL, or the name of a task",
+        None, description="reward in place of the task's: FILE.py:NAME, MODULE:NAME, or the name of a task (online)"
     )
     reward_settings: dict[str, Any] | None = Field(
-        None,
-        description="settings of the task's training reward, which then replaces r_total; on the command line JSON, "
-        "whose keys replace those of the file one by one",
+        None, description="settings of the task's training reward, which is then paid; as JSON they replace single keys"
     )
     max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     prompts: str | None = Field(
-        None,
-        description="prompt style: full, or a folder of prompts/ such as compact (default: that in which the prompts "
-        "of the rollouts were sent; of prompts that were not, full)",
+        None, description="prompt style, such as full or compact; default: that in which prompts were sent, else full"
     )
     experiences: Literal["keep", "strip", "both"] = Field(
-        "keep", description="train on prompts with the experiences they were sampled with, without any, or both"
+        "keep", description="prompts with the experiences they were sampled with, without any, or both"
     )
     validation_share: Share = Field(0.1, description="share of the problems that is held out")
     zero_variance: Literal["drop", "right", "keep"] = Field(
-        "drop", description="groups of equal rewards: drop, keep those whose replies are all correct (right), or keep"
+        "drop", description="groups of equal rewards: drop, keep those that are all correct (right), or keep"
     )
-    served_as: str | None = Field(
-        None, description="name under which this model was served when the rollouts were sampled"
-    )
+    served_as: str | None = Field(None, description="name under which this model was served for the rollouts")
     dry_run: bool = Field(False, description="check everything, print the plan and exit")
 
     # training steps
@@ -121,15 +109,12 @@ class GRPOTrainingConfig(ResumableSettings):
     max_steps: int = Field(-1, ge=-1, description="number of optimizer steps; -1: given by the epochs")
     per_device_train_batch_size: Positive = Field(8, description="rows per forward pass and device")
     gradient_accumulation_steps: Positive = Field(1, description="forward passes per optimizer step")
-    lr_scheduler_type: Literal["cosine", "linear", "constant"] = Field(
-        "cosine", description="learning-rate schedule after the warm-up"
-    )
+    lr_scheduler_type: Literal["cosine", "linear", "constant"] = Field("cosine", description="learning-rate schedule")
     warmup_steps: Weight = Field(0.1, description="steps of the learning-rate warm-up; below 1: their share of all")
     max_grad_norm: float = Field(1.0, gt=0, description="gradients are clipped to this norm")
     weight_decay: Weight = Field(0.0, description="weight decay of AdamW; offline and sft: of norms and biases too")
     optim: Literal["adamw_torch", "adamw_torch_fused", "adamw_8bit"] = Field(
-        "adamw_torch",
-        description="optimizer; adamw_8bit keeps its state in 8 bits by bitsandbytes (missing: adamw_torch)",
+        "adamw_torch", description="optimizer; adamw_8bit has its state in 8 bits (without bitsandbytes: adamw_torch)"
     )
     seed: int = Field(0, ge=0, lt=2**32, description="seed of the data order and the sampling")
 
@@ -137,19 +122,15 @@ class GRPOTrainingConfig(ResumableSettings):
     num_generations: Positive = Field(4, description="completions per prompt (online)")
     temperature: float = Field(1.0, gt=0, le=2, description="sampling temperature; the loss divides logits by it too")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; below 1 the ratio is biased")
-    max_completion_length: Positive = Field(
-        512, description="maximum tokens of a sampled completion; divisor of dr_grpo"
-    )
+    max_completion_length: Positive = Field(512, description="maximum tokens of a completion; divisor of dr_grpo")
     max_seq_length: Positive = Field(2048, description="maximum tokens of a row; longer rows are left out")
     repetition_penalty: float = Field(1.0, gt=0, le=2, description="penalty on repeated tokens; 1: none")
     use_vllm: bool = Field(False, description="sample with vLLM (online)")
     vllm_mode: Literal["server", "colocate"] = Field(
-        "server", description="server: a vLLM server of TRL on other GPUs; colocate: vLLM on the GPUs of the training"
+        "server", description="a vLLM server of TRL on other GPUs, or vLLM on the GPUs of the training"
     )
     vllm_server_base_url: str | None = Field(None, description="base URL of the vLLM server")
-    vllm_gpu_memory_utilization: float = Field(
-        0.3, gt=0, lt=1, description="share of the GPU memory for vLLM, with vllm_mode colocate"
-    )
+    vllm_gpu_memory_utilization: float = Field(0.3, gt=0, lt=1, description="share of GPU memory for vLLM (colocate)")
 
     # policy loss
     loss_type: Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"] = Field("dapo", description="loss type, as in TRL")
@@ -161,35 +142,25 @@ class GRPOTrainingConfig(ResumableSettings):
     scale_rewards: Literal["group", "batch", "none"] = Field("group", description="std that normalises advantages")
     importance_sampling_level: Literal["token", "sequence"] = Field("token", description="sequence: GSPO")
     missing_logprobs: Literal["ratio_1", "start"] = Field(
-        "start", description="where no old log-probs are stored: those of the initial model (start), or ratio 1"
+        "start", description="where no log-probs are stored: those of the initial model (start), or ratio 1"
     )
     mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
-    adaptive_kl: bool = Field(
-        False, description="raise beta by half where the KL is above 0.1, and lower it where it is below 0.01"
-    )
+    adaptive_kl: bool = Field(False, description="raise beta where the KL is above 0.1, lower it below 0.01")
 
     # warm-up and curriculum
-    rce_epochs: Count = Field(
-        0, description="warm-up: epochs of reward-weighted cross-entropy (RCE), whose temperature falls from 2 to 0.5"
-    )
-    rce_learning_rate: float | None = Field(
-        None, gt=0, description="learning rate of RCE; default: a tenth of learning_rate"
-    )
+    rce_epochs: Count = Field(0, description="warm-up: epochs of reward-weighted cross-entropy (RCE)")
+    rce_learning_rate: float | None = Field(None, gt=0, description="of RCE; default: a tenth of learning_rate")
     curriculum_epochs: Count = Field(0, description="first GRPO epochs, on the best replies of each group only")
     early_top_k: Positive = Field(3, description="replies per group in those epochs")
 
     # imitation
     grpo_weight: Weight = Field(1.0, description="weight of the policy loss")
     teacher_traces: Path | None = Field(
-        None,
-        description="file of teacher traces (default: data/teacher_traces.jsonl, if it exists and "
-        "teacher_sft_weight is given); without it teacher-SFT is off",
+        None, description="teacher traces (default: data/teacher_traces.jsonl, if teacher_sft_weight is given)"
     )
     teacher_sft_weight: Weight = Field(0.3, description="weight of the teacher-SFT term")
     self_sft_weight: Weight = Field(
-        0.2,
-        description="weight of the self-SFT term: imitation of the best correct own replies (default: 0.2; 0 where "
-        "reward or reward_settings pays)",
+        0.2, description="imitation of the best correct own replies; 0 by default where reward or reward_settings pays"
     )
     self_sft_top_k: Positive = Field(2, description="maximum imitated replies per group")
 
@@ -198,23 +169,16 @@ class GRPOTrainingConfig(ResumableSettings):
     lora_r: Positive = Field(32, description="rank of the adapter")
     lora_alpha: Positive | None = Field(None, description="scale of the adapter; default: twice the rank")
     lora_target_modules: tuple[str, ...] = Field(
-        (ALL_LINEAR,),
-        min_length=1,
-        description="modules with an adapter, comma-separated; all-linear: every linear layer",
+        (ALL_LINEAR,), min_length=1, description="modules with an adapter; all-linear: every linear layer"
     )
     load_in_4bit: bool = Field(False, description="keep the base of the adapter in 4 bits, NF4 (needs bitsandbytes)")
     load_in_8bit: bool = Field(False, description="keep the base of the adapter in 8 bits (needs bitsandbytes)")
     gradient_checkpointing: bool = Field(False, description="recompute activations to save memory")
-    bf16: bool | None = Field(
-        None, description="train in bfloat16; default: on a GPU that supports it, or a CPU with AVX512-BF16 or AMX"
-    )
+    bf16: bool | None = Field(None, description="train in bfloat16; default: where the hardware computes it")
     attn_implementation: str | None = Field(
-        None, description="attention of transformers, such as flash_attention_2; default: the model's, mostly sdpa"
+        None, description="attention of transformers, such as flash_attention_2; default: the model's"
     )
-    share_prompts: bool = Field(
-        False,
-        description="compute a prompt once for its replies in a micro-batch, which pass as one sequence (offline, sft)",
-    )
+    share_prompts: bool = Field(False, description="compute a prompt once for its replies (offline, sft)")
 
     # logging and checkpoints
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")

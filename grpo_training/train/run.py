@@ -185,19 +185,19 @@ def _online_problems(
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:
         by_task = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
-        found = load_prompts(
+        loaded = load_prompts(
             place,
             scored_by=by_task,
             by_function=by_task is not reward,
             max_problems=config.max_problems,
         )
-        if found is not None and reward is None:
+        if loaded is not None and reward is None:
             raise InputError(
                 f"The rows of {place} are prompts without an answer, so no task can score the replies",
                 fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
             )
-        if found is not None:
-            return found
+        if loaded is not None:
+            return loaded
     return load_problems(place, max_problems=config.max_problems, task=task), {}
 
 

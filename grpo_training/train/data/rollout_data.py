@@ -132,8 +132,8 @@ def find_sources(path: Path, report: DropReport) -> list[Source]:
     if path.is_file():
         candidates = [(path, path.stem)]
     elif path.is_dir():
-        found = sorted({*path.rglob("*.jsonl"), *path.rglob("grpo_dataset.json")})
-        candidates = [(file, file.relative_to(path).with_suffix("").as_posix()) for file in found if file.is_file()]
+        files = sorted({*path.rglob("*.jsonl"), *path.rglob("grpo_dataset.json")})
+        candidates = [(file, file.relative_to(path).with_suffix("").as_posix()) for file in files if file.is_file()]
     else:
         raise MissingInputError(
             f"Dataset not found: {path}", fix="Give a file or a folder of rollouts, such as grpo_training/cache."
@@ -282,7 +282,7 @@ def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup
 def _model(group: RolloutGroup) -> str:
     if group.policy and group.policy.model:
         return group.policy.model
-    return next((one.completion.model for one in group.rollouts if one.completion), "")
+    return next((rollout.completion.model for rollout in group.rollouts if rollout.completion), "")
 
 
 def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:

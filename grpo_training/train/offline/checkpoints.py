@@ -127,11 +127,11 @@ def checkpoints(run_dir: Path) -> list[Checkpoint]:
     Raises:
         InputError: a ``state.json`` cannot be read.
     """
-    found = []
+    stored = []
     for folder in run_dir.glob(f"{_PREFIX}*"):
         if folder.name.removeprefix(_PREFIX).isdigit() and (folder / _STATE).exists():
-            found.append(Checkpoint(folder, _read_state(folder / _STATE)))
-    return sorted(found, key=lambda checkpoint: checkpoint.state.step)
+            stored.append(Checkpoint(folder, _read_state(folder / _STATE)))
+    return sorted(stored, key=lambda checkpoint: checkpoint.state.step)
 
 
 def _read_state(path: Path) -> State:

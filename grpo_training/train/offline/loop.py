@@ -100,7 +100,7 @@ def train_offline(
         for number, metrics in optimizer_steps(training, done, clock):
             step = training.plan[number - 1]
             if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
-                stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
+                stop.number = next((signal for signal in gather_object([stop.number]) if signal is not None), None)
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
             if progress is not None:

@@ -90,4 +90,4 @@ def _figures(logps_BC: Tensor, start_BC: Tensor, batch: Batch) -> list[_Scored]:
         (kl_per_token(logps_BC, start_BC) * mask_BC).sum(1).tolist(),
         mask_BC.sum(1).tolist(),
     )
-    return [_Scored(*one) for one in zip(*columns, strict=True)]
+    return [_Scored(*figures) for figures in zip(*columns, strict=True)]

@@ -81,7 +81,9 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         if state.global_step == 1:
             self._write_samples(1)
         if args.world_size > 1:  # a signal may reach the processes at different steps, and all stop at the same
-            self._stop.number = next((one for one in gather_object([self._stop.number]) if one is not None), None)
+            self._stop.number = next(
+                (number for number in gather_object([self._stop.number]) if number is not None), None
+            )
         if state.global_step >= state.max_steps or self._stop.number is not None:
             control.should_log = True  # also the steps since the last log, fewer than logging_steps
         if self._stop.number is not None:

@@ -27,7 +27,7 @@ def judge_training(logs: Sequence[Mapping[str, Any]]) -> tuple[bool, str]:
     divergence = statistics.median(divergences[-_FEWEST:]) if divergences else 0.0
     if not divergence <= MAX_KL:  # also NaN
         return False, f"the KL to the initial model is {divergence:.3g}, above {MAX_KL:g}"
-    rewards = [one for one in logged if math.isfinite(one)]  # of a step without a score it is NaN
+    rewards = [reward for reward in logged if math.isfinite(reward)]  # of a step without a score it is NaN
     if logged and not rewards:
         return False, "no completion could be scored"
     third = len(rewards) // 3

@@ -212,7 +212,7 @@ class TrlReward:
         return ScoredCompletion(problem, reply.text, tuple(token_ids), reward, components, is_correct, outcome, error)
 
     def _check_any_scored(self) -> None:
-        if any(one.reward is not None for one in self.latest):
+        if any(scored.reward is not None for scored in self.latest):
             self._unscored_batches = 0
             return
         self._unscored_batches += 1
@@ -238,16 +238,16 @@ def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: 
 
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     """The metrics of a batch: means over the completions that have the value, and shares of all completions."""
-    components = means([one.components for one in scored])
+    components = means([completion.components for completion in scored])
     metrics = {f"rewards/{name}/mean": components[name] for name in sorted(components)}
-    metrics |= dict(sorted(means([one.figures for one in scored]).items()))
-    verdicts = [one.is_correct for one in scored if one.is_correct is not None]
+    metrics |= dict(sorted(means([completion.figures for completion in scored]).items()))
+    verdicts = [completion.is_correct for completion in scored if completion.is_correct is not None]
     if verdicts:
         metrics["pass_rate"] = sum(verdicts) / len(verdicts)
     shares = {
-        "faults/infra": sum(one.reward is None for one in scored),
-        "faults/model": sum(one.outcome is Outcome.MODEL_FAULT for one in scored),
-        "faults/verifier_timeout": sum(one.outcome is Outcome.VERIFIER_TIMEOUT for one in scored),
+        "faults/infra": sum(completion.reward is None for completion in scored),
+        "faults/model": sum(completion.outcome is Outcome.MODEL_FAULT for completion in scored),
+        "faults/verifier_timeout": sum(completion.outcome is Outcome.VERIFIER_TIMEOUT for completion in scored),
     }
     return metrics | {name: count / len(scored) for name, count in shares.items()}
 

@@ -343,12 +343,14 @@ _FIRST_OF_GROUP = {
 
 
 def _groups() -> dict[str, Sequence[str]]:
-    """The fields by title in ``--help``, in the order of the class; those of its bases are in the first group."""
+    """The fields by title in ``--help``, in the order of the class; those of its base end the first group."""
     groups: dict[str, list[str]] = {}
     title = next(iter(_FIRST_OF_GROUP.values()))
-    for name in GRPOTrainingConfig.model_fields:
+    inherited = list(ResumableSettings.model_fields)
+    for name in (name for name in GRPOTrainingConfig.model_fields if name not in inherited):
         title = _FIRST_OF_GROUP.get(name, title)
         groups.setdefault(title, []).append(name)
+    next(iter(groups.values())).extend(inherited)
     return dict(groups)
 
 

@@ -157,7 +157,7 @@ def our_step(
         "bf16": False,
         "learning_rate": RATE,
         "lr_scheduler_type": "constant",
-        "warmup_ratio": 0.0,
+        "warmup_steps": 0,
         "weight_decay": 0.0,
         "max_grad_norm": CLIP,
         "per_device_train_batch_size": len(rows),

@@ -105,8 +105,6 @@ def settings_of(model: Path, cache: Path, temperature: float, *, bf16: bool) -> 
         "loss_type": "dapo",
         "epsilon": EPSILON,
         "beta": BETA,
-        "kl_estimator": "k3",
-        "use_bias_correction_kl": False,
         "missing_logprobs": "start",
         "self_sft_weight": 0.0,
         "validation_share": 0.0,
@@ -128,7 +126,7 @@ def save_moved(model: Path, folder: Path, noise: float) -> None:
 
 def our_step(training: Training, group: Sequence[Sample]) -> Step:
     """The first step of the offline training, and the log-probs before it."""
-    with training.scoring():
+    with torch.no_grad():
         logps_BC = training.logps(training.collate(group))  # noqa: N806 - the name ends in its shape
     _, metrics = next(optimizer_steps(training))
     names = ("loss", "kl", "entropy", "grad_norm", "clip_ratio/region_mean")

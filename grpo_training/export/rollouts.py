@@ -79,7 +79,6 @@ def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
             "model_name_or_path": "none",
             "dataset_path": arguments.cache,
             **({"prompts": arguments.prompts} if arguments.prompts else {}),
-            "experiences_dir": arguments.experiences_dir,
             "experiences": "strip" if arguments.strip_experiences else "keep",
         }
     )
@@ -90,7 +89,9 @@ def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
         "trl-grpo": prompt_only,
     }
     report = DropReport()
-    for group in each_group(settings, report, as_sent=arguments.prompts is None):
+    for group in each_group(
+        settings, report, as_sent=arguments.prompts is None, experiences_dir=arguments.experiences_dir
+    ):
         yield from formats[arguments.to]([group])
     for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
         print(f"left out {count:6d}  {reason.partition(' (--')[0]}")

@@ -14,21 +14,19 @@ _FILE_EPS = 1e-6  # of files of scored rollouts
 _STD_EPS = 1e-4  # as in TRL, added to the sample standard deviation
 
 
-def advantages(rewards: Sequence[Sequence[float]], scale: str, std: str = "sample") -> list[list[float]]:
+def advantages(rewards: Sequence[Sequence[float]], scale: str) -> list[list[float]]:
     """Advantages of groups.
 
     Args:
         rewards: of each group.
-        scale: ``group``: (r - mean) / std of the group (Shao et al. 2024, section 4.1.2), 0 where all are equal;
+        scale: ``group``: (r - mean) / (std + 1e-4) by the sample standard deviation of the group, as in TRL, 0 where
+            all are equal;
             ``batch``: (r - mean of the group) / (std + 1e-4) by the sample standard deviation of all rewards given;
             ``none``: r - mean of the group (Liu et al. 2025, Dr. GRPO).
-        std: of ``group``: ``sample``, plus 1e-4, as in TRL; ``population``, as in the records of the generators.
 
     Raises:
         ValueError: another ``scale``, or a group without rewards.
     """
-    if scale == "group" and std == "population":
-        return [group_stats(group, tau=0.0).advantages for group in rewards]
     if scale == "group":
         return [_by_sample_std(group) for group in rewards]
     if scale not in ("batch", "none"):

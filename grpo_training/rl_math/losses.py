@@ -20,7 +20,6 @@ from engine.errors import ConfigurationError
 
 LossType = Literal["grpo", "dr_grpo", "dapo", "bnpo", "cispo"]
 ImportanceLevel = Literal["token", "sequence"]
-KLEstimator = Literal["k1", "k2", "k3"]
 
 # exp(20) is 5e8. An infinite ratio would turn an advantage of 0 into NaN.
 _LOG_RATIO_LIMIT = 20.0
@@ -55,16 +54,12 @@ def policy_loss(
     loss_type: LossType,
     epsilon: float,
     epsilon_high: float | None = None,
-    delta: float | None = None,
     importance_sampling_level: ImportanceLevel = "token",
     beta: float = 0.0,
     ref_logps_BC: Tensor | None = None,
-    kl_estimator: KLEstimator = "k3",
-    use_bias_correction_kl: bool = False,
     max_completion_length: int,
     totals: StepTotals,
     scored: StepTotals | None = None,
-    importance_weights_BC: Tensor | None = None,
 ) -> LossTerm:
     """The clipped policy gradient of GRPO and its relatives, with an optional KL penalty.
 
@@ -91,28 +86,22 @@ def policy_loss(
         loss_type: see above.
         epsilon: the ratio is clipped below at ``1 - epsilon``.
         epsilon_high: the ratio is clipped above at ``1 + epsilon_high``; None: ``epsilon``.
-        delta: upper bound of the unclipped ratio (two-sided clipping, 2505.07291), which bounds the loss of a response
-            with a negative advantage; None: off. ``cispo`` ignores it.
         importance_sampling_level: one ratio per token or per response.
         beta: weight of the KL to the reference.
         ref_logps_BC: log-probs under the reference. With ``beta`` 0 they are used for the metric ``kl`` only.
-        kl_estimator: see :func:`kl_per_token`.
-        use_bias_correction_kl: multiply the KL of a token by its ratio, with gradients: unbiased for tokens that
-            another policy sampled (2512.02556).
         max_completion_length: the divisor of ``dr_grpo``, in tokens.
         totals: of the whole optimizer step.
         scored: the part of ``totals`` that is scored at all, where rows without gradient are left out of every
             micro-batch: the divisor of ``ratio_mean``, as those rows have no ratio. None: all of ``totals``.
-        importance_weights_BC: weights of the policy term without gradient (:func:`truncated_importance_weights`).
 
     Returns:
         The loss, with ``clip_ratio/low_mean``, ``clip_ratio/high_mean``, ``clip_ratio/region_mean`` (``cispo``:
         ``cispo_clip_ratio``), ``ratio_mean``, ``old_logps_missing`` and, with a reference, ``kl``.
 
     Raises:
-        ConfigurationError: an unknown name, a ``beta`` without reference, ``cispo`` without ``epsilon_high``.
+        ConfigurationError: a ``beta`` without reference, ``cispo`` without ``epsilon_high``.
     """
-    _check(loss_type, importance_sampling_level, epsilon_high, beta, ref_logps_BC)
+    _check(loss_type, epsilon_high, beta, ref_logps_BC)
     mask_BC = mask_BC.bool()
     high = epsilon if epsilon_high is None else epsilon_high
     detached_BC = logps_BC.detach()
@@ -128,16 +117,11 @@ def policy_loss(
     if loss_type == "cispo":
         cost_BC = -ratio.clamp(max=high).detach() * advantages_B1 * logps_BC
     else:
-        unclipped = ratio if delta is None else ratio.clamp(max=delta)
-        cost_BC = -torch.min(unclipped * advantages_B1, ratio.clamp(1 - epsilon, 1 + high) * advantages_B1)
-    if importance_weights_BC is not None:
-        cost_BC = cost_BC * importance_weights_BC
+        cost_BC = -torch.min(ratio * advantages_B1, ratio.clamp(1 - epsilon, 1 + high) * advantages_B1)
 
     kl_BC = None
     if ref_logps_BC is not None:
-        kl_BC = kl_per_token(logps_BC, torch.where(mask_BC, ref_logps_BC, detached_BC), kl_estimator)
-        if use_bias_correction_kl:
-            kl_BC = kl_BC * ratio
+        kl_BC = kl_per_token(logps_BC, torch.where(mask_BC, ref_logps_BC, detached_BC))
         if beta:
             cost_BC = cost_BC + beta * kl_BC
 
@@ -153,29 +137,19 @@ def policy_loss(
     return LossTerm(loss, _floats(metrics))
 
 
-def sft_loss(logps_BC: Tensor, mask_BC: Tensor, *, tokens: int, phi: bool = False) -> LossTerm:
+def sft_loss(logps_BC: Tensor, mask_BC: Tensor, *, tokens: int) -> LossTerm:
     """Cross-entropy on given responses: the mean over the tokens of the mask.
 
     Args:
         logps_BC: log-probs of the trained policy, with gradients.
         mask_BC: true for tokens that count.
         tokens: the tokens of this term in the whole optimizer step.
-        phi: weight each token by ``p (1 - p)``, without gradient, so that tokens with a probability near 0 or 1 have
-            little weight (CHORD, arXiv 2508.11408). The divisor stays ``tokens``: small weights give small steps.
 
     Returns:
-        The loss, with ``nll`` (unweighted) and, with ``phi``, ``phi_mean``.
+        The loss, with ``nll``.
     """
-    mask_BC = mask_BC.bool()
-    count = max(tokens, 1)
-    weights = 1.0
-    metrics = {"nll": -(logps_BC.detach() * mask_BC).sum() / count}
-    if phi:
-        p_BC = logps_BC.detach().exp()
-        weights = p_BC * (1 - p_BC)
-        metrics["phi_mean"] = (weights * mask_BC).sum() / count
-    loss = -(weights * logps_BC * mask_BC).sum() / count
-    return LossTerm(loss, _floats(metrics))
+    loss = -(logps_BC * mask_BC.bool()).sum() / max(tokens, 1)
+    return LossTerm(loss, _floats({"nll": loss.detach()}))
 
 
 def rce_loss(
@@ -218,48 +192,21 @@ def rce_loss(
     return LossTerm(loss, _floats({"rce/nll": nll, "rce/weight_max": largest / count}))
 
 
-def kl_per_token(logps: Tensor, ref_logps: Tensor, estimator: KLEstimator = "k3") -> Tensor:
+def kl_per_token(logps: Tensor, ref_logps: Tensor) -> Tensor:
     """The KL from the reference at each token, estimated from the sampled token.
 
-    With ``d = logp - ref_logp``: ``k1 = d`` (no bias, may be negative), ``k2 = d^2 / 2`` (its gradient is that of the
-    KL, its value is biased), ``k3 = exp(-d) + d - 1`` (no bias, never negative). As a penalty ``k1`` acts only together
-    with the bias correction: its own gradient is 0 on average. Source: joschu.net/blog/kl-approx.html.
+    With ``d = logp - ref_logp`` it is ``k3 = exp(-d) + d - 1``: no bias, never negative. Source:
+    joschu.net/blog/kl-approx.html.
 
     Args:
         logps: of the trained policy; any shape.
         ref_logps: of the reference; the same shape.
-        estimator: k1, k2 or k3.
     """
     difference = logps - ref_logps
-    if estimator == "k1":
-        return difference
-    if estimator == "k2":
-        return 0.5 * difference.square()
-    if estimator == "k3":
-        return difference.neg().clamp(max=_LOG_RATIO_LIMIT).exp() + difference - 1
-    raise ConfigurationError(f"Unknown KL estimator: {estimator}", fix="Use k1, k2 or k3.")
+    return difference.neg().clamp(max=_LOG_RATIO_LIMIT).exp() + difference - 1
 
 
-def truncated_importance_weights(old_logps_BC: Tensor, sampler_logps_BC: Tensor, *, cap: float) -> Tensor:
-    """Weights ``min(old / sampler, cap)`` per token, which correct for the different numerics of the sampling server.
-
-    Args:
-        old_logps_BC: log-probs under the sampling policy as this machine computes them.
-        sampler_logps_BC: those that the server reported; NaN (unknown) gives weight 1.
-        cap: the largest weight. It bounds the variance at the cost of a bias.
-
-    Returns:
-        Weights (B, C) without gradient.
-    """
-    log_ratio_BC = (old_logps_BC - sampler_logps_BC).detach().nan_to_num(nan=0.0)
-    return log_ratio_BC.clamp(max=_LOG_RATIO_LIMIT).exp().clamp(max=cap)
-
-
-def _check(loss_type: str, level: str, epsilon_high: float | None, beta: float, ref_logps_BC: Tensor | None) -> None:
-    if loss_type not in ("grpo", "dr_grpo", "dapo", "bnpo", "cispo"):
-        raise ConfigurationError(f"Unknown loss_type: {loss_type}", fix="Use grpo, dr_grpo, dapo, bnpo or cispo.")
-    if level not in ("token", "sequence"):
-        raise ConfigurationError(f"Unknown importance_sampling_level: {level}", fix="Use token or sequence.")
+def _check(loss_type: str, epsilon_high: float | None, beta: float, ref_logps_BC: Tensor | None) -> None:
     if loss_type == "cispo" and epsilon_high is None:
         raise ConfigurationError(
             "cispo needs epsilon_high",

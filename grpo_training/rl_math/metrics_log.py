@@ -104,8 +104,8 @@ def _json_value(value: Any) -> Any:
 
 def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each figure over those that have it."""
-    names = dict.fromkeys(name for one in figures for name in one)
-    return {name: statistics.fmean(one[name] for one in figures if name in one) for name in names}
+    names = dict.fromkeys(name for of_step in figures for name in of_step)
+    return {name: statistics.fmean(of_step[name] for of_step in figures if name in of_step) for name in names}
 
 
 def latest_metrics(metrics: Path) -> str:

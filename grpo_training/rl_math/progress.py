@@ -1,20 +1,15 @@
-"""Progress of a training on the terminal: a live bar, or plain lines where the output is not a terminal."""
+"""Progress of a training on the terminal: a bar of tqdm, or plain lines where the output is not a terminal."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, TextIO
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from tqdm import tqdm
 
 from grpo_training.cli.terminal_text import LastingStream, harmless
 
@@ -33,7 +28,6 @@ _SHOWN = (
     ("scoring_time", "scoring s", ".1f"),
 )
 """Metric, label, format."""
-_RATE_STEPS = 20
 
 
 class TrainingProgress:
@@ -43,45 +37,30 @@ class TrainingProgress:
         total: optimizer steps of the whole run.
         done: steps that an interrupted run did before.
         stream: receives the output, stdout by default.
-        live: show a live bar; by default if ``stream`` is a terminal.
         clock: monotonic seconds.
     """
 
     def __init__(
-        self,
-        total: int,
-        *,
-        done: int = 0,
-        stream: TextIO | None = None,
-        live: bool | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, total: int, *, done: int = 0, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._total, self._done, self._clock = total, done, clock
+        self._total, self._clock = total, clock
         self._stream: Any = LastingStream(stream or sys.stdout)
-        self._is_live = self._stream.isatty() if live is None else live
-        self._times: deque[tuple[int, float]] = deque([(done, clock())], maxlen=_RATE_STEPS)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._figures: Text | None = None
-        self._stack = ExitStack()
+        self._first, self._began = done, clock()
+        self._bar: tqdm[Any] = tqdm(
+            total=total, initial=done, file=self._stream, disable=not self._stream.isatty(), leave=False
+        )
 
     def __enter__(self) -> TrainingProgress:
-        if self._is_live:
-            columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-            console = Console(file=self._stream)
-            self._bar, self._figures = Progress(*columns, console=console), Text()
-            self._task = self._bar.add_task("training", total=self._total, completed=self._done)
-            self._stack.enter_context(Live(Group(self._bar, self._figures), console=console, refresh_per_second=4))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        self._bar.close()
 
     def steps_begin(self) -> None:
         """Count the time of the steps from now: what came before them is not repeated."""
-        self._times = deque([(self._done, self._clock())], maxlen=_RATE_STEPS)
+        self._began = self._clock()
 
     def step_done(self, step: int, stage: str, figures: Mapping[str, Any]) -> None:
         """Show a finished step.
@@ -91,49 +70,35 @@ class TrainingProgress:
             stage: the current stage.
             figures: the metrics of the step under their names in metrics.jsonl.
         """
-        self._times.append((step, self._clock()))
         shown = "  ".join(
             f"{label} {_number(figures[name], form)}"
             for name, label, form in _SHOWN
             if isinstance(figures.get(name), int | float) and math.isfinite(figures[name])
         )
-        if self._bar is not None and self._task is not None and self._figures is not None:
-            self._bar.update(self._task, completed=step, description=stage)
-            self._figures.plain = shown
-        else:
-            self._print(f"{stage} {step}/{self._total}  {shown}  left {_duration(self._seconds_left(step))}")
+        if self._bar.disable:
+            seconds = (self._clock() - self._began) / (step - self._first) * (self._total - step)
+            self.note(f"{stage} {step}/{self._total}  {shown}  left {tqdm.format_interval(seconds)}")
+            return
+        self._bar.set_description(stage, refresh=False)
+        self._bar.set_postfix_str(shown, refresh=False)
+        self._bar.update(step - self._bar.n)
 
     def doing(self, text: str) -> None:
         """Say what takes the next seconds; on a terminal until the next step is done."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=text)
+        if self._bar.disable:
+            self.note(text)
         else:
-            self._print(text)
+            self._bar.set_description(text)
 
     def note(self, text: str) -> None:
         """Print a line: a warning, or what was resumed."""
-        if self._bar is not None:
-            self._bar.console.print(harmless(text), markup=False, highlight=False)
+        if self._bar.disable:
+            self._stream.write(harmless(text) + "\n")
+            self._stream.flush()
         else:
-            self._print(text)
-
-    def _print(self, text: str) -> None:
-        self._stream.write(harmless(text) + "\n")
-        self._stream.flush()
-
-    def _seconds_left(self, step: int) -> float | None:
-        (first, then), now = self._times[0], self._clock()
-        return (now - then) / (step - first) * (self._total - step) if step > first else None
+            self._bar.write(harmless(text), file=self._stream)
 
 
 def _number(value: float, form: str) -> str:
     """A figure in its format; with three digits where three decimals would show fewer."""
     return f"{value:#.3g}" if form == ".3f" and 1e-9 < abs(value) < 0.1 else f"{value:{form}}"
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,5 +1,7 @@
 """The error of a training that stops by itself."""
 
+from __future__ import annotations
+
 from engine.errors import ScaffoldError
 
 
@@ -8,17 +10,23 @@ class TrainingStoppedError(ScaffoldError, FloatingPointError):
 
     exit_code = 3
 
+    @classmethod
+    def of(cls, what: str, computed_from: str, damaged_weight: str | None) -> TrainingStoppedError:
+        """The error of a step.
 
-def damaged_weights(step: int, weight: str) -> TrainingStoppedError:
-    """The error of a step whose model has a weight that is not finite: neither its rows nor its settings are to blame.
-
-    Args:
-        step: its number, from 1.
-        weight: the name of the weight.
-    """
-    return TrainingStoppedError(
-        f"The loss of step {step} is not finite, as weights of the model are not",
-        why=f"{weight} has values that are NaN or infinite. The model, its adapter or a checkpoint is damaged.",
-        fix="Check the files of model_path, or download them again; after a resume, remove the damaged checkpoint so "
-        "that the one before it is used.",
-    )
+        Args:
+            what: the loss or gradient, and the step.
+            computed_from: names the rows.
+            damaged_weight: the name of a weight that is not finite: then neither rows nor settings are to blame.
+        """
+        if damaged_weight is not None:
+            return cls(
+                f"{what} is not finite, as weights of the model are not",
+                why=f"{damaged_weight} has values that are NaN or infinite.",
+                fix="Download the model again; after a resume, remove the last checkpoint.",
+            )
+        return cls(
+            f"{what} is not finite",
+            why=f"It was computed from {computed_from}. No checkpoint has this step.",
+            fix="Inspect those rows, lower learning_rate, or disable bf16. The last checkpoint is intact.",
+        )

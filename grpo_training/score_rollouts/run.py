@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, get_args
@@ -22,15 +25,16 @@ from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, file_d
 from grpo_training.score_rollouts.scored_rows import Scores, write_scored
 from grpo_training.score_rollouts.settings import ScoreSettings, configured
 from grpo_training.score_rollouts.verdict_file import VerdictEntry, VerdictFile
-from grpo_training.score_rollouts.verdicts import StoredVerdict, VerdictKeys
+from grpo_training.score_rollouts.verdicts import VerdictKeys
 from grpo_training.score_rollouts.workers import open_pool, verify_reply
 
 TOO_MANY_INFRA_FAULTS = 3
 """Exit code if a larger share of the rows than :data:`MAX_INFRA_RATE` could not be verified."""
 MAX_INFRA_RATE = 0.05
 
-_AHEAD_PER_WORKER = 128  # rows that are submitted before their turn
-_BATCH = 64  # verdicts that are stored with one sync at most
+_ROWS_PER_WORKER = 128  # rows that are verified together; the next ones wait for the slowest of them
+_STORE_S = 0.1
+"""Seconds between two syncs of verdicts."""
 
 
 def score(settings: ScoreSettings) -> int:
@@ -107,7 +111,7 @@ def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
 
 
 class _Verification:
-    """Verifies the rows that have no verdict yet, and stores every verdict at once.
+    """Verifies the rows that have no verdict yet, and stores the verdicts as they are reached.
 
     A reply that equals an earlier one, or has a verdict in the cache, is not verified again.
     """
@@ -124,10 +128,8 @@ class _Verification:
         self._settings, self._task, self._problems, self._keys = settings, task, problems, keys
         self._verdicts, self._rows = verdicts, survey.rows
         self._cache = None if settings.cache is None else VerdictFile(settings.cache)
-        self._running: dict[Future[StoredVerdict], tuple[int, str]] = {}
-        self._waiting: dict[str, list[tuple[int, RolloutRow]]] = {}
-        """Rows by the key of a running verification whose verdict may be theirs too."""
-        self._done: list[VerdictEntry] = []
+        self._unstored: list[VerdictEntry] = []
+        self._stored_at = time.monotonic()
 
     def run(self) -> None:
         """Verify all rows.
@@ -142,15 +144,12 @@ class _Verification:
             self._cache.share(stored)  # the run may have been killed between the two files
         workers = self._settings.workers
         pool = open_pool(self._task, self._settings.task or self._task.name, workers)
+        rows = enumerate(good_rows(self._settings.rollouts, self._task, self._problems))
+        missing = ((number, row) for number, row in rows if not self._verdicts.has(number))
         with pool, progress_bar(total=self._rows, initial=len(stored), desc="rows", unit="") as self._bar:
             try:
-                for number, row in enumerate(good_rows(self._settings.rollouts, self._task, self._problems)):
-                    if not self._verdicts.has(number):
-                        self._place(number, row, pool)
-                    while len(self._running) >= _AHEAD_PER_WORKER * workers:
-                        self._collect(pool)
-                while self._running:
-                    self._collect(pool)
+                while batch := list(itertools.islice(missing, _ROWS_PER_WORKER * workers)):
+                    self._verify(batch, pool)
             except BrokenProcessPool as error:
                 raise IncompleteRunError(
                     "A worker process ended",
@@ -161,46 +160,36 @@ class _Verification:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self._store()
 
-    def _place(self, number: int, row: RolloutRow, pool: Executor) -> None:
-        """Take a verdict that is known, wait for that of an equal reply, or verify the row."""
-        key = self._keys.key(self._problems[row.prompt_id], row.completion)
-        if key in self._waiting:
-            self._waiting[key].append((number, row))
-            return
-        known = self._verdicts.of_key(key) or (None if self._cache is None else self._cache.of_key(key))
-        if known is not None:
-            self._finish(number, key, known, cached=True)
-            return
-        self._waiting[key] = []
-        self._submit(number, key, row, pool)
+    def _verify(self, batch: Sequence[tuple[int, RolloutRow]], pool: Executor) -> None:
+        """Verify each reply once; equal ones have its verdict, unless it may differ another time."""
+        key_of = self._keys.key
+        waiting = [(number, row, key_of(self._problems[row.prompt_id], row.completion)) for number, row in batch]
+        while waiting:
+            first: dict[str, tuple[int, RolloutRow]] = {}
+            equal = []
+            for number, row, key in waiting:
+                known = self._verdicts.of_key(key) or (None if self._cache is None else self._cache.of_key(key))
+                if known is not None:
+                    self._finish(VerdictEntry(key=key, row=number, cached=True, verdict=known))
+                elif key in first:
+                    equal.append((number, row, key))
+                else:
+                    first[key] = (number, row)
+            asked = [(self._problems[row.prompt_id], row.completion) for _, row in first.values()]
+            for (key, (number, _)), verdict in zip(first.items(), pool.map(verify_reply, asked), strict=True):
+                self._finish(VerdictEntry(key=key, row=number, verdict=verdict))
+            self._store()
+            waiting = equal
 
-    def _submit(self, number: int, key: str, row: RolloutRow, pool: Executor) -> None:
-        future = pool.submit(verify_reply, self._problems[row.prompt_id], row.completion)
-        self._running[future] = (number, key)
-
-    def _collect(self, pool: Executor) -> None:
-        """Take the verdicts that are reached; equal replies share one, unless it may differ another time."""
-        for future in wait(self._running, return_when=FIRST_COMPLETED).done:
-            number, key = self._running.pop(future)
-            verdict, waiting = future.result(), self._waiting.pop(key)
-            self._finish(number, key, verdict)
-            if verdict.is_reusable:
-                for equal_number, _ in waiting:
-                    self._finish(equal_number, key, verdict, cached=True)
-            elif waiting:
-                (next_number, row), *self._waiting[key] = waiting
-                self._submit(next_number, key, row, pool)
-        self._store()
-
-    def _finish(self, number: int, key: str, verdict: StoredVerdict, *, cached: bool = False) -> None:
-        self._done.append(VerdictEntry(key=key, row=number, cached=cached, verdict=verdict))
+    def _finish(self, entry: VerdictEntry) -> None:
+        self._unstored.append(entry)
         self._bar.update()
-        if len(self._done) >= _BATCH:
+        if time.monotonic() - self._stored_at > _STORE_S:
             self._store()
 
     def _store(self) -> None:
-        if self._done:
-            done, self._done = self._done, []
-            self._verdicts.append(done)
+        entries, self._unstored, self._stored_at = self._unstored, [], time.monotonic()
+        if entries:
+            self._verdicts.append(entries)
             if self._cache is not None:
-                self._cache.share(done)
+                self._cache.share(entries)

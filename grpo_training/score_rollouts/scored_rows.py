@@ -43,14 +43,14 @@ class Scores:
     @classmethod
     def of(cls, survey: Survey, verdicts: VerdictFile, task: Task, settings: ScoreSettings) -> Scores:
         """The scores of a verified run. Near copies are paid alike, so that their order does not matter."""
-        found = [verdicts.of_row(number).verdict for number in range(survey.rows)]
-        hashes = [(group, verdict.copy_hash) for group, verdict in zip(survey.group_of, found, strict=True)]
+        of_rows = [verdicts.of_row(number).verdict for number in range(survey.rows)]
+        hashes = [(group, verdict.copy_hash) for group, verdict in zip(survey.group_of, of_rows, strict=True)]
         counts = Counter(hashes)
         copies = [counts[group_and_hash] if group_and_hash[1] else 1 for group_and_hash in hashes]
         factor = task.copy_factor if isinstance(task, ScoresForeignRows) else lambda count: 1.0
         totals = [
             None if verdict.total is None else verdict.total * factor(count)
-            for verdict, count in zip(found, copies, strict=True)
+            for verdict, count in zip(of_rows, copies, strict=True)
         ]
         of_group: list[list[float | None]] = [[] for _ in survey.groups]
         for group, total in zip(survey.group_of, totals, strict=True):

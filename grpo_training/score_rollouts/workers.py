@@ -40,10 +40,10 @@ def open_pool(task: Task, place: str, workers: int) -> Executor:
     )
 
 
-def verify_reply(problem: Problem, completion: Completion) -> StoredVerdict:
-    """Verify a reply in this worker."""
+def verify_reply(asked: tuple[Problem, Completion]) -> StoredVerdict:
+    """Verify a reply to a problem in this worker."""
     assert _task is not None
-    return verify(_task, problem, completion)
+    return verify(_task, *asked)
 
 
 def _set_task(task: Task) -> None:

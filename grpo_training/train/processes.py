@@ -78,8 +78,8 @@ def check_same(facts: Mapping[str, Any]) -> None:
         return
     from accelerate.utils import gather_object
 
-    found = gather_object([dict(facts)])
-    different = [name for name in facts if any(one[name] != facts[name] for one in found)]
+    of_processes = gather_object([dict(facts)])
+    different = [name for name in facts if any(read[name] != facts[name] for read in of_processes)]
     if different:
         raise InputError(
             f"The processes of this training have read different {' and '.join(different)}",

@@ -6,37 +6,40 @@ first step. So a missing package, a wrong path or a dry run is answered without 
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import hashlib
 import importlib.util
-import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.datasets import load_problems
-from engine.errors import ConfigurationError, InputError
-from engine.records import Message, Problem
-from engine.storage.installation import install_command, pip_install
+from engine.errors import ConfigurationError, InputError, first_line
+from engine.records import Problem
+from engine.storage.installation import install_command
 from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.cli.entry import collect_usually
 from grpo_training.cli.terminal_text import say
-from grpo_training.runs.directory import CONFIG_JSON, RunDirectory
-from grpo_training.runs.manifest import RunManifest, check_same_configuration, load_manifest
+from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.named import found_run
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
-from grpo_training.train.memory import explained_full_memory
-from grpo_training.train.models.export_record import read_choice, read_helped
+from grpo_training.train.models.export_record import read_helped
 from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
 from grpo_training.train.online.reward_settings import check_rewards, task_with_settings
-from grpo_training.train.processes import check_same, exit_code_of_the_first, is_first_process, join_processes
-from grpo_training.train.reporting.plan_report import offline_plan, online_plan, print_dry_run, print_plan
+from grpo_training.train.plan_report import offline_plan, online_plan, print_plan, print_prompt
+from grpo_training.train.processes import (
+    check_same,
+    exit_code_of_the_first,
+    is_first_process,
+    join_processes,
+    number_of_processes,
+)
 from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
@@ -77,15 +80,12 @@ def check_packages(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: some are missing.
     """
-    if config.report_to != "none" and importlib.util.find_spec(config.report_to) is None:
-        raise ConfigurationError(
-            f"report_to {config.report_to}: {config.report_to} is not installed", fix=pip_install(config.report_to)
-        )
-    missing = [name for name in _PACKAGES[config.mode] if importlib.util.find_spec(name) is None]
+    needed = (*_PACKAGES[config.mode], *(["vllm"] if config.use_vllm else []))
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
             f"Not installed: {', '.join(missing)}",
-            why="The fine-tune needs packages that the other commands do not need.",
+            why="The fine-tune needs packages that the other commands do not need; use_vllm needs vllm, and a GPU.",
             fix=install_command("finetune"),
         )
     if config.quantised is not None and importlib.util.find_spec("bitsandbytes") is None:
@@ -122,7 +122,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
     if config.dry_run:
         from grpo_training.train.models.tokenizer import load_tokenizer
 
-        print_dry_run(config, load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
+        print_prompt(load_tokenizer(config).decode(data.groups[0][0].prompt_ids))
         return 0
     samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
@@ -131,9 +131,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.offline.loop import train_offline
 
     return _train_in_run_directory(
-        config,
-        facts,
-        lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder),
+        config, facts, lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder)
     )
 
 
@@ -153,11 +151,12 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         reward.check([task_named(problem.task).reward_row(problem) for problem in problems])
     tokenizer = load_tokenizer(config)
     check_prompts(tokenizer, (messages_of(problem, config.prompt_style, prompts) for problem in problems))
-    traces = load_teacher_samples(config.teacher_traces, tokenizer, config)
+    traces = load_teacher_samples(tokenizer, config)
     print_plan(online_plan(config, problems, len(traces)))
     check_arguments(config)
     if config.dry_run:
-        print_dry_run(config, _rendered(tokenizer, messages_of(problems[0], config.prompt_style, prompts)))
+        chat = [message.model_dump() for message in messages_of(problems[0], config.prompt_style, prompts)]
+        print_prompt(str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)))
         return 0
     facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
     facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
@@ -166,9 +165,7 @@ def _train_online(config: GRPOTrainingConfig) -> int:
     from grpo_training.train.online.loop import train_online
 
     return _train_in_run_directory(
-        config,
-        facts,
-        lambda folder: train_online(config, problems, folder, prompts=prompts),
+        config, facts, lambda folder: train_online(config, problems, folder, prompts=prompts)
     )
 
 
@@ -176,11 +173,6 @@ def _say_loading(config: GRPOTrainingConfig) -> None:
     """Say what takes the next seconds: the import of the trainer and its model."""
     if is_first_process():
         say(f"loading {config.model_name_or_path}")
-
-
-def _rendered(tokenizer: Any, messages: Iterable[Message]) -> str:
-    chat = [one.model_dump() for one in messages]
-    return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
 
 
 def _online_problems(
@@ -193,24 +185,19 @@ def _online_problems(
     is_path = config.dataset is None or Path(place).expanduser().exists()
     if task is None and is_path:
         by_task = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
-        found = load_prompts(
+        loaded = load_prompts(
             place,
             scored_by=by_task,
-            by_function=by_task is not reward and config.reward_weight == 1,
+            by_function=by_task is not reward,
             max_problems=config.max_problems,
         )
-        if found is not None and reward is None:
+        if loaded is not None and reward is None:
             raise InputError(
                 f"The rows of {place} are prompts without an answer, so no task can score the replies",
                 fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
             )
-        if found is not None and config.reward_weight < 1:
-            raise InputError(
-                "reward_weight needs the reward of a task beside it, and prompts as they stand have none",
-                fix="Leave reward_weight out.",
-            )
-        if found is not None:
-            return found
+        if loaded is not None:
+            return loaded
     return load_problems(place, max_problems=config.max_problems, task=task), {}
 
 
@@ -222,16 +209,20 @@ def _train_in_run_directory(
     if not is_first_process():
         code = exit_code_of_the_first(None)
         if code is None:
-            with explained_full_memory(dict(config)):
+            with _explained_full_memory(config):
                 train(config.output_dir)
             code = exit_code_of_the_first(None)
         return code or 0
-    _allow_more_steps(config, facts)
+    # Each process adds its rows to a step.
+    facts = {**facts, "processes": number_of_processes()}
     with RunDirectory(config.output_dir).open(config, facts) as manifest:
-        if manifest.is_finished and _is_chosen(config, manifest):
-            return _exit_code_of_finished(config)
+        if manifest.is_finished:
+            code = _exit_code(read_helped(config.output_dir))
+            print(f"This training is finished: {config.output_dir}. Train again: --fresh, or another --output-dir.")
+            exit_code_of_the_first(code)
+            return code
         exit_code_of_the_first(None)
-        with explained_full_memory(dict(config)):
+        with _explained_full_memory(config):
             result = train(config.output_dir)
         page = write_page(config.output_dir)
         manifest.finish()
@@ -241,49 +232,26 @@ def _train_in_run_directory(
     return code
 
 
-def _allow_more_steps(config: GRPOTrainingConfig, facts: dict[str, Any]) -> None:
-    """Let a finished training go on where nothing but ``max_steps`` differs, and is larger than before.
+@contextlib.contextmanager
+def _explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
+    """An allocation that fails inside the block ends it with the settings that need less.
 
     Raises:
-        InputError: the manifest is damaged, or something else differs too.
-        LockHeldError: another process trains in the directory.
+        ConfigurationError: the memory of the device is full.
     """
-    manifest = None if config.fresh else load_manifest(config.output_dir / CONFIG_JSON)
-    if manifest is None or not manifest.is_finished:
-        return
-    before = int(manifest.settings.get("max_steps", -1))
-    done = before if before > 0 else _last_step(config.output_dir)
-    if config.max_steps <= done or config.max_steps == before:
-        return
-    configuration = {**manifest.configuration, "settings": {**manifest.settings, "max_steps": config.max_steps}}
-    longer = dataclasses.replace(manifest, configuration=configuration, is_finished=False)
-    wanted = json.loads(json.dumps({"settings": config.fingerprint(), "facts": facts}))
-    check_same_configuration(longer, wanted, config)
-    with RunDirectory(config.output_dir).hold():
-        longer.save()
-    print(f"This training had finished after {done} steps. It goes on to {config.max_steps}.")
-
-
-def _last_step(folder: Path) -> int:
-    numbers = [path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")]
-    return max((int(number) for number in numbers if number.isdigit()), default=0)
-
-
-def _is_chosen(config: GRPOTrainingConfig, manifest: RunManifest) -> bool:
-    """Whether the settings by which the checkpoint was chosen are the present ones. Else the export is repeated."""
-    chosen = read_choice(config.output_dir)
-    return config.choice() == (config.stored_choice(manifest.settings) if chosen is None else chosen)
-
-
-def _exit_code_of_finished(config: GRPOTrainingConfig) -> int:
-    folder = config.output_dir
-    print(
-        f"This training is finished: {folder}. A larger --max-steps goes on with it, --fresh trains again, and another "
-        "--output-dir keeps both."
-    )
-    helped = read_helped(folder)
-    exit_code_of_the_first(_exit_code(helped))
-    return _exit_code(helped)
+    try:
+        yield
+    except RuntimeError as error:
+        # Only torch's own allocator on a GPU has a type for it.
+        if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+            raise
+        raise ConfigurationError(
+            f"The memory is full: {first_line(error)}"[:300],
+            why=f"A forward pass has {config.per_device_train_batch_size} rows.",
+            fix="Halve per_device_train_batch_size and double gradient_accumulation_steps, or pass "
+            "--gradient-checkpointing. Offline, the same training goes on from its last checkpoint with them; online "
+            "pass --fresh. Otherwise lower max_seq_length, or use --load-in-4bit or a smaller model.",
+        ) from error
 
 
 def _print_result(result: TrainingResult, page: Path | None) -> None:
@@ -297,7 +265,7 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
         print(
             "This training helped nothing, as far as it was measured. Do not use its model without an evaluation."
             if result.exported != "start"
-            else "This training helped nothing: the exported model is the initial one (--export last: the last one)."
+            else "This training helped nothing: the exported model is the initial one."
         )
     else:
         print(f"  serve it      python -m grpo_training.serve {result.merged}")

@@ -54,7 +54,7 @@ def settings(model, **changes):
         "per_device_train_batch_size": 4,
         "gradient_accumulation_steps": 2,
         "num_train_epochs": 2,
-        "warmup_ratio": 0.0,
+        "warmup_steps": 0,
         "lr_scheduler_type": "constant",
         "beta": 0.0,
         "self_sft_weight": 0.0,

@@ -142,13 +142,13 @@ def grpo_step(
         totals=totals,
     )
     # With the arguments in this order k3 is ratio - 1 - log(ratio), and the ratio is new / old as above.
-    kl = kl_per_token(before, new, "k3").mean()
+    kl = kl_per_token(before, new).mean()
     loss = term.loss + beta * kl
     metrics |= term.metrics | {
         "loss": float(loss.detach()),
         "loss/policy": float(term.loss.detach()),
         "loss/kl": float(beta * kl.detach()),
-        "kl": float(kl_per_token(used_before, used, "k3").mean()),
+        "kl": float(kl_per_token(used_before, used).mean()),
         "advantage/mean": float(advantages.mean()),
         "advantage/std": float(advantages.std(unbiased=False)),
         "advantage/max": float(advantages.max()),

@@ -69,6 +69,6 @@ def held_out_figures(
             losses.append(float(rce_term(new[:, : batch.labels_BNS.shape[2]].unsqueeze(0), batch, 1.0).loss))
             spreads.append(float(group_advantages(batch.rewards_BN, batch.sequence_mask_BN).std(unbiased=False)))
         if group.query in old_logps:
-            kls.append(float(kl_per_token(old_logps[group.query], new_N, "k3").mean()))
+            kls.append(float(kl_per_token(old_logps[group.query], new_N).mean()))
     named = {"loss": losses, "reward": rewards, "top_reward": tops, "kl": kls, "advantage_std": spreads}
     return {f"validation/{name}": sum(values) / len(values) for name, values in named.items() if values}

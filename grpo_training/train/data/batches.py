@@ -39,15 +39,12 @@ class Batch:
         return Batch(**{name: tensor.to(device, non_blocking=True) for name, tensor in vars(self).items()})
 
 
-def collate(
-    rows: Sequence[Sample], pad_token_id: int, *, advantage_clip: float = float("inf"), mask_truncated: bool = False
-) -> Batch:
+def collate(rows: Sequence[Sample], pad_token_id: int, *, mask_truncated: bool = False) -> Batch:
     """Rows as tensors.
 
     Args:
         rows: at least one.
         pad_token_id: fills the padding of the input; the value is never read.
-        advantage_clip: advantages are clipped to ``[-advantage_clip, advantage_clip]``.
         mask_truncated: truncated rows get an empty mask.
     """
     width = max(row.length for row in rows)
@@ -57,22 +54,21 @@ def collate(
     mask = torch.zeros((len(rows), longest), dtype=torch.bool)
     old = torch.full((len(rows), longest), float("nan"))
     numbers = {group_id: number for number, group_id in enumerate(dict.fromkeys(row.group_id for row in rows))}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         length = len(row.completion_ids)
-        ids[place, : row.length] = torch.tensor(row.prompt_ids + row.completion_ids)
-        attention[place, : row.length] = 1
+        ids[index, : row.length] = torch.tensor(row.prompt_ids + row.completion_ids)
+        attention[index, : row.length] = 1
         if not (mask_truncated and row.truncated):
-            mask[place, :length] = True
+            mask[index, :length] = True
         if row.old_logps is not None:
-            old[place, :length] = torch.tensor(row.old_logps)
-    advantages = torch.tensor([row.advantage for row in rows]).clamp(-advantage_clip, advantage_clip)
+            old[index, :length] = torch.tensor(row.old_logps)
     return Batch(
         input_ids_BT=ids,
         attention_mask_BT=attention,
         completion_start_B=torch.tensor([len(row.prompt_ids) for row in rows]),
         mask_BC=mask,
         old_logps_BC=old,
-        advantages_B=advantages,
+        advantages_B=torch.tensor([row.advantage for row in rows]),
         rewards_B=torch.tensor([row.reward for row in rows]),
         group_of_B=torch.tensor([numbers[row.group_id] for row in rows]),
     )

@@ -42,14 +42,14 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     report, chat = DropReport(), ChatTokens(load_tokenizer(config))
     hashes = prompt_hashes(config)
     samples: list[Sample] = []
-    for number, (place, row) in enumerate(placed_rows(path, with_surrogates=True), 1):
+    for number, (where, row) in enumerate(placed_rows(path, with_surrogates=True), 1):
         try:
             if _is_trace(row):
                 sample = trace_sample(_trace(row), hashes, chat, config, report)
             else:
                 sample = _sample(row, f"{path.stem}:{number}", chat)
         except RowError as error:
-            raise InputError(f"{place}: {error}", why=_ROW, fix=REPAIR) from None
+            raise InputError(f"{where}: {error}", why=_ROW, fix=REPAIR) from None
         if sample is None:
             continue
         if sample.length > config.max_seq_length:
@@ -65,7 +65,7 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
             fix=_ROW,
         )
     report.remark(WITHOUT_REASONING, chat.without_reasoning)
-    held_out = drawn(list(dict.fromkeys(one.prompt_ids for one in samples)), config.validation_share, config.seed)
+    held_out = drawn(list(dict.fromkeys(sample.prompt_ids for sample in samples)), config.validation_share, config.seed)
     return TrainingData(
         groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
         validation=[[sample] for sample in samples if sample.prompt_ids in held_out],

@@ -59,27 +59,21 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
         MissingInputError: there is no such file or folder.
         InputError: it holds nothing that can be trained on.
     """
-    groups, report = read_groups(settings)
+    report = DropReport()
+    groups = list(each_group(settings, report))
     return without_unusable_logprobs(groups, settings, report), report
 
 
-def read_groups(settings: GRPOTrainingConfig, *, as_sent: bool = False) -> tuple[list[TrainingGroup], DropReport]:
-    """As :func:`load_groups`, for any model: the model of ``settings`` is not used, and log-probs are as stored.
+def each_group(
+    settings: GRPOTrainingConfig, report: DropReport, *, as_sent: bool = False, experiences_dir: Path | None = None
+) -> Iterator[TrainingGroup]:
+    """The groups of a dataset one after the other, with log-probs as stored; a cache is read when it is its turn.
 
     Args:
-        settings, as_sent: as of :func:`each_group`.
-    """
-    report = DropReport()
-    return list(each_group(settings, report, as_sent=as_sent)), report
-
-
-def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: bool = False) -> Iterator[TrainingGroup]:
-    """The groups of :func:`read_groups` one after the other; those of a cache are read when it is their turn.
-
-    Args:
-        settings: of a training.
+        settings: of a training; its model is not used.
         report: receives what is left out; complete after the last group.
         as_sent: only prompts exactly as they were sent, in the style of their run in place of ``settings.prompts``.
+        experiences_dir: folder of the experience libraries; None: that of the run of each cache.
     """
     if settings.dataset_path is None:
         raise InputError("dataset_path is needed: the rollouts to train on, such as runs/NAME/cache")
@@ -93,7 +87,7 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
         )
     prompts: dict[Path, StoredPrompts] = {}
     problems: set[str] = set()
-    for group in _each_of(usable, settings, prompts, report, as_sent=as_sent):
+    for group in _each_of(usable, settings, prompts, report, as_sent, experiences_dir):
         answered = _to_first_request(group, report) if as_sent else group
         if answered is None or not _has_signal(answered, settings, report):
             continue
@@ -102,7 +96,7 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
             yield answered
         else:
             report.drop(FURTHER)
-    for advice in dict.fromkeys(text for one in prompts.values() for text in one.advice()):
+    for advice in dict.fromkeys(text for stored in prompts.values() for text in stored.advice()):
         report.detail(advice)
 
 
@@ -111,8 +105,8 @@ def _each_of(
     settings: GRPOTrainingConfig,
     prompts: dict[Path, StoredPrompts],
     report: DropReport,
-    *,
     as_sent: bool,
+    experiences_dir: Path | None,
 ) -> Iterator[TrainingGroup]:
     """The groups of files; ``prompts`` receives what renders the prompts of each cache."""
     for source in sources:
@@ -123,7 +117,7 @@ def _each_of(
         if cache not in prompts:
             load_tasks_of(cache, given=settings.task)
             style = None if as_sent else settings.prompts
-            prompts[cache] = StoredPrompts(style, settings.experiences_dir or libraries_of(cache))
+            prompts[cache] = StoredPrompts(style, experiences_dir or libraries_of(cache))
         yield from _read_cache(source, settings, prompts[cache], report)
 
 
@@ -140,8 +134,8 @@ def find_sources(path: Path, report: DropReport) -> list[Source]:
     if path.is_file():
         candidates = [(path, path.stem)]
     elif path.is_dir():
-        found = sorted({*path.rglob("*.jsonl"), *path.rglob("grpo_dataset.json")})
-        candidates = [(file, file.relative_to(path).with_suffix("").as_posix()) for file in found if file.is_file()]
+        files = sorted({*path.rglob("*.jsonl"), *path.rglob("grpo_dataset.json")})
+        candidates = [(file, file.relative_to(path).with_suffix("").as_posix()) for file in files if file.is_file()]
     else:
         raise MissingInputError(
             f"Dataset not found: {path}", fix="Give a file or a folder of rollouts, such as grpo_training/cache."
@@ -209,8 +203,8 @@ def _read_cache(
     for group in stored.in_order():
         report.stored_groups += 1
         # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
-        for part in group.by_prompt() if group.complete else [group]:
-            yield from _training_groups(part, source.name, settings, prompts, report)
+        for of_prompt in group.by_prompt() if group.complete else [group]:
+            yield from _training_groups(of_prompt, source.name, settings, prompts, report)
     report_broken(report, [str(line) for line in stored.broken])
 
 
@@ -292,7 +286,7 @@ def _to_first_request(group: TrainingGroup, report: DropReport) -> TrainingGroup
 def _model(group: RolloutGroup) -> str:
     if group.policy and group.policy.model:
         return group.policy.model
-    return next((one.completion.model for one in group.rollouts if one.completion), "")
+    return next((rollout.completion.model for rollout in group.rollouts if rollout.completion), "")
 
 
 def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
@@ -301,7 +295,7 @@ def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: Drop
         return True
     if settings.zero_variance == "keep":
         return True
-    if settings.zero_variance == "right" and all(succeeds(response, settings) for response in group.responses):
+    if settings.zero_variance == "right" and all(succeeds(response) for response in group.responses):
         return True
     report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
     return False

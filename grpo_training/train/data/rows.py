@@ -10,6 +10,9 @@ from engine.statistics.groups import group_stats
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Sample, TrainingResponse
 
+SUCCESSFUL_REWARD = 0.8
+"""Least reward of a successful response whose correctness is not known."""
+
 
 def best_of(group: Sequence[Sample], top_k: int | None) -> list[Sample]:
     """The ``top_k`` responses with the highest reward, the first of equals; None: all, in their order.
@@ -25,26 +28,26 @@ def own_successes(group: Sequence[Sample], rows: Sequence[Sample], config: GRPOT
     """Indices into ``rows`` of the responses that self-SFT imitates, the best first.
 
     These are the best ``self_sft_top_k`` distinct responses that are correct, or have a reward of at least
-    ``self_sft_min_reward`` where that is not known, and were not truncated. None are taken from a group in which every
-    response succeeds, as there is nothing to learn.
+    :data:`SUCCESSFUL_REWARD` where that is not known, and were not truncated. None are taken from a group in which
+    every response succeeds, as there is nothing to learn.
 
     Args:
         group: all responses to the prompt.
         rows: those that the step trains on.
         config: the training configuration.
     """
-    if all(succeeds(sample, config) for sample in group):
+    if all(succeeds(sample) for sample in group):
         return []
     chosen: dict[tuple[int, ...], int] = {}
     for index in sorted(range(len(rows)), key=lambda index: -rows[index].reward):
-        if succeeds(rows[index], config) and not rows[index].truncated:
+        if succeeds(rows[index]) and not rows[index].truncated:
             chosen.setdefault(rows[index].completion_ids, index)
     return list(chosen.values())[: config.self_sft_top_k]
 
 
-def succeeds(sample: Sample | TrainingResponse, config: GRPOTrainingConfig) -> bool:
+def succeeds(sample: Sample | TrainingResponse) -> bool:
     """Whether a response is correct. A fixed reward would not say so: its scale differs between rewards."""
-    return sample.reward >= config.self_sft_min_reward if sample.is_correct is None else sample.is_correct
+    return sample.reward >= SUCCESSFUL_REWARD if sample.is_correct is None else sample.is_correct
 
 
 def teacher_rows(teacher: Sequence[Sample], step: int, count: int, seed: int) -> list[Sample]:

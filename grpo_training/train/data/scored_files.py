@@ -1,23 +1,18 @@
-"""Reads scored replies of other programs: prompts with replies and rewards, as JSON lines or one JSON array.
+"""Reads scored replies of other programs: JSON lines, or one JSON array in a ``.json`` file.
 
-A row holds ``prompt`` (text, or chat messages; also ``messages``), and either one reply (``completion``/``response``,
-with ``reward`` or ``score``) or all replies to it (a list under one of these names or under ``completions`` or
-``responses``, with as many ``rewards``, or as objects with their own). Optional: ``id`` or ``problem_id``, ``task``,
-``model``, ``temperature``, and of each reply ``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of
-one prompt form one group.
-
-Files of ``score_rollouts`` are read too: the reply is ``text`` (or another name that the command reads), ``reward`` is
-an object with ``total``, and rows of one ``step`` and ``prompt_id`` form one group. There ``group_id`` is the place of
-a reply within its group.
+A row holds ``prompt`` (text, or chat messages; also ``messages``), one reply (``completion``, ``response``, ``text`` or
+``output``: text, or chat messages whose last one is the reply) and its ``reward`` or ``score``: a number, or an object
+with ``total``. Optional: ``id``, ``problem_id`` or ``prompt_id``, ``step``, ``group_id``, ``task``, ``model``,
+``temperature``, ``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of one prompt form one group;
+where they have a ``prompt_id``, as those of ``score_rollouts``, rows of one step and prompt.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from engine.errors import InputError
 from engine.llm.wire.replies import clean
@@ -30,29 +25,17 @@ from grpo_training.train.data.samples import DropReport, TrainingGroup, Training
 REPAIR = "Correct or remove that row."
 BROKEN_ROWS = "rows: could not be read"
 NO_REWARD = "groups: incomplete, a reply has no reward"
-_REPLY, _REPLIES, _REWARD = (
-    ("completion", "response", "text", "output"),
-    ("completions", "responses"),
-    ("reward", "score"),
-)
-_SHOWN_BROKEN = 5
+_REPLY = ("completion", "response", "text", "output")
 _REASONING = ("reasoning_content", "reasoning", "thinking")
+_SHOWN_BROKEN = 5
 _LARGEST = 1e30
 """Larger rewards are mistakes: their sums and squares are not finite."""
 _LARGEST_LOGPROB = 0.01
 """A log-prob is at most 0, but for rounding."""
-_ELEMENT = re.compile(r"\s*,?\s*(?=[^\s\],])")
-"""What is before an element of a JSON array."""
 
 
 class RowError(ValueError):
     """A row cannot be used; the message says why."""
-
-
-class _NoReward(NamedTuple):
-    """A reply without a reward; ``why`` names a value that is none, and is empty where none was given."""
-
-    why: str = ""
 
 
 def reward_number(value: Any) -> float | None:
@@ -74,92 +57,68 @@ def join_reasoning(reasoning: str | None, text: str) -> str:
 def reply_text(text: str, facts: Mapping[str, Any]) -> str:
     """The text of a reply with the reasoning that its message or row holds in a field beside it."""
     beside = (facts.get(name) for name in _REASONING)
-    reasoning = next((one for one in beside if isinstance(one, str) and one.strip() and one not in text), "")
+    reasoning = next((value for value in beside if isinstance(value, str) and value.strip() and value not in text), "")
     return join_reasoning(clean(reasoning), clean(text))
 
 
-def json_rows(path: Path, report: DropReport | None = None) -> Iterator[dict[str, Any]]:
-    """The objects of a file: a JSON array in ``.json``, else one per line. Invalid lines are reported.
+def placed_values(path: Path) -> Iterator[tuple[str, Any]]:
+    """The values of a file, each with its place for messages. One that is no JSON object is a :class:`RowError`.
 
     Raises:
-        InputError: a ``.json`` file is not an array of objects, or too large.
+        InputError: a ``.json`` file is neither a JSON array nor JSON lines, or too large.
     """
-    if path.suffix == ".json":
-        yield from _array(path)
+    rows = _array(path) if path.suffix == ".json" else None
+    if rows is not None:
+        for number, value in enumerate(rows, 1):
+            yield f"{path}, row {number}", value if isinstance(value, dict) else RowError("not a JSON object")
         return
-    broken: list[str] = []
     for line in LineReader(path).read(to_the_end=True):
         try:
-            row = json.loads(line.text) if not line.fault else None
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            yield row
-        else:
-            broken.append(f"{path}:{line.number}: {line.fault or 'not a JSON object'}")
-    if report is not None:
-        report_broken(report, broken)
+            value = RowError(line.fault) if line.fault else json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            value = RowError(f"not JSON: {error}")
+        is_row = isinstance(value, dict | RowError)
+        yield f"{path}, line {line.number}", value if is_row else RowError("not a JSON object")
 
 
 def placed_rows(path: Path, *, with_surrogates: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a file, each with its place for messages: ``path, line N``.
+    """The objects of a file, each with its place for messages.
 
     Args:
         path: the file.
         with_surrogates: accept unpaired surrogates, which the caller replaces.
 
     Raises:
-        InputError: a line or an element of the array is no JSON object, or cannot be encoded; names file and line.
+        InputError: a value is no JSON object, or cannot be encoded; names file and line.
     """
-    for where, value in _placed_values(path):
-        if not isinstance(value, dict):
-            raise InputError(f"{where}: not a JSON object", fix=REPAIR)
+    for where, value in placed_values(path):
+        if isinstance(value, RowError):
+            raise InputError(f"{where}: {value}", fix=REPAIR)
         if not with_surrogates:
-            _check_encodable(value, where)
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                raise InputError(f"{where}: unpaired surrogate (\\ud800 to \\udfff)", fix=REPAIR) from None
         yield where, value
 
 
-def _placed_values(path: Path) -> Iterator[tuple[str, Any]]:
-    if path.suffix == ".json" and path.stat().st_size <= 16 * MAX_LINE_BYTES:
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path} is not UTF-8", why=str(error), fix="Save the file as UTF-8.") from None
-        if text.lstrip().startswith("["):
-            yield from _placed_elements(text, path)
-            return
-    for line in LineReader(path).read(to_the_end=True):
-        where = f"{path}, line {line.number}"
-        if line.fault:
-            raise InputError(f"{where}: {line.fault}", fix=REPAIR)
-        try:
-            yield where, json.loads(line.text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON", why=str(error), fix=REPAIR) from None
+def json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file."""
+    return (value for _, value in placed_values(path) if isinstance(value, dict))
 
 
-def _placed_elements(text: str, path: Path) -> Iterator[tuple[str, Any]]:
-    """The elements of a JSON array, each with the line that it begins in."""
+def _array(path: Path) -> list[Any] | None:
+    """The elements of a file that holds one JSON array; None if it holds JSON lines."""
+    if path.stat().st_size > 16 * MAX_LINE_BYTES:
+        raise InputError(f"{path} is too large for one JSON array", fix="Convert it to .jsonl, one object per line.")
     try:
-        json.loads(text)
+        text = path.read_text(encoding="utf-8-sig")
+        rows = json.loads(text) if text.lstrip().startswith("[") else None
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON", why=error.msg) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON", why=str(error)) from None
-    decoder, place, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
-    while match := _ELEMENT.match(text, place):
-        line, counted = line + text.count("\n", counted, match.end()), match.end()
-        value, place = decoder.raw_decode(text, match.end())
-        yield f"{path}, line {line}", value
-
-
-def _check_encodable(value: Any, where: str) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise InputError(
-            f"{where}: unpaired surrogate (\\ud800 to \\udfff)", fix="Replace it, or remove the row."
-        ) from None
+        raise InputError(f"{path} is not JSON in UTF-8", why=str(error)) from None
+    return rows
 
 
 def report_broken(report: DropReport, places: Sequence[str]) -> None:
@@ -169,21 +128,9 @@ def report_broken(report: DropReport, places: Sequence[str]) -> None:
         report.detail(f"skipped {place}")
 
 
-def _array(path: Path) -> list[dict[str, Any]]:
-    if path.stat().st_size > 16 * MAX_LINE_BYTES:
-        raise InputError(f"{path} is too large for one JSON array", fix="Convert it to .jsonl, one object per line.")
-    try:
-        rows = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON", why=str(error)) from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path} must hold an array of objects")
-    return rows
-
-
 def has_replies(row: Mapping[str, Any]) -> bool:
     """Whether a row has this format; a prompt without replies has not."""
-    return ("prompt" in row or "messages" in row) and any(key in row for key in (*_REPLY, *_REPLIES))
+    return ("prompt" in row or "messages" in row) and any(key in row for key in _REPLY)
 
 
 def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup]:
@@ -194,30 +141,28 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         name: prefix of the group ids.
         report: receives the counts.
     """
-    groups: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[TrainingResponse | _NoReward]]] = {}
-    broken, unread = [], []
-    for number, row in enumerate(json_rows(path, report), 1):
+    groups: dict[str, tuple[tuple[Message, ...], dict[str, Any], list[TrainingResponse | None]]] = {}
+    broken = []
+    for where, row in placed_values(path):
         try:
-            messages = prompt_messages(row)
-            responses = _responses(row)
+            if isinstance(row, RowError):
+                raise row
+            messages, response = prompt_messages(row), _response(row, where, report)
         except RowError as error:
-            broken.append(f"{path}, row {number}: {error}")
+            broken.append(f"{where}: {error}")
             continue
-        key = json.dumps([_group_key(row), *((one.role, one.content) for one in messages)])
-        groups.setdefault(key, (messages, row, []))[2].extend(responses)
-        unread += [f"{path}, row {number}: {one.why}" for one in responses if isinstance(one, _NoReward) and one.why]
+        key = json.dumps([_group_key(row), *((message.role, message.content) for message in messages)])
+        groups.setdefault(key, (messages, row, []))[2].append(response)
     report_broken(report, broken)
-    for place in unread[:_SHOWN_BROKEN]:
-        report.detail(place)
     report.stored_groups += len(groups)
-    found = []
+    complete = []
     for number, (messages, row, responses) in enumerate(groups.values(), 1):
-        scored = tuple(response for response in responses if isinstance(response, TrainingResponse))
+        scored = tuple(response for response in responses if response is not None)
         if len(scored) < len(responses):
             report.drop(NO_REWARD)
         else:
-            found.append(_group(messages, row, scored, f"{name}:{number}"))
-    return found
+            complete.append(_group(messages, row, scored, f"{name}:{number}"))
+    return complete
 
 
 def _group_key(row: Mapping[str, Any]) -> list[Any]:
@@ -236,7 +181,7 @@ def prompt_messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
         return (Message(role="user", content=clean(prompt)),)
     if not isinstance(prompt, list) or not prompt:
         raise RowError("no prompt")
-    return tuple(_message(one) for one in prompt)
+    return tuple(_message(raw) for raw in prompt)
 
 
 def _message(raw: Any) -> Message:
@@ -246,87 +191,47 @@ def _message(raw: Any) -> Message:
     return Message(role=role, content=clean(raw["content"]))
 
 
-def _responses(row: Mapping[str, Any]) -> list[TrainingResponse | _NoReward]:
-    """The replies of a row."""
-    replies = next((row[key] for key in _REPLIES if isinstance(row.get(key), list)), None)
-    if replies is None:
-        replies = next((row[key] for key in _REPLY if _is_list_of_replies(row.get(key))), None)
-    if replies is None:
-        one = next((row[key] for key in _REPLY if row.get(key) is not None), None)
-        if one is None:
-            raise RowError("no reply")
-        return [_response(one, row)]
-    rewards = row.get("rewards")
-    if rewards is None:
-        rewards = next((row[key] for key in _REWARD if isinstance(row.get(key), list)), None)
-    if rewards is not None and (not isinstance(rewards, list) or len(rewards) != len(replies)):
-        raise RowError(f"{len(replies)} replies, but not as many rewards")
-    if not replies:
-        raise RowError("no reply")
-    return [
-        _response(reply, {} if rewards is None else {"reward": reward})
-        for reply, reward in zip(replies, rewards or [None] * len(replies), strict=True)
-    ]
-
-
-def _is_list_of_replies(value: Any) -> bool:
-    """Whether a value is a list of replies: texts, conversations, or objects with rewards; not the messages of one."""
-    return isinstance(value, list) and all(
-        isinstance(one, str | list) or (isinstance(one, dict) and any(key in one for key in _REWARD)) for one in value
-    )
-
-
-def _response(reply: Any, facts: Mapping[str, Any]) -> TrainingResponse | _NoReward:
-    if isinstance(reply, list) and reply and isinstance(reply[-1], dict):  # as a conversation with one message
-        reply = reply[-1]
-    if isinstance(reply, dict):
-        facts = {**facts, **{key: value for key, value in reply.items() if value is not None}}
-        reply = next((reply[key] for key in ("content", "text", *_REPLY) if isinstance(reply.get(key), str)), None)
+def _response(row: Mapping[str, Any], where: str, report: DropReport) -> TrainingResponse | None:
+    """The reply of a row; None where it has no reward."""
+    reply, facts = next((row[key] for key in _REPLY if row.get(key) is not None), None), row
+    if isinstance(reply, list) and reply and isinstance(reply[-1], dict):
+        facts = {**row, **reply[-1]}
+        reply = reply[-1].get("content")
     if not isinstance(reply, str):
-        raise RowError("a reply is not text")
-    given = [value for key in _REWARD if (value := _total(facts.get(key))) is not None]
-    reward = next((number for value in given if (number := reward_number(value)) is not None), None)
+        raise RowError("no reply, or one that is not text")
+    given = row.get("reward") if row.get("reward") is not None else row.get("score")
+    reward = reward_number(given.get("total") if isinstance(given, dict) else given)
     if reward is None:
-        return _NoReward(f"the reward {str(given[0])[:60]!r} is no number" if given else "")
-    token_ids, logprobs = facts.get("token_ids"), facts.get("logprobs")
-    verdict = facts.get("is_correct")
+        if given is not None and not isinstance(given, dict):
+            report.detail(f"{where}: the reward {str(given)[:60]!r} is no number")
+        return None
+    token_ids, logprobs, verdict = row.get("token_ids"), row.get("logprobs"), row.get("is_correct")
+    is_logprobs = isinstance(logprobs, list) and all(map(_is_logprob, logprobs))
     return TrainingResponse(
         text=reply_text(reply, facts),
         reward=reward,
         is_correct=verdict if isinstance(verdict, bool) else None,
-        truncated=facts.get("finish_reason") == "length",
+        truncated=row.get("finish_reason") == "length",
         token_ids=tuple(token_ids) if isinstance(token_ids, list) and all(map(_is_id, token_ids)) else None,
-        logprobs=tuple(map(float, logprobs))
-        if isinstance(logprobs, list) and all(map(_is_logprob, logprobs))
-        else None,
+        logprobs=tuple(map(float, logprobs or ())) if is_logprobs else None,
     )
 
 
 def _group(
     messages: tuple[Message, ...], row: Mapping[str, Any], responses: tuple[TrainingResponse, ...], group_id: str
 ) -> TrainingGroup:
-    """A group with the facts of its first row."""
+    """A group with the facts of its first row; without an id all rows of a prompt are of one problem."""
+    names = ("problem_id", "prompt_id", "id", "task_id")
     temperature = row.get("temperature")
     return TrainingGroup(
         group_id=group_id,
-        problem_id=_problem_id(row, messages),
+        problem_id=next((text for name in names if (text := _text(row, name))), f"prompt_{messages_hash(messages)}"),
         task=_text(row, "task") or DEFAULT_TASK,
         messages=messages,
         responses=responses,
         model=_text(row, "model"),
         temperature=float(temperature) if _is_number(temperature) else None,
     )
-
-
-def _total(reward: Any) -> Any:
-    """The total of a reward that is an object with its parts."""
-    return reward.get("total") if isinstance(reward, dict) else reward
-
-
-def _problem_id(row: Mapping[str, Any], messages: Sequence[Message]) -> str:
-    """The id that a row has; without one all rows of a prompt are of one problem, in all files."""
-    own = next((text for key in ("problem_id", "prompt_id", "id", "task_id") if (text := _text(row, key))), "")
-    return own or f"prompt_{messages_hash(messages)}"
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:

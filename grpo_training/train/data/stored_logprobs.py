@@ -11,58 +11,50 @@ from grpo_training.serve.model_folder import cached_model, content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, TrainingGroup
 
-OTHER_TEMPERATURE = "groups: stored log-probs at another temperature than that of the loss, so they are not used"
+OTHER_TEMPERATURE = (
+    "groups: stored log-probs are at temperature 1, and the loss divides logits by another one, so they are not used"
+)
 
 
 def without_unusable_logprobs(
     groups: Sequence[TrainingGroup], settings: GRPOTrainingConfig, report: DropReport
 ) -> list[TrainingGroup]:
-    """The groups, without log-probs where the sampling model or its temperature is another one.
+    """The groups, without log-probs where another model sampled, or the loss is at another temperature than they are.
 
-    ``missing_logprobs`` says what takes their place. Groups of another model or temperature are counted in ``report``.
+    ``missing_logprobs`` says what takes their place. Such groups are counted in ``report``.
     """
-    trained = TrainedModel(settings)
+    digest = _digest(settings)
     kept = []
     for group in groups:
         has_logprobs = any(response.logprobs is not None for response in group.responses)
-        if not trained.is_called(group.model):
+        if not is_trained_model(group.model, settings, digest):
             report.remark(_other_model(group.model, settings))
-        elif has_logprobs and not _same_temperature(group, settings):
+        elif has_logprobs and settings.temperature != 1:
             report.remark(OTHER_TEMPERATURE)
-            report.detail(_temperature_advice(group, settings))
         else:
             kept.append(group)
             continue
-        kept.append(replace(group, responses=tuple(replace(one, logprobs=None) for one in group.responses)))
+        kept.append(replace(group, responses=tuple(replace(response, logprobs=None) for response in group.responses)))
     return kept
 
 
-class TrainedModel:
-    """Recognises the trained model by the names that records may have for it.
+def is_trained_model(name: str, settings: GRPOTrainingConfig, digest: str) -> bool:
+    """Whether a record names the trained model: by its name or folder, ``served_as``, or the digest of its weights.
 
-    Args:
-        settings: its ``model_name_or_path`` and ``served_as`` are used.
+    The local server names a model ``<folder>-<digest of its content>``.
     """
-
-    def __init__(self, settings: GRPOTrainingConfig) -> None:
-        self._served_as = settings.served_as
-        self._place = _place(settings.model_name_or_path)
-        folder = cached_model(settings.model_name_or_path) or Path(self._place)
-        self._digest = content_digest([folder]) if (folder / "config.json").is_file() else ""
-
-    def is_called(self, name: str) -> bool:
-        """Whether ``name`` is this model: its name, folder, ``served_as``, or the digest of its weights.
-
-        The local server names a model ``<folder>-<digest of its content>``.
-        """
-        if not name:
-            return False
-        if name == self._served_as or _place(name) == self._place:
-            return True
-        return bool(self._digest) and name.endswith(f"-{self._digest}")
+    names = {settings.served_as, _absolute(settings.model_name_or_path)}
+    is_named = bool(name) and not names.isdisjoint((name, _absolute(name)))
+    return is_named or (bool(digest) and name.endswith(f"-{digest}"))
 
 
-def _place(name: str) -> str:
+def _digest(settings: GRPOTrainingConfig) -> str:
+    """The digest of the trained model's weights; empty if they are not on this machine."""
+    folder = cached_model(settings.model_name_or_path) or Path(_absolute(settings.model_name_or_path))
+    return content_digest([folder]) if (folder / "config.json").is_file() else ""
+
+
+def _absolute(name: str) -> str:
     """The absolute path of a folder, without accessing the disk; equal hub names give equal results."""
     return os.path.abspath(os.path.expanduser(name))
 
@@ -74,18 +66,3 @@ def _other_model(sampled_by: str, settings: GRPOTrainingConfig) -> str:
         f"groups: sampled by {sampled_by}, not by {settings.model_name_or_path}: trained off-policy, without stored "
         f"log-probs (pass --served-as {sampled_by} if it is the same model)"
     )
-
-
-def _same_temperature(group: TrainingGroup, settings: GRPOTrainingConfig) -> bool:
-    """Raw log-probs are at temperature 1, independent of the sampling temperature."""
-    stored = 1.0 if settings.stored_logprobs == "raw" else group.temperature
-    return stored == settings.temperature
-
-
-def _temperature_advice(group: TrainingGroup, settings: GRPOTrainingConfig) -> str:
-    if settings.stored_logprobs == "raw":
-        return (
-            f"The loss divides logits by {settings.temperature}. To use stored log-probs, pass --temperature 1, or "
-            "--stored-logprobs processed if the server applied its temperature to them."
-        )
-    return f"They were sampled at {group.temperature}; the loss divides logits by {settings.temperature}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.generator import prompt_hash
@@ -28,17 +27,13 @@ NO_REPLY = "traces: accepted, but without prompt or reply"
 
 
 def load_teacher_samples(
-    path: Path | None,
-    tokenizer: PreTrainedTokenizerBase,
-    config: GRPOTrainingConfig,
-    report: DropReport | None = None,
+    tokenizer: PreTrainedTokenizerBase, config: GRPOTrainingConfig, report: DropReport | None = None
 ) -> list[Sample]:
-    """The accepted traces of a file, with reward 1 and advantage 0; none where the teacher term is off.
+    """The accepted traces of ``config.traces_file``, with reward 1 and advantage 0; none where the term is off.
 
     Args:
-        path: written by ``python -m grpo_training.generate_teacher_traces``; None: the term is off.
         tokenizer: of the trained model.
-        config: its ``prompts``, ``max_seq_length`` and ``teacher_sft_weight`` are used.
+        config: names the file, which ``python -m grpo_training.generate_teacher_traces`` writes.
         report: receives the counts of what was left out.
 
     Raises:
@@ -46,18 +41,16 @@ def load_teacher_samples(
         InputError: nothing in it can be imitated; says why.
         ConfigurationError: the tokenizer has no chat template, or the template rejects a prompt.
     """
-    if path is None or config.teacher_sft_weight == 0:
+    path = config.traces_file
+    if path is None:
         return []
     counts = DropReport()
     contents = read(path, TeacherTrace)
     report_broken(counts, [str(line) for line in contents.broken])
     hashes = prompt_hashes(config)
     chat = ChatTokens(tokenizer)
-    samples = [
-        sample
-        for trace in contents.records
-        if (sample := trace_sample(trace, hashes, chat, config, counts)) is not None
-    ]
+    traces = (trace_sample(trace, hashes, chat, config, counts) for trace in contents.records)
+    samples = [sample for sample in traces if sample is not None]
     if not samples:
         raise InputError(
             f"No trace of {path} can be imitated",

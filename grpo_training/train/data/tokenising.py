@@ -30,11 +30,6 @@ NO_LOGPROBS = {
 WITHOUT_REASONING = (
     "replies: without reasoning, although the chat template opens <think>; trained on as text inside the thinking"
 )
-DATED = (
-    "The chat template writes today's date into prompts: stored log-probs of another day are of other prompts, and a "
-    "training is not continued on another day."
-)
-
 _MARKER = "kJq7vRw2"
 _IGNORED = re.compile(r"\s+|</?think(?:ing)?>")
 
@@ -59,10 +54,8 @@ def tokenise_groups(
     """
     report = DropReport()
     chat = ChatTokens(tokenizer)
-    if "strftime_now" in str(tokenizer.chat_template):
-        report.detail(DATED)
     rewards = [[response.reward for response in group.responses] for group in groups]
-    scaled = advantages(rewards, config.scale_rewards, config.advantage_std)
+    scaled = advantages(rewards, config.scale_rewards)
     result = []
     for group, values in zip(groups, scaled, strict=True):
         prompt_ids = chat.prompt(group.messages)
@@ -103,22 +96,13 @@ class ChatTokens:
         self._special = frozenset(tokenizer.all_special_ids)
         self.end_of_turn = self._find_end_of_turn()
         opening = self._render((("user", _MARKER),), add_generation_prompt=True)
-        if _MARKER not in opening:
-            raise ConfigurationError(
-                f"The chat template of {tokenizer.name_or_path} leaves the text of the user message out",
-                fix="Put the chat_template.jinja of the model into its folder.",
-            )
         self._opens_thinking = opening.rstrip().endswith("<think>")
-        self._leaves_out_system = self._find_leaves_out_system()
         self.without_reasoning = 0
 
     def prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
         """The ids of a conversation with the generation prompt."""
         if messages not in self._prompts:
-            text = self._render([(one.role, one.content) for one in messages], add_generation_prompt=True)
-            system = [_words(one.content) for one in messages if one.role == "system"]
-            if any(self._leaves_out_system or words not in _words(text) for words in system):
-                raise self._refuses_system("It leaves the text of the system message out.")
+            text = self._render([(message.role, message.content) for message in messages], add_generation_prompt=True)
             self._prompts[messages] = tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
         return self._prompts[messages]
 
@@ -136,13 +120,13 @@ class ChatTokens:
 
     def matches_text(self, ids: Sequence[int], text: str) -> bool:
         """Whether ids decode to a text, ignoring white space and reasoning tags, which a server may trim."""
-        if not all(0 <= one < self._vocabulary for one in ids):
+        if not all(0 <= token < self._vocabulary for token in ids):
             return False
         return _IGNORED.sub("", self._tokenizer.decode(ids, skip_special_tokens=True)) == _IGNORED.sub("", text)
 
     def shared(self, ids: Sequence[int]) -> tuple[int, ...]:
         """The ids as objects that all samples share, so that an id takes 8 bytes in place of 40."""
-        return tuple(self._ids.setdefault(one, one) for one in ids)
+        return tuple(self._ids.setdefault(token, token) for token in ids)
 
     def is_ended(self, ids: Sequence[int]) -> bool:
         """Whether ids end with a token that ends a turn."""
@@ -159,14 +143,6 @@ class ChatTokens:
             return int(after[0])
         return int(self._tokenizer.eos_token_id)
 
-    def _find_leaves_out_system(self) -> bool:
-        """Whether a system message is not in the prompt. A refusal is reported with the prompt that has one."""
-        try:
-            text = self._render((("system", _MARKER), ("user", "a")), add_generation_prompt=True)
-        except ConfigurationError:
-            return False
-        return _MARKER not in text
-
     def _render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool) -> str:
         conversation = [{"role": role, "content": content} for role, content in messages]
         try:
@@ -176,26 +152,12 @@ class ChatTokens:
                 )
             )
         except Exception as error:  # a template can raise any: of jinja2, of the values that it computes with
-            if any(role == "system" for role, _ in messages):
-                raise self._refuses_system(str(error)) from error
             roles = ", ".join(role for role, _ in messages)
             raise ConfigurationError(
                 f"The chat template of {self._tokenizer.name_or_path} rejects a conversation of {roles}",
                 why=str(error),
                 fix="Choose another prompt style (--prompts) or another model.",
             ) from error
-
-    def _refuses_system(self, why: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"The chat template of {self._tokenizer.name_or_path} takes no system message",
-            why=why,
-            fix="Pass --system-role merge: the system text is then put in front of the user message.",
-        )
-
-
-def _words(text: str) -> str:
-    """A text with single spaces, as a template may trim it."""
-    return " ".join(text.split())
 
 
 def check_prompts(tokenizer: PreTrainedTokenizerBase, conversations: Iterable[Sequence[Message]]) -> None:
@@ -205,7 +167,7 @@ def check_prompts(tokenizer: PreTrainedTokenizerBase, conversations: Iterable[Se
         ConfigurationError: the tokenizer has no chat template, or the template rejects such a prompt.
     """
     chat = ChatTokens(tokenizer)
-    of_roles = {tuple(one.role for one in messages): tuple(messages) for messages in conversations}
+    of_roles = {tuple(message.role for message in messages): tuple(messages) for messages in conversations}
     for messages in of_roles.values():
         chat.prompt(messages)
 

@@ -48,7 +48,7 @@ def load_training_data(config: GRPOTrainingConfig) -> TrainingData:
     report.add(dropped)
     report.add(dropped_held_out)
     _check_not_empty(samples, config, report)
-    teacher = load_teacher_samples(config.teacher_traces, tokenizer, config, report)
+    teacher = load_teacher_samples(tokenizer, config, report)
     return TrainingData(samples, validation, teacher, report)
 
 

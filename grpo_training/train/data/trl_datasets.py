@@ -10,7 +10,7 @@ from engine.errors import ConfigurationError, InputError, first_line
 from engine.records import Message
 from engine.storage.installation import install_command
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rollout_data import find_sources, read_groups
+from grpo_training.train.data.rollout_data import each_group, find_sources
 from grpo_training.train.data.samples import DropReport, TrainingGroup
 from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
 
@@ -30,7 +30,7 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
     Args:
         dataset_path: a file, or a folder that is searched.
         reading: fields of ``GRPOTrainingConfig`` for reading rollouts: ``prompts`` (default: the style in which each
-            prompt was sent), ``experiences``, ``experiences_dir``, ``max_problems``, ``zero_variance``.
+            prompt was sent), ``experiences``, ``max_problems``, ``zero_variance``.
 
     Raises:
         MissingInputError: there is no such path.
@@ -40,11 +40,10 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
     path = Path(dataset_path)
     prompt_files = [source.path for source in find_sources(path, DropReport()) if source.kind == "prompts"]
     if prompt_files:
-        placed = (one for file in prompt_files for one in placed_rows(file))
+        placed = (pair for file in prompt_files for pair in placed_rows(file))
         return to_dataset([{**row, "prompt": _prompt(row, where)} for where, row in placed])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
-    groups, _ = read_groups(settings, as_sent="prompts" not in reading)
-    return to_dataset(prompt_only(groups))
+    return to_dataset(prompt_only(each_group(settings, DropReport(), as_sent="prompts" not in reading)))
 
 
 def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
@@ -92,7 +91,9 @@ def preference(groups: Iterable[TrainingGroup]) -> list[Row]:
     """One row per group: its best and worst reply as ``prompt``, ``chosen``, ``rejected``, for ``DPOTrainer``."""
     rows = []
     for group in groups:
-        ranked = sorted((one for one in group.responses if one.text), key=lambda one: one.reward)
+        ranked = sorted(
+            (response for response in group.responses if response.text), key=lambda response: response.reward
+        )
         if ranked and ranked[0].reward < ranked[-1].reward:
             pair = {"chosen": _reply(ranked[-1].text), "rejected": _reply(ranked[0].text)}
             rows.append({"prompt": _conversation(group.messages), **pair})
@@ -115,22 +116,11 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
     try:
         return Dataset.from_dict(columns)
     except (TypeError, ValueError, OverflowError) as error:  # pyarrow's errors are ValueError and TypeError
-        mixed = next((name for name, values in columns.items() if _is_mixed(name, values)), "")
         raise InputError(
-            f"The column {mixed!r} holds values of different types",
+            "A column holds values of different types",
             why=first_line(error),
             fix="A dataset has one type for each column: make the values alike, or leave the column out.",
         ) from None
-
-
-def _is_mixed(name: str, values: list[Any]) -> bool:
-    from datasets import Dataset
-
-    try:
-        Dataset.from_dict({name: values})
-    except (TypeError, ValueError, OverflowError):
-        return True
-    return False
 
 
 def _prompt(row: Row, where: str) -> list[dict[str, str]]:
@@ -141,7 +131,7 @@ def _prompt(row: Row, where: str) -> list[dict[str, str]]:
 
 
 def _conversation(messages: Iterable[Message]) -> list[dict[str, str]]:
-    return [{"role": one.role, "content": one.content} for one in messages]
+    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def _reply(text: str) -> list[dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,7 @@ ADAPTER, MERGED = "lora", "merged"
 
 
 def write_export(
-    run_dir: Path,
-    exported: str,
-    why: str,
-    *,
-    helped: bool,
-    choice: Mapping[str, Any],
-    candidates: Sequence[dict[str, Any]] = (),
+    run_dir: Path, exported: str, why: str, *, helped: bool, candidates: Sequence[dict[str, Any]] = ()
 ) -> None:
     """Write ``export.json``.
 
@@ -29,32 +23,15 @@ def write_export(
         exported: the name of the checkpoint, or ``start``.
         why: why it was exported.
         helped: whether it is better than the initial model, as far as that was measured.
-        choice: the settings by which it was chosen and judged, where they are not the defaults.
         candidates: the figures of all that were compared.
     """
-    content = {
-        "exported": exported,
-        "helped": helped,
-        "why": why,
-        "candidates": list(candidates),
-    } | ({"choice": dict(choice)} if choice else {})
+    content = {"exported": exported, "helped": helped, "why": why, "candidates": list(candidates)}
     replace_file(run_dir / EXPORT, json.dumps(content, indent=2).encode() + b"\n")
 
 
 def read_helped(run_dir: Path) -> bool:
     """Whether a finished training helped; true where it is not recorded."""
-    return bool(_read(run_dir).get("helped", True))
-
-
-def read_choice(run_dir: Path) -> dict[str, Any] | None:
-    """The settings by which the exported checkpoint was chosen; None: the defaults, or a file of an earlier version."""
-    choice = _read(run_dir).get("choice")
-    return choice if isinstance(choice, dict) else None
-
-
-def _read(run_dir: Path) -> dict[str, Any]:
     try:
-        content = json.loads((run_dir / EXPORT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return bool(json.loads((run_dir / EXPORT).read_text(encoding="utf-8"))["helped"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return True

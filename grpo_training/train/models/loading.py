@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, prepare_model_for_kbit_training
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
-from engine.errors import ConfigurationError, InputError, MissingInputError, first_line
+from engine.errors import ConfigurationError, InputError, first_line
 from grpo_training.serve.model_folder import TIED, adapts_tied_weights, load_complete
-from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.config_fields import ALL_LINEAR
-from grpo_training.train.models.quantised import loading_options, prepare_quantised
+from grpo_training.train.config import ALL_LINEAR, GRPOTrainingConfig
 from grpo_training.train.models.tokenizer import (
     from_hub,
     load_tokenizer,
     supports_bf16,
-)
-
-NO_DROPOUT = "lora_dropout has no effect: disable_dropout is on (--no-disable-dropout turns the dropout on)"
-_NEEDS_ADAPTER = (
-    "Put the file back from a copy, or remove this checkpoint folder: the training then continues from the one before."
 )
 
 
@@ -47,7 +40,7 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
     """
     tokenizer, model = load_tokenizer(config), load_base_model(config)
     if config.quantised is not None:
-        model = prepare_quantised(model)
+        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     if config.use_peft:
         model = _with_lora(model, config)
     prepared: PreTrainedModel = _prepare_for_training(model, config)
@@ -75,12 +68,6 @@ def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
     return with_lora
 
 
-def trainable_share(model: Any) -> str:
-    """How many parameters are trained, of a model with a LoRA; for the progress."""
-    trained, total = model.get_nb_trainable_parameters()
-    return f"trained parameters: {trained:,} of {total:,} ({trained / total:.2%})"
-
-
 def uses_bf16(config: GRPOTrainingConfig) -> bool:
     """Whether this run computes in bfloat16: ``bf16``, and if that is unset, on a GPU or CPU that supports it."""
     return supports_bf16() if config.bf16 is None else config.bf16
@@ -94,44 +81,30 @@ def load_base_model(config: GRPOTrainingConfig) -> PreTrainedModel:
     """
     options: dict[str, Any] = {"dtype": torch.bfloat16 if uses_bf16(config) and config.use_peft else torch.float32}
     if config.quantised is not None:
-        options |= loading_options(config.quantised, torch.bfloat16 if uses_bf16(config) else torch.float32)
+        options["device_map"] = {"": _device()}
+        options["quantization_config"] = BitsAndBytesConfig(  # in 4 bits as in QLoRA (Dettmers et al. 2023)
+            **{config.quantised: True},
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.bfloat16 if uses_bf16(config) else torch.float32,
+        )
     if config.attn_implementation is not None:
         options["attn_implementation"] = config.attn_implementation
     try:
         model: PreTrainedModel = from_hub(config, lambda name: load_complete(name, **options))
     except ImportError as error:
-        if config.attn_implementation is None:
-            raise ConfigurationError(
-                f"The model {config.model_name_or_path} needs a package that is not installed", why=first_line(error)
-            ) from error
         raise ConfigurationError(
-            f"attn_implementation {config.attn_implementation} is not available",
-            why=first_line(error),
-            fix="Install what it needs, or leave attn_implementation out.",
+            f"The model {config.model_name_or_path} needs a package that is not installed", why=first_line(error)
         ) from error
     return model
 
 
-def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> None:
-    """Refuse token ids that the embedding of the model has no row for.
-
-    A tokenizer may have more tokens than the model, if nothing uses them.
-
-    Args:
-        model, tokenizer: from :func:`load_model`.
-        ids: of all prompts and replies.
-
-    Raises:
-        InputError: the padding token or one of ``ids`` has no row.
-    """
-    rows = int(model.get_input_embeddings().weight.shape[0])
-    largest = max(int(tokenizer.pad_token_id), max(ids, default=0))
-    if largest >= rows:
-        raise InputError(
-            f"The token {tokenizer.convert_ids_to_tokens(largest)!r} is not in the embedding of the model",
-            why=f"Its id is {largest}, and the embedding has {rows} rows.",
-            fix="Use the tokenizer of the model: a token that is added to it needs a resized embedding.",
-        )
+def _device() -> torch.device:
+    """The device of this process."""
+    kind = torch.accelerator.current_accelerator()
+    if kind is None or not torch.accelerator.is_available():
+        return torch.device("cpu")
+    return torch.device(kind.type, torch.accelerator.current_device_index())
 
 
 def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
@@ -139,8 +112,7 @@ def lora_config(config: GRPOTrainingConfig) -> LoraConfig:
     return LoraConfig(
         task_type="CAUSAL_LM",
         r=config.lora_r,
-        lora_alpha=config.lora_alpha,
-        lora_dropout=config.lora_dropout,
+        lora_alpha=config.lora_alpha or 2 * config.lora_r,
         # PEFT takes all-linear (every linear layer but the head) as a string, and names as a list.
         target_modules=ALL_LINEAR if config.lora_target_modules == (ALL_LINEAR,) else list(config.lora_target_modules),
         bias="none",
@@ -192,14 +164,9 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     """Load into ``model`` what :func:`save_weights` wrote.
 
     Raises:
-        MissingInputError: the folder holds no weights.
-        InputError: they cannot be read, or belong to another model or LoRA.
+        InputError: they are missing, cannot be read, or belong to another model or LoRA.
     """
     is_adapter = has_adapter(model)
-    if is_adapter and not (folder / SAFETENSORS_WEIGHTS_NAME).exists():
-        raise MissingInputError(
-            f"No adapter in {folder}", why=f"There is no {SAFETENSORS_WEIGHTS_NAME}.", fix=_NEEDS_ADAPTER
-        )
     try:
         if is_adapter:
             stored = load_file(folder / SAFETENSORS_WEIGHTS_NAME)
@@ -211,32 +178,24 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
             why=first_line(error),
             fix="Remove that folder to resume from the checkpoint before it, or start over with --fresh.",
         ) from error
-    own = model.state_dict(keep_vars=True)
+    expected = model.state_dict(keep_vars=True)
     if is_adapter:  # its weights by their names in the file
-        own = get_peft_model_state_dict(model, state_dict=own)
-    for name in sorted(own.keys() | stored.keys()) if is_adapter else own:
-        if name not in own or name not in stored or own[name].shape != stored[name].shape:
-            raise _mismatch(folder, name, own.get(name), stored.get(name))
+        expected = get_peft_model_state_dict(model, state_dict=expected)
+    for name in sorted(expected.keys() | stored.keys()) if is_adapter else expected:
+        if name not in expected or name not in stored or expected[name].shape != stored[name].shape:
+            raise InputError(
+                f"The weights in {folder} belong to another model or LoRA",
+                why=f"{name} is missing, or has another shape.",
+                fix="Use the model and the LoRA settings that they were trained with, or start over with --fresh.",
+            )
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in expected.items():
             tensor.copy_(stored[name])
-
-
-def _mismatch(folder: Path, name: str, own: torch.Tensor | None, stored: torch.Tensor | None) -> InputError:
-    def shape(tensor: torch.Tensor | None) -> str:
-        return "missing" if tensor is None else "x".join(map(str, tensor.shape))
-
-    return InputError(
-        f"The weights in {folder} belong to another model or LoRA",
-        why=f"{name} is {shape(stored)} there and {shape(own)} in this model.",
-        fix="Use the model and the LoRA settings that they were trained with, or start over with --fresh.",
-    )
 
 
 def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
     disable_progress_bar()  # else each save would print one into the progress of the training
-    if config.disable_dropout:
-        disable_dropout(model)
+    disable_dropout(model)
     model.config.use_cache = False
     if config.gradient_checkpointing:
         if has_adapter(model):

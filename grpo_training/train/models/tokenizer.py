@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from engine.errors import ConfigurationError, InputError, MissingInputError, ScaffoldError, first_line
 from grpo_training.serve.model_folder import ask_hub
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.memory import is_memory_full
 
 _MERGE_SYSTEM = (
     "{%- if messages[1:] and messages[0]['role'] == 'system' and messages[1]['role'] == 'user' -%}"
@@ -23,6 +21,7 @@ _MERGE_SYSTEM = (
     "{%- endif -%}"
 )
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+_MARKER = "kJq7vRw2"
 
 
 def check_model(config: GRPOTrainingConfig) -> None:
@@ -35,9 +34,17 @@ def check_model(config: GRPOTrainingConfig) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     name = str(config.model_name_or_path)
     folder = Path(name).expanduser()
-    if folder.is_dir():
-        _check_folder(folder)
-    elif _looks_like_a_path(name):
+    if folder.is_dir() and not (folder / "config.json").exists():
+        is_adapter = (folder / "adapter_config.json").exists()
+        raise InputError(
+            f"{folder} holds a LoRA adapter, not a model" if is_adapter else f"{folder} is not the folder of a model",
+            why="It has no config.json.",
+            fix="Give the folder of a whole model, with config.json, weights and tokenizer: the base of the adapter or "
+            "the merged model of a fine-tune.",
+        )
+    if folder.is_dir() and not any((folder / name).exists() for name in _TOKENIZER_FILES):
+        raise InputError(f"The model in {folder} has no tokenizer", fix="Copy the tokenizer files of the model there.")
+    if not folder.is_dir() and _looks_like_a_path(name):
         raise MissingInputError(
             f"Model not found: {folder}",
             why="It is a file, not the folder of a model." if folder.exists() else "There is no such folder.",
@@ -59,7 +66,7 @@ def supports_bf16() -> bool:
 
 
 def load_tokenizer(config: GRPOTrainingConfig) -> PreTrainedTokenizerBase:
-    """The tokenizer of the model, with a padding token.
+    """The tokenizer of the model, with a padding token, and a chat template that shows a system message.
 
     Raises:
         MissingInputError, InputError: as :func:`check_model`; also a tokenizer without an end-of-text token.
@@ -73,18 +80,22 @@ def load_tokenizer(config: GRPOTrainingConfig) -> PreTrainedTokenizerBase:
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token  # padding is masked by length, never by value
-    if config.system_role == "merge":
-        merge_system_role(tokenizer)
+    if isinstance(tokenizer.chat_template, str) and not _shows_system(tokenizer):
+        tokenizer.chat_template = _MERGE_SYSTEM + tokenizer.chat_template
     return tokenizer
 
 
-def merge_system_role(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Make the chat template put the text of a system message in front of the user message after it.
+def _shows_system(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the chat template takes a system message, and renders its text.
 
-    The template is saved with the trained model, so a server of that model renders prompts as the training did.
+    Some models were trained without the role. The text then stands in front of the user message; the changed template
+    is saved with the trained model, so a server of it renders prompts as the training did.
     """
-    if isinstance(tokenizer.chat_template, str) and not tokenizer.chat_template.startswith(_MERGE_SYSTEM):
-        tokenizer.chat_template = _MERGE_SYSTEM + tokenizer.chat_template
+    chat = [{"role": "system", "content": _MARKER}, {"role": "user", "content": "a"}]
+    try:
+        return _MARKER in str(tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False))
+    except Exception:  # noqa: BLE001 - a template can raise any: of jinja2, of the values that it computes with
+        return False
 
 
 def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
@@ -92,59 +103,29 @@ def from_hub(config: GRPOTrainingConfig, load: Callable[[str], Any]) -> Any:
 
     Raises:
         InputError: what is in the folder cannot be loaded.
-        MissingInputError: there is no such folder, or no such model on the hub.
+        MissingInputError: there is no such model on the hub.
         ImportError: a package that the model needs is missing.
     """
     name = str(config.model_name_or_path)
     folder = Path(name).expanduser()
-    place = str(folder) if folder.is_dir() else name
     try:
         if not folder.is_dir():
             ask_hub(name)
-        return load(place)
+        return load(str(folder) if folder.is_dir() else name)
     except Exception as error:  # of many types: of damaged files, of the hub, of its transport
-        if isinstance(error, ImportError | ScaffoldError) or is_memory_full(error):
+        if isinstance(error, ImportError | ScaffoldError | torch.OutOfMemoryError):
             raise
         if folder.is_dir():
             raise InputError(
                 f"The model in {folder} cannot be loaded",
                 why=first_line(error),
-                fix="Check that its files are complete and that it is a causal language model.",
+                fix="Check that its files are complete, with a tokenizer, and that it is a causal language model.",
             ) from error
         raise MissingInputError(
             f"Model not found: {name}",
             why=first_line(error),
             fix="Give the folder of a model, or a name on the Hugging Face hub that this machine can reach.",
         ) from error
-
-
-def _check_folder(folder: Path) -> None:
-    if (folder / "adapter_config.json").exists() and not (folder / "config.json").exists():
-        base = _base_of_adapter(folder)
-        raise InputError(
-            f"{folder} holds a LoRA adapter, not a model",
-            why=f"Its base model is {base}." if base else "",
-            fix="Give the folder of a whole model: the base of the adapter, or the merged model of a fine-tune.",
-        )
-    if not (folder / "config.json").exists():
-        raise InputError(
-            f"{folder} is not the folder of a model",
-            why="It has no config.json.",
-            fix="Give the folder that holds config.json, the weights (model.safetensors) and the tokenizer.",
-        )
-    if not any((folder / name).exists() for name in _TOKENIZER_FILES):
-        raise InputError(
-            f"The model in {folder} has no tokenizer",
-            why="It has no tokenizer.json.",
-            fix="Copy the tokenizer files of the model into that folder.",
-        )
-
-
-def _base_of_adapter(folder: Path) -> str:
-    try:
-        return str(json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
 
 
 def _looks_like_a_path(name: str) -> bool:

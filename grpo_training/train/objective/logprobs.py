@@ -16,14 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from engine.errors import ConfigurationError, InputError, first_line
+from engine.errors import ConfigurationError, InputError
 from grpo_training.train.data.batches import Batch
-from grpo_training.train.objective.packing import LAYOUT_OPTIONS, Layout, packed, shared
+from grpo_training.train.objective.shared_prompts import one_sequence
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-CHUNK_SIZE = 512
+CHUNK_SIZE = 1024
+"""Positions whose logits are in memory at once."""
 _ENTROPY_ROWS = 32
 _GPU_VALUES = 1 << 24
 """Values of the rows whose entropy a GPU computes at a time: 64 MiB."""
@@ -38,7 +39,7 @@ def completion_logps(
     *,
     temperature: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
-    layout: Layout = "padded",
+    share_prompts: bool = False,
     entropy: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probs of completion tokens under ``model``, and the entropy of the distribution each was drawn from.
@@ -54,7 +55,7 @@ def completion_logps(
         mask_BC: true for the completion tokens to score; C is at least the longest completion.
         temperature: divides the logits, as in sampling.
         chunk_size: positions whose logits are in memory at once.
-        layout: how the rows pass through the model; see :mod:`grpo_training.train.objective.packing`.
+        share_prompts: compute equal prompts once; see :mod:`grpo_training.train.objective.shared_prompts`.
         entropy: whether to compute the entropies.
 
     Returns:
@@ -72,19 +73,14 @@ def completion_logps(
     row_N, column_N = mask_BC.nonzero(as_tuple=True)
     position_N = completion_start_B[row_N] + column_N
     before = (row_N, position_N - 1)  # a position predicts the token after it
-    if layout == "padded":
+    if share_prompts:
+        sequence = one_sequence(input_ids_BT, attention_mask_BT.bool(), completion_start_B)
+        hidden_NH = sequence.hidden(head.backbone)[sequence.place_BT[before]]
+    else:
         hidden_BTH = head.backbone(
             input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
         ).last_hidden_state
         hidden_NH = hidden_BTH[before]
-    else:
-        is_token_BT = attention_mask_BT.bool()
-        sequence = (
-            packed(input_ids_BT, is_token_BT)
-            if layout == "packed"
-            else shared(input_ids_BT, is_token_BT, completion_start_B)
-        )
-        hidden_NH = sequence.hidden(head.backbone)[sequence.place_BT[before]]
     target_N = input_ids_BT[row_N, position_N]
 
     def of_chunk(hidden: Tensor, target: Tensor) -> tuple[Tensor, ...]:
@@ -117,14 +113,12 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
 
     Args:
         model: a causal language model of transformers, or a PEFT model.
-        chunk_size: positions whose logits are in memory at once.
-        layout: how the rows of a batch pass through the model.
+        share_prompts: compute equal prompts of a batch once.
     """
 
-    def __init__(self, model: PreTrainedModel, *, chunk_size: int, layout: Layout = "padded") -> None:
+    def __init__(self, model: PreTrainedModel, *, share_prompts: bool = False) -> None:
         super().__init__()
-        self.model = model
-        self._options: dict[str, Any] = {"chunk_size": chunk_size, "layout": layout}
+        self.model, self._share_prompts = model, share_prompts
 
     def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
@@ -135,34 +129,40 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
             entropy: whether to compute the entropy at each token too.
         """
         tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
-        return completion_logps(self.model, *tensors, temperature=temperature, entropy=entropy, **self._options)
+        return completion_logps(
+            self.model, *tensors, temperature=temperature, entropy=entropy, share_prompts=self._share_prompts
+        )
 
 
-def check_layout(model: PreTrainedModel, layout: Layout) -> None:
-    """Compare the log-probs of rows in one sequence with those of padded rows.
+def check_shared_prompts(model: PreTrainedModel, longest: int) -> None:
+    """Compare log-probs of rows whose prompt is computed once with those of padded rows.
 
     Args:
-        model: in evaluation mode.
-        layout: of the rows in one sequence.
+        model: without dropout.
+        longest: tokens of the longest row. Beyond a sliding window the mask would show too much.
 
     Raises:
-        ConfigurationError: the attention of the model does not keep the rows of one sequence apart.
+        ConfigurationError: the attention of the model does not take the mask, or has a shorter window.
     """
-    option = LAYOUT_OPTIONS[layout]
+    config = model.config.get_text_config()
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    fits = window is None or window >= longest
     ids_BT = torch.arange(10, device=model.device).view(2, 5)
     ids_BT[1, :2] = ids_BT[0, :2]
     start_B, mask_BC = torch.full((2,), 2, device=model.device), torch.ones(2, 3, device=model.device)
     with torch.no_grad():
         padded, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC)
         try:
-            ours, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC, layout=layout)
-            difference = float((padded - ours).abs().max())
-            why = f"Log-probs of two rows in one sequence differ from those of padded rows by up to {difference:.3g}."
-            fits = difference <= 0.01 * float(padded.abs().max())
-        except (ValueError, RuntimeError, TypeError) as error:  # attention that takes no such mask
-            fits, why = False, first_line(error)
+            ours, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC, share_prompts=True)
+            fits &= float((padded - ours).abs().max()) <= 0.01 * float(padded.abs().max())
+        except (ValueError, RuntimeError, TypeError):  # attention that takes no such mask
+            fits = False
     if not fits:
-        raise ConfigurationError(f"{option} does not fit {type(model).__name__}", why=why, fix=f"Leave {option} out.")
+        raise ConfigurationError(
+            f"share_prompts does not fit {type(model).__name__} and rows of {longest} tokens",
+            why="Its attention takes no mask of this kind, or sees fewer tokens.",
+            fix="Leave share_prompts out, or train on shorter rows.",
+        )
 
 
 def not_finite_weight(model: nn.Module) -> str | None:
@@ -173,26 +173,11 @@ def not_finite_weight(model: nn.Module) -> str | None:
     return None
 
 
-def _not_finite(model: PreTrainedModel) -> InputError:
-    weight = not_finite_weight(model)
-    if weight is None:
-        return InputError(
-            "The model's logits are not finite",
-            why="Its weights are finite, so numbers in between exceed the range of their type.",
-            fix="Disable bf16, and load the model without 4 or 8 bits.",
-        )
-    return InputError(
-        "The weights of the model are not finite",
-        why=f"{weight} has values that are NaN or infinite: its files are damaged, or of a failed training.",
-        fix="Check the files of model_path, or download them again.",
-    )
-
-
 def check_logits(model: PreTrainedModel) -> None:
     """Compare the logits as :func:`completion_logps` computes them with those of ``forward``, on four tokens.
 
     Args:
-        model: in evaluation mode, as dropout would make two passes differ.
+        model: without dropout, which would make two passes differ.
 
     Raises:
         InputError: the logits are not finite.
@@ -201,11 +186,15 @@ def check_logits(model: PreTrainedModel) -> None:
     ids = torch.arange(4, device=model.device).unsqueeze(0)
     head = _Head.of(model)
     with torch.no_grad():
-        own = model(input_ids=ids, use_cache=False).logits.float()
+        direct = model(input_ids=ids, use_cache=False).logits.float()
         ours = head.logits(head.backbone(input_ids=ids, use_cache=False).last_hidden_state)
-    difference, size = float((own - ours).abs().max()), float(own.abs().max())
+    difference, size = float((direct - ours).abs().max()), float(direct.abs().max())
     if not math.isfinite(size):
-        raise _not_finite(model)
+        raise InputError(
+            "The model's logits are not finite",
+            why=f"Weight with values that are NaN or infinite: {not_finite_weight(model) or 'none'}.",
+            fix="Check or download the files of the model again; where no weight is named, disable bf16.",
+        )
     if not difference <= 0.01 * size:
         raise ConfigurationError(
             f"The logits of {type(head.owner).__name__} cannot be computed in chunks",

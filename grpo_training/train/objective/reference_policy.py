@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from engine.storage.append_log import replace_file
 from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.samples import Sample
 
@@ -43,28 +39,6 @@ class ReferencePolicy:
             self._index[row]: logps_BC[number, :length].cpu().clone()
             for number, (row, length) in enumerate(zip(rows, lengths, strict=True))
         }
-
-    def store(self, path: Path, configuration: Mapping[str, Any]) -> None:
-        """Write ``known``, for a training that is interrupted before its first checkpoint.
-
-        Args:
-            path: the file; it is replaced atomically.
-            configuration: what the log-probs depend on, as JSON values.
-        """
-        file = io.BytesIO()
-        torch.save({"configuration": dict(configuration), "known": self.known}, file)
-        replace_file(path, file.getvalue())
-
-    def load(self, path: Path, configuration: Mapping[str, Any]) -> None:
-        """Read ``known`` from a file of :meth:`store`. One that is missing, damaged or of another configuration: empty.
-
-        The log-probs can be computed again, so no such file is an error.
-        """
-        try:
-            stored = torch.load(path, map_location="cpu", weights_only=True)
-            self.known = stored["known"] if stored["configuration"] == dict(configuration) else {}
-        except Exception:  # noqa: BLE001 - a damaged file raises one of many types
-            self.known = {}
 
     def logps(self, rows: Sequence[Sample], batch: Batch) -> Tensor:
         """Log-probs (B, C) of the completions of ``rows``, 0 outside the mask.

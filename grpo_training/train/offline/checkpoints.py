@@ -1,21 +1,21 @@
 """Checkpoints of an offline training.
 
 ``RUN/checkpoint-12/`` holds the state after step 12: the trained weights (a PEFT adapter that can be served), the
-optimizer, the adaptive KL, the reference log-probs, and the progress in ``state.json``. It holds no random state:
-the seed of a step depends on the seed of the run and the number of the step.
+optimizer, the adaptive KL, the reference log-probs, and the progress in ``state.json``. It holds no random state, as a
+step draws nothing.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from transformers import PreTrainedModel
 
 from engine.errors import InputError, first_line
@@ -54,8 +54,6 @@ class State:
         step: optimizer steps done: the position in the plan of steps, and so in the data.
         stage, epoch: of the last step.
         num_tokens: tokens that passed through the model so far.
-        settings: the settings that affect the weights, as JSON values; other settings are another run.
-        data: the fingerprint of the samples.
         validation: figures on held-out groups, if there are any.
     """
 
@@ -63,8 +61,6 @@ class State:
     stage: str
     epoch: float
     num_tokens: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    data: str = ""
     validation: HeldOutFigures | None = None
 
 
@@ -116,8 +112,6 @@ def load_tensors(checkpoint: Checkpoint) -> dict[str, Any]:
     try:
         stored = torch.load(checkpoint.folder / _TENSORS, map_location="cpu", weights_only=True)
         tensors = {name: dict(stored[name]) for name in ("optimizer", "kl", "reference")}
-        if any(bool(logps.isnan().any()) for logps in tensors["reference"].values()):
-            raise ValueError(f"{_TENSORS} has log-probs of the initial model that are NaN.")
     except Exception as error:  # a damaged file raises one of many types
         raise InputError(
             f"The checkpoint {checkpoint.folder} cannot be read",
@@ -133,55 +127,27 @@ def checkpoints(run_dir: Path) -> list[Checkpoint]:
     Raises:
         InputError: a ``state.json`` cannot be read.
     """
-    found = []
+    stored = []
     for folder in run_dir.glob(f"{_PREFIX}*"):
         if folder.name.removeprefix(_PREFIX).isdigit() and (folder / _STATE).exists():
-            found.append(Checkpoint(folder, _read_state(folder / _STATE)))
-    return sorted(found, key=lambda checkpoint: checkpoint.state.step)
+            stored.append(Checkpoint(folder, _read_state(folder / _STATE)))
+    return sorted(stored, key=lambda checkpoint: checkpoint.state.step)
 
 
 def _read_state(path: Path) -> State:
     try:
-        state = _STATES.validate_json(path.read_bytes(), strict=True)
-        if path.parent.name != f"{_PREFIX}{state.step}":
-            raise ValueError(f"It is the state after step {state.step}.")
-        if state.validation is not None and not state.validation.rewards:
-            raise ValueError("It has no figures of held-out groups.")
+        return _STATES.validate_json(path.read_bytes(), strict=True)
     except ValueError as error:
-        why = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors()[0]
-            why = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         fix = "Remove that checkpoint, or start over with --fresh."
-        raise InputError(f"Cannot read {path}", why=why, fix=fix) from error
-    return state
+        raise InputError(f"Cannot read {path}", why=first_line(error), fix=fix) from error
 
 
-def check_same_run(checkpoint: Checkpoint, stored: Mapping[str, Any], settings: Mapping[str, Any], data: str) -> None:
-    """Refuse to resume from a checkpoint of other settings (``stored``) or other samples.
-
-    Raises:
-        InputError: they differ; the message names the differences.
-    """
-    differences = [
-        f"{name}: {stored.get(name)!r} there, {settings.get(name)!r} now"
-        for name in sorted(stored.keys() | settings.keys())
-        if stored.get(name) != settings.get(name)
-    ]
-    if checkpoint.state.data != data:
-        differences.append("the training samples differ")
-    if differences:
-        raise InputError(
-            f"{checkpoint.folder} belongs to a training with another configuration",
-            why="; ".join(differences),
-            fix="Use the settings and data of that training, or start over with --fresh or another --output-dir.",
-        )
-
-
-def remove_old_checkpoints(run_dir: Path, keep: int, measured_best: Collection[Path]) -> None:
-    """Remove all checkpoints but the last ``keep`` and those in ``measured_best``."""
-    found = checkpoints(run_dir)
-    kept = {checkpoint.folder for checkpoint in found[-keep:]} | set(measured_best)
-    for checkpoint in found:
-        if checkpoint.folder not in kept:
+def remove_old_checkpoints(run_dir: Path, keep: int, max_kl: float) -> None:
+    """Remove all checkpoints but the last ``keep`` and the one with the best held-out figure within ``max_kl``."""
+    stored = checkpoints(run_dir)
+    measured = [(held, checkpoint.folder) for checkpoint in stored if (held := checkpoint.state.validation)]
+    near = [(held.reward, folder) for held, folder in measured if held.kl <= max_kl]
+    best = max(near)[1] if near else None
+    for checkpoint in stored[:-keep]:
+        if checkpoint.folder != best:
             remove_folder(checkpoint.folder)

@@ -13,13 +13,12 @@ Differences from the papers:
 * RCE weighs by z-scores within the group: on raw rewards in [0, 1] its temperatures would give near-equal weights.
 * Each process takes its share of the micro-batches, and accelerate reduces the gradients (DDP), so any
   number of processes and any micro-batch size give the same step.
-* Each step seeds torch from the seed of the run and its own number, so checkpoints hold no random state.
+* There is no dropout, so a step draws nothing and checkpoints hold no random state.
 """
 
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,24 +31,21 @@ import torch
 from accelerate.utils import gather_object
 
 from grpo_training.rl_math.metrics_log import means, open_metrics
-from grpo_training.rl_math.stopped import damaged_weights
+from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Group, Sample
 from grpo_training.train.folders import repair_folders
-from grpo_training.train.memory import return_free_memory
 from grpo_training.train.models.export import TrainingResult
 from grpo_training.train.models.export_record import ADAPTER, MERGED
-from grpo_training.train.models.loading import NO_DROPOUT, has_adapter, trainable_share
-from grpo_training.train.models.positions import position_note
+from grpo_training.train.models.loading import has_adapter
 from grpo_training.train.objective.logprobs import not_finite_weight
 from grpo_training.train.offline.checkpoints import HeldOutFigures
-from grpo_training.train.offline.not_finite import not_finite
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
 from grpo_training.train.offline.saving import export, restore, save
-from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_step, sft_step
-from grpo_training.train.offline.training import Training, prepare, score_reference, unscored
+from grpo_training.train.offline.step_rows import MicroBatch, StepRows, policy_step, rce_step, sft_step
+from grpo_training.train.offline.training import Training, prepare, return_free_memory, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
 
@@ -80,7 +76,7 @@ def train_offline(
     Raises:
         InputError: no groups, no model at its path, checkpoints of another configuration.
         ConfigurationError: the machine or an optional package does not support the configuration.
-        TrainingStoppedError: (exit code 3) a loss or a gradient is not finite; the rows of it are written to a file.
+        TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
         KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
     started = clock()
@@ -96,16 +92,15 @@ def train_offline(
             log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
             for note in _notes(training, done):
                 progress.note(note)
-            score_reference(training, progress.note, clock)
+        score_reference(training)
+        if progress is not None:
             progress.steps_begin()
-        else:
-            score_reference(training)
         stop = stack.enter_context(StopRequest())
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):
             step = training.plan[number - 1]
             if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
-                stop.number = next((one for one in gather_object([stop.number]) if one is not None), None)
+                stop.number = next((signal for signal in gather_object([stop.number]) if signal is not None), None)
             is_due = step.ends_epoch or number == total or stop.number is not None
             is_due |= config.save_steps is not None and number % config.save_steps == 0
             if progress is not None:
@@ -159,9 +154,6 @@ def optimizer_steps(
         step, started = training.plan[index], clock()
         if step.number == 0:
             optimizer.state.clear()  # each phase starts with a new AdamW
-        # On a CPU not with torch's function, which notes a stack for each kind of GPU that may be used later.
-        seed = torch.default_generator.manual_seed if accelerator.device.type == "cpu" else torch.manual_seed
-        seed(_step_seed(config.seed, index, accelerator.process_index))
         rate = learning_rate(step, config)
         for parameters in optimizer.param_groups:
             parameters["lr"] = rate
@@ -175,10 +167,7 @@ def optimizer_steps(
         if step_rows.micro_batches:
             grad_norm = float(accelerator.clip_grad_norm_(weights, config.max_grad_norm))
         if not math.isfinite(grad_norm):
-            if not accelerator.is_main_process:
-                accelerator.wait_for_everyone()  # the first process writes the rows, and its error ends all
-            rows = [row for group in step.groups for row in training.groups[group]]
-            raise not_finite("gradient", index + 1, step.stage, {"grad_norm": grad_norm}, rows, training.run_dir)
+            raise _not_finite(training, f"The gradient of step {index + 1}", step_rows.micro_batches)
         optimizer.step()
         if config.adaptive_kl and "kl" in metrics:
             training.kl.update(metrics["kl"])
@@ -205,18 +194,21 @@ def _backward(training: Training, step_rows: StepRows, index: int) -> dict[str, 
         accelerator.gradient_state._set_sync_gradients(is_last)
         with nullcontext() if is_last else accelerator.no_sync(training.policy):
             loss, figures = objective(training, step_rows, micro_batch)
-            values = {name: float(torch.as_tensor(one).detach()) for name, one in {"loss": loss, **figures}.items()}
+            values = {name: float(torch.as_tensor(value).detach()) for name, value in {"loss": loss, **figures}.items()}
             if not math.isfinite(values["loss"]):
-                if damaged := not_finite_weight(training.policy):
-                    raise damaged_weights(index + 1, damaged)
-                rows, process = micro_batch.rows, accelerator.process_index
-                raise not_finite("loss", index + 1, stage, values, rows, training.run_dir, process=process)
+                raise _not_finite(training, f"The loss of step {index + 1}", [micro_batch])
             accelerator.backward(loss * (accelerator.num_processes if counts else 0))
             del loss, figures
             return_free_memory(accelerator.device)
         for name, value in values.items():
             shares[name] += value if counts else 0.0
     return shares
+
+
+def _not_finite(training: Training, what: str, micro_batches: Sequence[MicroBatch]) -> TrainingStoppedError:
+    """The error of a loss or a gradient that is not finite."""
+    groups = ", ".join(dict.fromkeys(row.group_id for micro_batch in micro_batches for row in micro_batch.rows))
+    return TrainingStoppedError.of(what, f"the groups {groups[:200]}", not_finite_weight(training.policy))
 
 
 def _rows_of(training: Training, index: int) -> StepRows:
@@ -230,16 +222,11 @@ def _rows_of(training: Training, index: int) -> StepRows:
     return policy_step(step, index, groups, training.teacher, config, beta=training.beta, processes=processes)
 
 
-def _step_seed(seed: int, index: int, process: int) -> int:
-    """Seed of dropout, unique per step and process."""
-    return random.Random(f"{seed}:{index}:{process}").getrandbits(63)  # noqa: S311
-
-
 def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:
     """Sums by name; a process has no share of a term that none of its micro-batches takes."""
     total: defaultdict[str, float] = defaultdict(float)
-    for one in gather_object([dict(shares)]):
-        for name, value in one.items():
+    for of_process in gather_object([dict(shares)]):
+        for name, value in of_process.items():
             total[name] += value
     return dict(total)
 
@@ -247,25 +234,9 @@ def _sum_over_processes(shares: Mapping[str, float]) -> dict[str, float]:
 def _notes(training: Training, done: int) -> Iterator[str]:
     if done:
         yield f"resuming after step {done} of {len(training.plan)}"
-    if unused := [name for name in ("dataset", "use_vllm") if getattr(training.config, name)]:
-        yield f"{' and '.join(unused)}: used by online training only"
-    if training.config.mode == "sft":
-        others = ("rce_epochs", "curriculum_epochs", "teacher_traces")
-        if unused := [name for name in others if getattr(training.config, name)]:
-            yield f"{', '.join(unused)}: not used by supervised training"
-    elif all(row.old_logps is None for group in training.groups for row in group):
-        yield (
-            "no stored log-probs: the ratio is 1 everywhere, so nothing is clipped, and only the KL and a small "
-            "learning rate keep the policy near the one that sampled (--missing-logprobs start enables clipping)"
-            if training.config.missing_logprobs == "ratio_1"
-            else "no stored log-probs: the model at the start of the training is used as the old policy"
-        )
-    if training.config.lora_dropout and training.config.disable_dropout:
-        yield NO_DROPOUT
     if has_adapter(training.model):
-        yield trainable_share(training.model)
-    if note := position_note(training.model, training.longest):
-        yield note
+        trained, total = training.model.get_nb_trainable_parameters()
+        yield f"trained parameters: {trained:,} of {total:,} ({trained / total:.2%})"
     if rows := unscored(training):
         yield f"scoring {len(rows)} replies with the initial model, the reference"
     if not training.validation:

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from grpo_training.rl_math.schedules import curriculum_top_k, lr_factor
+from grpo_training.rl_math.schedules import lr_factor
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import balanced
 
 Stage = Literal["sft", "rce", "early", "late"]
-"""Supervised (all steps or none); reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all of
-them, or on ``late_top_k``."""
+"""Supervised (all steps or none); reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def plan_steps(sizes: Sequence[int], config: GRPOTrainingConfig, processes: int 
     """
     if not sizes:
         return []
-    rows = config.per_device_train_batch_size * config.gradient_accumulation_steps * processes
+    rows = config.rows_of_step * processes
     limit = config.max_steps if config.max_steps > 0 else None
     rce_epochs = _rce_epochs(config)
     warm_up = [step for epoch in range(rce_epochs) for step in _epoch(epoch, sizes, rows, config)][:limit]
@@ -87,9 +86,7 @@ def _epoch(epoch: int, sizes: Sequence[int], rows: int, config: GRPOTrainingConf
     stage: Stage = "rce" if grpo_epoch < 0 else "early" if grpo_epoch < config.curriculum_epochs else "late"
     if config.mode == "sft":
         stage = "sft"
-    top_k = None
-    if stage in ("early", "late"):
-        top_k = curriculum_top_k(grpo_epoch, config.curriculum_epochs, config.early_top_k, config.late_top_k)
+    top_k = config.early_top_k if stage == "early" else None
     order = list(range(len(sizes)))
     random.Random(f"{config.seed}:order:{epoch}").shuffle(order)  # noqa: S311
     packed = list(balanced(order, [size if top_k is None else min(size, top_k) for size in sizes], rows))
@@ -101,9 +98,8 @@ def _epoch(epoch: int, sizes: Sequence[int], rows: int, config: GRPOTrainingConf
 
 def learning_rate(step: PlannedStep, config: GRPOTrainingConfig) -> float:
     """The learning rate of a step."""
-    peak = config.learning_rate
-    if step.stage == "rce" and config.rce_learning_rate is not None:
-        peak = config.rce_learning_rate
-    steps = step.phase_steps
-    warmup = config.warmup_steps or math.ceil(config.warmup_ratio * steps)
+    peak, steps = config.learning_rate, step.phase_steps
+    if step.stage == "rce":
+        peak = config.rce_learning_rate or peak / 10
+    warmup = math.ceil(config.warmup_steps * (steps if config.warmup_steps < 1 else 1))
     return peak * lr_factor(step.number, total_steps=steps, warmup_steps=warmup, schedule=config.lr_scheduler_type)

@@ -1,47 +1,34 @@
-"""What an offline training leaves in its run directory: checkpoints, the best of them, and the exported model."""
+"""What an offline training leaves in its run directory: checkpoints and the exported model."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-
-from engine.storage.append_log import replace_file
 from grpo_training.train.models.export import export_model
 from grpo_training.train.models.export_record import write_export
 from grpo_training.train.models.loading import load_model, load_weights
 from grpo_training.train.offline.checkpoints import (
     HeldOutFigures,
     State,
-    check_same_run,
     checkpoints,
     load_tensors,
     remove_old_checkpoints,
     save_checkpoint,
 )
-from grpo_training.train.offline.selection import Selection, as_json, best_checkpoints, select
-from grpo_training.train.offline.training import REFERENCE, Training, score_reference
+from grpo_training.train.offline.selection import Selection, select
+from grpo_training.train.offline.training import Training, score_reference
 from grpo_training.train.processes import check_same
-
-BEST = "best.json"
 
 
 def restore(training: Training) -> int:
     """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
 
     Raises:
-        InputError: the checkpoint belongs to another configuration or dataset, or cannot be read.
+        InputError: the checkpoint belongs to another model, or cannot be read.
     """
-    config = training.config
-    found = [] if config.fresh else checkpoints(training.run_dir)
-    check_same({"checkpoints": [checkpoint.state.step for checkpoint in found]})
-    if not found:
-        training.reference.load(training.run_dir / REFERENCE, training.reference_settings)
-        training.accelerator.wait_for_everyone()  # the first process replaces the file later
+    stored = [] if training.config.fresh else checkpoints(training.run_dir)
+    check_same({"checkpoints": [checkpoint.state.step for checkpoint in stored]})
+    if not stored:
         return 0
-    last = found[-1]
-    # The manifest decides whether a training may go on to more steps: those before are the same.
-    stored = {**config.compared(last.state.settings), "max_steps": config.max_steps}
-    check_same_run(last, stored, training.settings, training.data)
+    last = stored[-1]
     tensors = load_tensors(last)
     training.reference.known = tensors["reference"]
     score_reference(training)  # what is missing, while the weights are the initial ones
@@ -55,7 +42,7 @@ def restore(training: Training) -> int:
 
 
 def save(training: Training, number: int, held_out: HeldOutFigures | None) -> None:
-    """Write the checkpoint after step ``number``, remove old ones, and record the best in ``best.json``.
+    """Write the checkpoint after step ``number``, and remove old ones.
 
     All processes call it; the first one writes.
     """
@@ -67,8 +54,6 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
         stage=step.stage,
         epoch=step.epoch,
         num_tokens=training.num_tokens,
-        settings=training.settings,
-        data=training.data,
         validation=held_out,
     )
     tensors = {
@@ -77,13 +62,7 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
         "reference": training.reference.known,
     }
     save_checkpoint(training.run_dir, training.model, state, tensors)
-    (training.run_dir / REFERENCE).unlink(missing_ok=True)
-    best = best_checkpoints(checkpoints(training.run_dir), training.kl_limit)
-    kept = {checkpoint.folder for checkpoint in best.values()}
-    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, kept)
-    if best:
-        named = {measure: as_json(checkpoint) for measure, checkpoint in best.items()}
-        replace_file(training.run_dir / BEST, json.dumps(named, indent=2).encode() + b"\n")
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, training.kl_limit)
 
 
 def export(training: Training, start: HeldOutFigures | None) -> Selection:
@@ -93,22 +72,13 @@ def export(training: Training, start: HeldOutFigures | None) -> Selection:
         training: after its last step.
         start: the figures of the initial model on the held-out groups, if there are any.
     """
-    config, found = training.config, checkpoints(training.run_dir)
+    config, stored = training.config, checkpoints(training.run_dir)
     measure = "held-out log-prob" if config.mode == "sft" else "held-out reward"
-    selected = select(found, start, kl_limit=training.kl_limit, measure=measure)
-    if config.export == "last":
-        selected = replace(selected, checkpoint=found[-1], why="the last checkpoint, as --export last asks for")
+    selected = select(stored, start, kl_limit=training.kl_limit, measure=measure)
     if selected.checkpoint is None:
         training.model = load_model(config)[0]
-    elif selected.checkpoint is not found[-1]:
+    elif selected.checkpoint is not stored[-1]:
         load_weights(training.model, selected.checkpoint.folder)
     export_model(training.model, training.tokenizer, training.run_dir, config)
-    write_export(
-        training.run_dir,
-        selected.name,
-        selected.why,
-        helped=selected.helped,
-        choice=config.choice(),
-        candidates=selected.candidates,
-    )
+    write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)
     return selected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from grpo_training.rl_math.losses import StepTotals
@@ -20,7 +20,6 @@ from grpo_training.train.data.rows import (
     with_standard_rewards,
 )
 from grpo_training.train.data.samples import Group, Sample
-from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.offline.plan import PlannedStep
 
 
@@ -48,7 +47,6 @@ class StepRows:
         num_tokens: prompt and completion tokens that pass through the model.
         metrics: figures of the step that need no forward pass.
         rce_groups, rce_temperature: of the warm-up.
-        weights: of the terms.
         totals: responses and completion tokens of the policy loss, rows without gradient included.
         scored: those of them that pass through the model.
         self_sft_tokens, teacher_tokens: completion tokens of the imitation terms.
@@ -60,7 +58,6 @@ class StepRows:
     metrics: dict[str, float]
     rce_groups: int = 0
     rce_temperature: float = 1.0
-    weights: TermWeights = field(default=TermWeights(1.0, 0.0, 0.0))
     totals: StepTotals = field(default=StepTotals(0, 0))
     scored: StepTotals = field(default=StepTotals(0, 0))
     self_sft_tokens: int = 0
@@ -72,9 +69,7 @@ def rce_step(step: PlannedStep, groups: Sequence[Group], config: GRPOTrainingCon
     """A step of the reward-weighted warm-up: whole groups, with their rewards as z-scores."""
     counted = [_counted(with_standard_rewards(group), config) for group in groups]
     counted = [group for group in counted if group]
-    temperature = rce_temperature(
-        step.number, step.phase_steps, config.rce_temperature_start, config.rce_temperature_end
-    )
+    temperature = rce_temperature(step.number, step.phase_steps)
     parts = cut_groups(counted, config.per_device_train_batch_size)
     return StepRows(
         [MicroBatch("rce", [row for group in part for row in group]) for part in parts],
@@ -121,28 +116,24 @@ def policy_step(
         beta: the current weight of the KL.
         processes: number of processes that train together.
     """
-    size = config.per_device_train_batch_size
-    weights = term_weights(step.number, step.phase_steps, config, has_teacher=bool(teacher))
     rows: list[Sample] = []
     imitated: list[int] = []  # indices into rows
     for group in groups:
         kept = best_of(group, step.top_k)
-        if weights.self_sft > 0:
+        if config.self_sft_weight > 0:
             imitated += [len(rows) + index for index in own_successes(group, kept, config)]
         rows += kept
     with_gradient = [
         number
         for number, row in enumerate(rows)
-        if weights.grpo > 0 and _counts(row, config) and (beta > 0 or row.advantage != 0)
+        if config.grpo_weight > 0 and _counts(row, config) and (beta > 0 or row.advantage != 0)
     ]
     chosen = frozenset(imitated)
     numbers = list(dict.fromkeys([*with_gradient, *imitated]))
     scored, in_self_sft = [rows[number] for number in numbers], [number in chosen for number in numbers]
-    traces: list[Sample] = []
-    if weights.teacher_sft > 0:
-        traces = teacher_rows(teacher, index, size * config.gradient_accumulation_steps * processes, config.seed)
+    traces = teacher_rows(teacher, index, config.rows_of_step * processes, config.seed)
     policy_parts = [
-        MicroBatch("policy", [scored[place] for place in part], tuple(in_self_sft[place] for place in part))
+        MicroBatch("policy", [scored[index] for index in part], tuple(in_self_sft[index] for index in part))
         for part in cut_places(scored, config)
     ]
     return StepRows(
@@ -151,10 +142,8 @@ def policy_step(
         metrics={
             "beta": beta,
             "rows_without_gradient": float(len(rows) - len(scored)),
-            **{f"weight/{name}": weight for name, weight in asdict(weights).items()},
             **reward_metrics(groups),
         },
-        weights=weights,
         totals=StepTotals(len(rows), _completion_tokens(_counted(rows, config))),
         scored=StepTotals(len(scored), _completion_tokens(scored)),
         self_sft_tokens=_completion_tokens(rows[number] for number in imitated),

@@ -70,17 +70,16 @@ def validate(training: Training) -> HeldOutFigures:
 def _scored(training: Training) -> dict[Sample, _Scored]:
     """The figures of each held-out response, from all processes."""
     rows = [row for group in training.validation for row in group]
-    number = {row: place for place, row in enumerate(rows)}
-    found: dict[int, _Scored] = {}
-    with training.scoring():
-        parts = cut(rows, training.config)
-        for part, counts in local_share(parts, training.accelerator):
-            batch = training.collate(part)
+    index = {row: place for place, row in enumerate(rows)}
+    scored: dict[int, _Scored] = {}
+    with torch.no_grad():
+        for micro_batch, counts in local_share(cut(rows, training.config), training.accelerator):
+            batch = training.collate(micro_batch)
             logps_BC = training.logps(batch)
             if counts:
-                start_BC = training.reference.logps(part, batch)
-                found |= {number[row]: one for row, one in zip(part, _figures(logps_BC, start_BC, batch), strict=True)}
-    return {rows[place]: one for share in gather_object([found]) for place, one in share.items()}
+                figures = _figures(logps_BC, training.reference.logps(micro_batch, batch), batch)
+                scored |= {index[row]: of_row for row, of_row in zip(micro_batch, figures, strict=True)}
+    return {rows[place]: of_row for share in gather_object([scored]) for place, of_row in share.items()}
 
 
 def _figures(logps_BC: Tensor, start_BC: Tensor, batch: Batch) -> list[_Scored]:
@@ -91,4 +90,4 @@ def _figures(logps_BC: Tensor, start_BC: Tensor, batch: Batch) -> list[_Scored]:
         (kl_per_token(logps_BC, start_BC) * mask_BC).sum(1).tolist(),
         mask_BC.sum(1).tolist(),
     )
-    return [_Scored(*one) for one in zip(*columns, strict=True)]
+    return [_Scored(*figures) for figures in zip(*columns, strict=True)]

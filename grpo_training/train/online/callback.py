@@ -14,42 +14,17 @@ from torch.nn.utils import get_total_norm
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from engine.errors import InputError
 from engine.storage.append_log import replace_file
 from grpo_training.rl_math.metrics_log import MetricsLog
 from grpo_training.rl_math.progress import TrainingProgress
 from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
-from grpo_training.train.online.checkpoints import STATE
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
-from grpo_training.train.processes import number_of_processes
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"
-_PROCESSES = "processes"
 _SAMPLES_PER_STEP = 6
-_LOGS_WITHOUT_SPREAD = 10
-
-
-def check_same_processes(checkpoint: Path) -> None:
-    """Refuse to resume with another number of processes: the steps would hold other rows, and be others in number.
-
-    Args:
-        checkpoint: its state was written with a :class:`RunCallback`.
-
-    Raises:
-        InputError: it is another one.
-    """
-    state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-    own = state["stateful_callbacks"].get(RunCallback.__name__, {"attributes": {}})["attributes"]
-    now = number_of_processes()
-    if (then := own.get(_PROCESSES, now)) != now:
-        raise InputError(
-            f"{checkpoint} belongs to a training with another configuration",
-            why=f"processes: {then} there, {now} now",
-            fix=f"Start {then}, or start over with --fresh or another --output-dir.",
-        )
 
 
 class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
@@ -78,12 +53,11 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         self._kl, self._reward, self._path, self._log, self._progress = kl, reward, run_dir / SAMPLES, log, progress
         self._stop, self._clock = stop, clock
         self._tokens_then, self._then = 0.0, 0.0
-        self._logs_without_spread = 0
         self._noted_error = False
 
     def state(self) -> dict[str, Any]:
         """The state that is stored in a checkpoint."""
-        return {"args": {}, "attributes": self._kl.state_dict() | {_PROCESSES: number_of_processes()}}
+        return {"args": {}, "attributes": self._kl.state_dict()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Restore beta from the checkpoint."""
@@ -99,18 +73,17 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
         largest = get_total_norm(gradients, norm_type=math.inf)  # one transfer from the device for all weights
         if not math.isfinite(float(largest)):
-            raise TrainingStoppedError(
-                f"The gradient of step {state.global_step + 1} is not finite",
-                why="The loss is finite. The weights are unchanged.",
-                fix="Lower learning_rate, or disable bf16. The last checkpoint is intact.",
-            )
+            names = ", ".join(dict.fromkeys(scored.problem.id for scored in self._reward.latest))
+            raise TrainingStoppedError.of(f"The gradient of step {state.global_step + 1}", names[:200], None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write samples of the first step, and stop if a stop was requested."""
         if state.global_step == 1:
             self._write_samples(1)
         if args.world_size > 1:  # a signal may reach the processes at different steps, and all stop at the same
-            self._stop.number = next((one for one in gather_object([self._stop.number]) if one is not None), None)
+            self._stop.number = next(
+                (number for number in gather_object([self._stop.number]) if number is not None), None
+            )
         if state.global_step >= state.max_steps or self._stop.number is not None:
             control.should_log = True  # also the steps since the last log, fewer than logging_steps
         if self._stop.number is not None:
@@ -136,31 +109,19 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         figures = {"epoch": logs["epoch"], "stage": STAGE, **logs, "tokens_per_s": speed}
         self._log.write(state.global_step, figures)
         self._progress.step_done(state.global_step, STAGE, figures)
-        self._check_reward_spread(logs)
         if self._reward.first_error and not self._noted_error:
             self._noted_error = True
             self._progress.note(f"A completion could not be scored: {self._reward.first_error}")
-
-    def _check_reward_spread(self, logs: dict[str, Any]) -> None:
-        """Note once that rewards have not differed within any group for many logs, so that nothing is learned."""
-        self._logs_without_spread = self._logs_without_spread + 1 if logs.get("frac_reward_zero_std") == 1 else 0
-        if self._logs_without_spread == _LOGS_WITHOUT_SPREAD and self._progress is not None:
-            self._progress.note(
-                f"Rewards have been equal within every group for {_LOGS_WITHOUT_SPREAD} logs "
-                f"(mean {logs.get('reward')}): nothing is learned. The problems are too easy or too hard, or the "
-                "reward does not tell completions apart."
-            )
 
     def _write_samples(self, step: int) -> None:
         """Append one completion for each of a few problems to ``samples.jsonl``."""
         if self._log is None:
             return
         chosen: dict[str, ScoredCompletion] = {}
-        for one in self._reward.latest:
-            chosen.setdefault(one.problem.id, one)
-        lines = [
-            json.dumps(_as_json(one, step), ensure_ascii=False) for one in list(chosen.values())[:_SAMPLES_PER_STEP]
-        ]
+        for scored in self._reward.latest:
+            chosen.setdefault(scored.problem.id, scored)
+        shown = list(chosen.values())[:_SAMPLES_PER_STEP]
+        lines = [json.dumps(_as_json(scored, step), ensure_ascii=False) for scored in shown]
         before = self._path.read_bytes() if self._path.exists() else b""
         replace_file(self._path, before + "".join(line + "\n" for line in lines).encode())
 

@@ -11,8 +11,8 @@ STATE = "trainer_state.json"
 
 def last_checkpoint(run_dir: Path) -> Path | None:
     """The latest complete checkpoint. The trainer writes its state last; a checkpoint without it is incomplete."""
-    found = _complete(run_dir)
-    return found[-1] if found else None
+    complete = _complete(run_dir)
+    return complete[-1] if complete else None
 
 
 def remove_old_checkpoints(run_dir: Path, keep: int) -> None:
@@ -28,10 +28,10 @@ def remove_old_checkpoints(run_dir: Path, keep: int) -> None:
 
 def _complete(run_dir: Path) -> list[Path]:
     """The complete checkpoints in the order of their steps."""
-    found = []
+    complete = []
     for folder in run_dir.glob("checkpoint-*"):
         try:
-            found.append((int(json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]), folder))
+            complete.append((int(json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]), folder))
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    return [folder for _, folder in sorted(found)]
+    return [folder for _, folder in sorted(complete)]

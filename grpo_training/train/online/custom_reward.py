@@ -44,10 +44,10 @@ class BatchReward:
     def __init__(self, function: Callable[..., Any], place: str) -> None:
         self._function, self._place = function, place
         parameters = inspect.signature(function).parameters.values()
-        named = [one for one in parameters if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)]
-        self._names = {one.name for one in named}
-        self._takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
-        self._required = {one.name for one in named if one.default is one.empty} - _OF_TRL
+        named = [each for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+        self._names = {parameter.name for parameter in named}
+        self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        self._required = {parameter.name for parameter in named if parameter.default is parameter.empty} - _OF_TRL
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Check that the rows have the columns that the function needs.
@@ -84,7 +84,10 @@ class BatchReward:
             ValueError: it raised, or did not return a value for each completion.
         """
         as_text = all(isinstance(row.get("prompt"), str) for row in rows)
-        said = [one if isinstance(one, str) else one[-1].get("content") or "" for one in completions]
+        said = [
+            completion if isinstance(completion, str) else completion[-1].get("content") or ""
+            for completion in completions
+        ]
         given: dict[str, Any] = {name: [row.get(name) for row in rows] for row in rows for name in row}
         given |= {
             "prompts": [row["prompt"] for row in rows] if as_text else list(prompts),

@@ -24,23 +24,15 @@ from trl import GRPOConfig
 
 from engine.records import Message, Problem
 from grpo_training.rl_math.metrics_log import open_metrics
+from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.models.export import TrainingResult, export_model
 from grpo_training.train.models.export_record import ADAPTER, MERGED, write_export
-from grpo_training.train.models.loading import (
-    NO_DROPOUT,
-    check_vocabulary,
-    has_adapter,
-    load_model,
-    trainable_share,
-    uses_bf16,
-)
-from grpo_training.train.models.positions import check_positions, position_note
-from grpo_training.train.objective.term_weights import adaptive_kl
-from grpo_training.train.online.callback import RunCallback, check_same_processes
+from grpo_training.train.models.loading import has_adapter, load_model, uses_bf16
+from grpo_training.train.online.callback import RunCallback
 from grpo_training.train.online.checkpoints import last_checkpoint
 from grpo_training.train.online.custom_reward import load_reward
 from grpo_training.train.online.outcome import judge_training
@@ -73,8 +65,7 @@ def train_online(
         clock: monotonic seconds.
 
     Raises:
-        InputError: too few problems, prompts without room for a reply, no model at its path, a checkpoint of another
-            number of processes.
+        InputError: too few problems, prompts without room for a reply, no model at its path.
         ConfigurationError: the machine or an optional package does not support the configuration.
         NothingScoredError: (exit code 3) no completion of several batches could be scored.
         TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
@@ -86,27 +77,19 @@ def train_online(
     prompt_ids = tokenised_prompts(problems, tokenizer, config, prompts)
     kept = [problem for problem in problems if problem.id in prompt_ids]
     total = count_steps(config, len(kept), len(problems))
-    longest = max(map(len, prompt_ids.values())) + config.max_completion_length
-    check_positions(model, longest)
     left_out = DropReport()
-    teacher = load_teacher_samples(config.teacher_traces, tokenizer, config, left_out)
-    used = [*prompt_ids.values(), *(row.prompt_ids + row.completion_ids for row in teacher)]
-    check_vocabulary(model, tokenizer, map(max, used))
+    teacher = load_teacher_samples(tokenizer, config, left_out)
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
-    kl = adaptive_kl(config)
+    kl = AdaptiveKL(config.beta)
     resumed = None if config.fresh else last_checkpoint(run_dir)
     check_same({"checkpoints": resumed and resumed.name})
-    if resumed is not None:
-        check_same_processes(resumed)
     done = 0 if resumed is None else int(resumed.name.partition("-")[2])
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", FutureWarning)  # TRL uses deprecated names of transformers
         settings = config.reward_settings
         paid_by = None if settings is None else stack.enter_context(reward_functions(kept, settings))
-        reward = stack.enter_context(
-            TrlReward(custom=load_reward(config.reward), custom_weight=config.reward_weight, reward_functions=paid_by)
-        )
+        reward = stack.enter_context(TrlReward(custom=load_reward(config.reward), reward_functions=paid_by))
         trainer = GRPOWithImitationTrainer(
             config=config,
             reward=reward,
@@ -123,11 +106,8 @@ def train_online(
         log = progress = None
         if trainer.is_world_process_zero():
             log, progress = stack.enter_context(open_metrics(run_dir, total, done, stream=stream, clock=clock))
-            for note in _notes(config, len(problems) - len(kept), done, total):
+            for note in (*_notes(config, len(problems) - len(kept), done, total), *str(left_out).splitlines()):
                 progress.note(note)
-            share = trainable_share(model) if has_adapter(model) else None
-            for line in filter(None, [share, position_note(model, longest), *str(left_out).splitlines()]):
-                progress.note(line)
         stop = stack.enter_context(StopRequest())
         trainer.add_callback(
             RunCallback(kl=kl, reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)
@@ -138,9 +118,9 @@ def train_online(
             progress.doing("writing the model")
             export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
         trainer.accelerator.wait_for_everyone()
-        steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history, config.max_kl)
+        steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history)
         if trainer.is_world_process_zero():
-            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped, choice=config.choice())
+            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped)
     adapter = run_dir / ADAPTER if config.use_peft else None
     return TrainingResult(steps, adapter, run_dir / MERGED, f"checkpoint-{steps}", why, helped, clock() - started)
 
@@ -169,12 +149,5 @@ def _notes(config: GRPOTrainingConfig, too_long: int, done: int, total: int) -> 
         yield f"resuming after step {done} of {total}"
     if too_long:
         yield f"{too_long} problems are left out: prompt and reply would exceed max_seq_length"
-    unused = [name for name in ("rce_epochs", "curriculum_epochs") if getattr(config, name)]
-    if unused:
-        yield f"{' and '.join(unused)}: used by offline training only"
-    if config.lora_dropout and config.disable_dropout:
-        yield NO_DROPOUT
-    if config.importance_cap is not None and not config.use_vllm:
-        yield "importance_cap: without vLLM the sampling policy is the trained one, so nothing is corrected"
     if config.top_p < 1 or config.repetition_penalty != 1:
         yield "top_p or repetition_penalty: the log-probs are those of the full distribution, so the ratio is biased"

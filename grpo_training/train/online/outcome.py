@@ -7,25 +7,27 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grpo_training.train.config import MAX_KL
+
 _FEWEST = 5
 """Logs in each third, below which the thirds are not compared; logs at the end whose KL is taken."""
 
 
-def judge_training(logs: Sequence[Mapping[str, Any]], max_kl: float) -> tuple[bool, str]:
+def judge_training(logs: Sequence[Mapping[str, Any]]) -> tuple[bool, str]:
     """Whether the training helped as far as it can be seen, and the figures in one sentence.
 
-    It did not if no completion could be scored, if the median KL of the last five logs is above ``max_kl``, or if the
-    mean reward of the last third of the steps is lower than that of the first third by more than two standard errors.
+    It did not if no completion could be scored, if the median KL of the last five logs is above :data:`MAX_KL`, or if
+    the mean reward of the last third of the steps is lower than that of the first third by more than two standard
+    errors.
 
     Args:
         logs: TRL's, in order.
-        max_kl: the KL to the initial model above which a model counts as ruined.
     """
     divergences, logged = _values(logs, "kl"), _values(logs, "reward")
     divergence = statistics.median(divergences[-_FEWEST:]) if divergences else 0.0
-    if not divergence <= max_kl:  # also NaN
-        return False, f"the KL to the initial model is {divergence:.3g}, above max_kl ({max_kl:g})"
-    rewards = [one for one in logged if math.isfinite(one)]  # of a step without a score it is NaN
+    if not divergence <= MAX_KL:  # also NaN
+        return False, f"the KL to the initial model is {divergence:.3g}, above {MAX_KL:g}"
+    rewards = [reward for reward in logged if math.isfinite(reward)]  # of a step without a score it is NaN
     if logged and not rewards:
         return False, "no completion could be scored"
     third = len(rewards) // 3

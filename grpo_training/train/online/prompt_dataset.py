@@ -43,7 +43,10 @@ def load_prompts(
     prompts: Prompts = {}
     files = _files(Path(place).expanduser())
     rows = ((row, where) for _, path in files for where, row in placed_rows(path))
-    if not any(_is_prompt(*one, by_function) for one in (rows if by_function else itertools.islice(rows, 1))):
+    if not any(
+        _is_prompt(*row_and_place, by_function)
+        for row_and_place in (rows if by_function else itertools.islice(rows, 1))
+    ):
         return None
     for name, path in files:
         for number, (where, row) in enumerate(placed_rows(path), start=1):
@@ -92,7 +95,7 @@ def _is_problem(row: Mapping[str, Any], where: str) -> bool:
 def _problem(
     problem_id: str, row: Mapping[str, Any], messages: Sequence[Message], where: str, scored_by: Task[Any] | None
 ) -> Problem:
-    text = next((one.content for one in reversed(messages) if one.role == "user"), messages[-1].content)
+    text = next((message.content for message in reversed(messages) if message.role == "user"), messages[-1].content)
     if scored_by is None:
         answer = next((str(row[name]) for name in ANSWER_FIELDS if row.get(name) is not None), "")
         return Problem(id=problem_id, text=text, answer=answer, meta=dict(row))

@@ -95,9 +95,9 @@ def _rewards_of(
     problems: Sequence[Problem], given: Mapping[str, Any]
 ) -> dict[str, tuple[TrainingReward[Any, Any], Any, list[Problem]]]:
     """Reward, settings and problems of each task."""
-    found: dict[str, tuple[TrainingReward[Any, Any], Any, list[Problem]]] = {}
+    by_task: dict[str, tuple[TrainingReward[Any, Any], Any, list[Problem]]] = {}
     for problem in problems:
-        if problem.task not in found:
+        if problem.task not in by_task:
             task = task_named(problem.task)
             reward = task.training_reward if isinstance(task, TrainsOnline) else None
             if reward is None or not given.keys() <= reward.settings.model_fields.keys():
@@ -106,6 +106,6 @@ def _rewards_of(
                     f"{', '.join(given)}",
                     fix="Leave them out, or train on problems of a task that has them.",
                 )
-            found[problem.task] = (reward, reward.read(given), [])
-        found[problem.task][2].append(problem)
-    return found
+            by_task[problem.task] = (reward, reward.read(given), [])
+        by_task[problem.task][2].append(problem)
+    return by_task

@@ -6,7 +6,6 @@ scored against the problem of its own row only, so shuffled or repeated batches 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -70,9 +69,9 @@ _Given = tuple[float | None, str]
 def dataset_rows(
     problems: Iterable[Problem], style: str, prompts: Mapping[str, Sequence[Message]] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
-    """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the problem in plain columns.
+    """Problems as rows of a TRL dataset: the chat ``prompt`` without experiences, and the ``problem`` as JSON text.
 
-    ``meta`` is JSON text, because a column has one type and each task has its own keys.
+    A column has one type, and each task has its own keys.
 
     Args:
         problems: one row each.
@@ -82,11 +81,7 @@ def dataset_rows(
     return [
         {
             "prompt": [message.model_dump() for message in messages_of(problem, style, prompts)],
-            "problem_id": problem.id,
-            "problem_text": problem.text,
-            "answer": problem.answer,
-            "task": problem.task,
-            "meta": json.dumps(problem.meta, ensure_ascii=False),
+            "problem": problem.model_dump_json(),
         }
         for problem in problems
     ]
@@ -109,9 +104,7 @@ class TrlReward:
 
     Args:
         custom: scores completions by a custom reward function, from several threads, or whole batches.
-        custom_weight: its share of the reward. At 1 the task of the problem is not evaluated; below, the reward of the
-            task has the rest.
-        reward_functions: the training reward of each task with settings, by its name; None: that of
+        reward_functions: the training reward of each task, by its name; None: that of
             ``engine.reward_evaluator``.
         workers: completions that are scored at a time.
         clock: monotonic seconds.
@@ -123,7 +116,6 @@ class TrlReward:
         self,
         *,
         custom: Task[Any] | BatchReward | None = None,
-        custom_weight: float = 1.0,
         reward_functions: Mapping[str, RewardFunction] | None = None,
         workers: int = WORKERS,
         clock: Callable[[], float] = time.monotonic,
@@ -132,7 +124,7 @@ class TrlReward:
         self.scored = self.without_reward = 0
         self.faults: Counter[Outcome] = Counter()
         self.first_error = ""
-        self._evaluator, self._custom, self._custom_weight = RewardEvaluator(), custom, custom_weight
+        self._evaluator, self._custom = RewardEvaluator(), custom
         self._reward_functions = reward_functions
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="reward")
         self._unscored_batches, self._clock = 0, clock
@@ -148,11 +140,7 @@ class TrlReward:
         *,
         completions: Sequence[Any],
         completion_ids: Sequence[Sequence[int]],
-        problem_id: Sequence[str],
-        problem_text: Sequence[str],
-        answer: Sequence[str],
-        task: Sequence[str],
-        meta: Sequence[str],
+        problem: Sequence[str],
         prompts: Sequence[Any] = (),
         log_metric: Callable[[str, float], None] | None = None,
         **more: Any,
@@ -162,7 +150,7 @@ class TrlReward:
         Args:
             completions: texts, or conversations whose last message is the reply.
             completion_ids: the sampled ids.
-            problem_id, problem_text, answer, task, meta: the columns of :func:`dataset_rows`, row by row.
+            problem: the column of :func:`dataset_rows`.
             prompts: the prompts as chat messages.
             log_metric: receives the name of a metric and its value for this batch.
             more: what else TRL passes.
@@ -171,24 +159,20 @@ class TrlReward:
             NothingScoredError: nothing could be scored in :data:`PATIENCE` consecutive batches.
         """
         began = self._clock()
-        columns = zip(problem_id, problem_text, answer, task, meta, strict=True)
-        problems = [
-            Problem(id=name, text=text, answer=truth, task=kind, meta=json.loads(more))
-            for name, text, truth, kind, more in columns
-        ]
+        problems = [Problem.model_validate_json(text) for text in problem]
         of_trainer = {name: value for name, value in (more | {"log_metric": log_metric}).items() if name in OF_TRAINER}
         given = self._score_batch(problems, prompts, completions, completion_ids, of_trainer)
         rows = zip(problems, completions, completion_ids, given, strict=True)
         self.latest = list(self._pool.map(lambda row: self._score(*row), rows))
         self.scored += len(self.latest)
-        self.without_reward += sum(one.reward is None for one in self.latest)
-        self.faults.update(one.outcome for one in self.latest if one.outcome is not Outcome.OK)
-        self.first_error = self.first_error or next((one.error for one in self.latest if one.error), "")
+        self.without_reward += sum(scored.reward is None for scored in self.latest)
+        self.faults.update(scored.outcome for scored in self.latest if scored.outcome is not Outcome.OK)
+        self.first_error = self.first_error or next((scored.error for scored in self.latest if scored.error), "")
         if log_metric is not None:
             for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
                 log_metric(name, value)
         self._check_any_scored()
-        return [one.reward for one in self.latest]
+        return [scored.reward for scored in self.latest]
 
     def _score_batch(
         self,
@@ -220,23 +204,13 @@ class TrlReward:
         else:
             assert not isinstance(self._custom, BatchReward)
             task = self._custom or task_named(problem.task)
-            scored = self._score_by(task, problem, reply)
-            components, reward, outcome = _components(scored), self._reward(task, scored), scored.outcome
+            scored = self._evaluator.score(task, problem, task.parse(reply, problem))
+            outcome = scored.outcome
+            components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
+            reward = self._reward(task, scored)
             error = str(scored.detail.get("why", "")) if outcome is Outcome.INFRA_FAULT else ""
             is_correct = scored.is_correct
-        if self._custom is not None and self._custom_weight < 1:
-            task = task_named(problem.task)
-            of_task = self._score_by(task, problem, reply)
-            components = _components(of_task) | ({} if reward is None else {"custom": reward})
-            total = self._reward(task, of_task)
-            if reward is not None and total is not None:
-                reward = self._custom_weight * reward + (1 - self._custom_weight) * total
-            else:
-                reward = None
         return ScoredCompletion(problem, reply.text, tuple(token_ids), reward, components, is_correct, outcome, error)
-
-    def _score_by(self, task: Task[Any], problem: Problem, reply: Completion) -> Scored:
-        return self._evaluator.score(task, problem, task.parse(reply, problem))
 
     def _reward(self, task: Task[Any], scored: Scored) -> float | None:
         """What a reply is paid; of a custom reward function all that it returns."""
@@ -247,7 +221,7 @@ class TrlReward:
         return policy_reward(task, scored.rewards, scored.is_correct)
 
     def _check_any_scored(self) -> None:
-        if any(one.reward is not None for one in self.latest):
+        if any(scored.reward is not None for scored in self.latest):
             self._unscored_batches = 0
             return
         self._unscored_batches += 1
@@ -271,22 +245,18 @@ def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: 
     )
 
 
-def _components(scored: Scored) -> dict[str, float]:
-    return {name: value for name, value in scored.rewards.by_name().items() if value is not None}
-
-
 def batch_metrics(scored: Sequence[ScoredCompletion]) -> dict[str, float]:
     """The metrics of a batch: means over the completions that have the value, and shares of all completions."""
-    components = means([one.components for one in scored])
+    components = means([completion.components for completion in scored])
     metrics = {f"rewards/{name}/mean": components[name] for name in sorted(components)}
-    metrics |= dict(sorted(means([one.figures for one in scored]).items()))
-    verdicts = [one.is_correct for one in scored if one.is_correct is not None]
+    metrics |= dict(sorted(means([completion.figures for completion in scored]).items()))
+    verdicts = [completion.is_correct for completion in scored if completion.is_correct is not None]
     if verdicts:
         metrics["pass_rate"] = sum(verdicts) / len(verdicts)
     shares = {
-        "faults/infra": sum(one.reward is None for one in scored),
-        "faults/model": sum(one.outcome is Outcome.MODEL_FAULT for one in scored),
-        "faults/verifier_timeout": sum(one.outcome is Outcome.VERIFIER_TIMEOUT for one in scored),
+        "faults/infra": sum(completion.reward is None for completion in scored),
+        "faults/model": sum(completion.outcome is Outcome.MODEL_FAULT for completion in scored),
+        "faults/verifier_timeout": sum(completion.outcome is Outcome.VERIFIER_TIMEOUT for completion in scored),
     }
     return metrics | {name: count / len(scored) for name, count in shares.items()}
 

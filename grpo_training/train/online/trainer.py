@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,13 @@ from trl import GRPOTrainer
 
 from grpo_training.rl_math.losses import LossTerm, sft_loss
 from grpo_training.rl_math.schedules import AdaptiveKL
-from grpo_training.rl_math.stopped import TrainingStoppedError, damaged_weights
+from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
 from grpo_training.train.objective.logprobs import completion_logps, not_finite_weight
-from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.online.checkpoints import remove_old_checkpoints
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 
@@ -36,7 +34,7 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
 
     The imitated rows of a step are selected when it begins and divided among its micro-batches. Each term is divided
     by its own tokens of the whole step, so any number of micro-batches gives the same gradient. Metrics:
-    ``loss/grpo``, ``loss/teacher_sft``, ``loss/self_sft`` (before their weights), ``weight/...`` and ``beta``.
+    ``loss/grpo``, ``loss/teacher_sft``, ``loss/self_sft`` (before their weights) and ``beta``.
 
     Args:
         config: the training configuration.
@@ -62,7 +60,7 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         self._prompt_ids, self._teacher = prompt_ids, teacher
         self._planned_step = -1
         self._micro_batch = 0
-        self._weights = TermWeights(config.grpo_weight, 0.0, 0.0)
+        self._weights = {"teacher_sft": config.teacher_sft_weight, "self_sft": config.self_sft_weight}
         self._imitated: dict[str, list[Sample]] = {}
         self._measured_kl: list[float] = []
 
@@ -76,22 +74,19 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         if self.state.global_step != self._planned_step:
             self._plan_step()
-        parts, limit = self.current_gradient_accumulation_steps, self._settings.advantage_clip
-        clipped = inputs | {"advantages": inputs["advantages"].clamp(-limit, limit)}
-        policy: Tensor = super().compute_loss(model, clipped, return_outputs, num_items_in_batch)
-        loss, figures = self._weights.grpo * policy, {"loss/grpo": policy.item()}
+        parts = self.current_gradient_accumulation_steps
+        policy: Tensor = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss, figures = self._settings.grpo_weight * policy, {"loss/grpo": policy.item()}
         for name, rows in self._imitated.items():
             term = self._imitation(rows[self._micro_batch :: parts], sum(len(row.completion_ids) for row in rows))
             if term is not None:
-                loss = loss + getattr(self._weights, name) * term.loss
+                loss = loss + self._weights[name] * term.loss
             figures[f"loss/{name}"] = 0.0 if term is None else term.loss.item()
         if not math.isfinite(loss.item()):
-            raise self._stopped(figures)
+            raise self._stopped()
         metrics = self._metrics["train"]
         for name, share in figures.items():
             metrics[name].append(share * parts)  # TRL logs the mean over micro-batches; these are shares of a sum
-        for name, weight in asdict(self._weights).items():
-            metrics[f"weight/{name}"].append(weight)
         metrics["beta"].append(self.beta)
         self._micro_batch += 1
         if self._settings.adaptive_kl:
@@ -121,14 +116,12 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         self._planned_step, self._micro_batch, self._measured_kl = step, 0, []
         if config.adaptive_kl:
             self.beta = self._adaptive_kl.beta
-        self._weights = term_weights(step, self.state.max_steps, config, has_teacher=bool(self._teacher))
         self._imitated = {}
-        if self._weights.teacher_sft > 0:
-            count = config.per_device_train_batch_size * config.gradient_accumulation_steps
-            share = self.accelerator.process_index
+        if self._teacher:
+            count, share = config.rows_of_step, self.accelerator.process_index
             chosen = teacher_rows(self._teacher, step, count * self.accelerator.num_processes, config.seed)
             self._imitated["teacher_sft"] = chosen[share * count : (share + 1) * count]
-        if self._weights.self_sft > 0:
+        if config.self_sft_weight > 0:
             groups = self._scored_groups()
             self._imitated["self_sft"] = [
                 group[index] for group in groups for index in own_successes(group, group, config)
@@ -137,9 +130,9 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
     def _scored_groups(self) -> list[list[Sample]]:
         """The completions that this process scored last, by problem, without those that have no reward."""
         groups: dict[str, list[Sample]] = {}
-        for one in self._reward.latest:
-            if one.reward is not None:
-                groups.setdefault(one.problem.id, []).append(self._sample(one, one.reward))
+        for scored in self._reward.latest:
+            if scored.reward is not None:
+                groups.setdefault(scored.problem.id, []).append(self._sample(scored, scored.reward))
         return list(groups.values())
 
     def _sample(self, scored: ScoredCompletion, reward: float) -> Sample:
@@ -165,18 +158,10 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
                 batch.attention_mask_BT,
                 batch.completion_start_B,
                 batch.mask_BC,
-                temperature=self._settings.sft_temperature,
-                chunk_size=self._settings.logprob_chunk_size,
             )
-        return sft_loss(logps_BC, batch.mask_BC, tokens=tokens, phi=self._settings.chord_phi)
+        return sft_loss(logps_BC, batch.mask_BC, tokens=tokens)
 
-    def _stopped(self, figures: dict[str, float]) -> TrainingStoppedError:
-        if damaged := not_finite_weight(self.model):
-            return damaged_weights(self.state.global_step + 1, damaged)
-        shown = ", ".join(f"{name} {value:g}" for name, value in figures.items())
-        names = ", ".join(dict.fromkeys(one.problem.id for one in self._reward.latest))
-        return TrainingStoppedError(
-            f"The loss of step {self.state.global_step + 1} is not finite ({shown})",
-            why=f"It was computed from completions for {names[:200]}. The weights are unchanged.",
-            fix="Lower learning_rate, or disable bf16. The last checkpoint is intact.",
-        )
+    def _stopped(self) -> TrainingStoppedError:
+        names = ", ".join(dict.fromkeys(scored.problem.id for scored in self._reward.latest))
+        step = f"The loss of step {self.state.global_step + 1}"
+        return TrainingStoppedError.of(step, f"completions for {names[:200]}", not_finite_weight(self.model))

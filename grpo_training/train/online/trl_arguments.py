@@ -5,11 +5,8 @@ An argument that affects the trained weights is given, or has the default that t
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.train.config import GRPOTrainingConfig
@@ -22,21 +19,13 @@ _SAMPLER_CAP = 2.0
 Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
 """
 
-_TIMEOUT_S = 5.0
-_SERVE = (
-    'VLLM_SERVER_DEV_MODE=1 vllm serve {model} --weight-transfer-config \'{{"backend": "nccl"}}\' '
-    "--logprobs-mode processed_logprobs --max-logprobs -1"
-)
-"""How TRL wants the server started: with a way to send it weights, and log-probs at the temperature of sampling."""
-
 _SAME_NAME = (
     *("learning_rate", "lr_scheduler_type", "num_train_epochs", "max_steps", "optim", "weight_decay", "max_grad_norm"),
     *("per_device_train_batch_size", "gradient_accumulation_steps", "seed"),
     *("num_generations", "max_completion_length", "temperature", "top_p", "repetition_penalty"),
     *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
-    *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "scale_rewards"),
-    *("mask_truncated_completions", "beta", "use_bias_correction_kl", "disable_dropout", "gradient_checkpointing"),
-    *("logging_steps", "report_to"),
+    *("loss_type", "importance_sampling_level", "epsilon", "scale_rewards"),
+    *("mask_truncated_completions", "beta", "gradient_checkpointing", "logging_steps"),
 )
 """Settings that TRL has under the same name."""
 
@@ -45,6 +34,10 @@ _FIXED: Arguments = {
     "vllm_importance_sampling_mode": "token_truncate",
     "gradient_checkpointing_kwargs": {"use_reentrant": False},
     "logging_nan_inf_filter": False,
+    "disable_dropout": True,
+    "use_bias_correction_kl": False,
+    "report_to": "none",
+    "vllm_importance_sampling_clip_max": _SAMPLER_CAP,
     "disable_tqdm": True,
 }
 """Arguments whose default in TRL is another one. The tests compare the defaults that apply with those of TRL."""
@@ -62,11 +55,11 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
     same = {name: getattr(config, name) for name in _SAME_NAME}
     derived = {
         "output_dir": str(run_dir),
-        "warmup_steps": config.warmup_steps or min(config.warmup_ratio, 0.999999),  # below 1 it is a share
+        "warmup_steps": config.warmup_steps,
+        "epsilon_high": config.upper_epsilon,
         "steps_per_generation": config.gradient_accumulation_steps,
         "generation_kwargs": None if config.use_vllm else {"use_cache": True},  # the training disables the model's
         "vllm_importance_sampling_correction": config.use_vllm,
-        "vllm_importance_sampling_clip_max": config.importance_cap or _SAMPLER_CAP,
         "bf16": bf16,
         "use_cpu": use_cpu,
         "dataloader_pin_memory": not use_cpu,
@@ -78,12 +71,16 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
 
 
 def check_arguments(config: GRPOTrainingConfig) -> None:
-    """Refuse what TRL would refuse late, or silently do differently; also a vLLM server that does not answer.
+    """Refuse what TRL would refuse late, or silently do differently.
 
     Raises:
         ConfigurationError: says what.
     """
-    rows, group = _rows_of_step(config), config.num_generations
+    rows, group = config.rows_of_step * number_of_processes(), config.num_generations
+    if group < 2:
+        raise ConfigurationError(
+            "num_generations must be at least 2", why="The advantage in a group of one completion is 0."
+        )
     if rows % group:
         raise ConfigurationError(
             f"A step of {rows} completions does not hold whole groups of {group}",
@@ -94,31 +91,6 @@ def check_arguments(config: GRPOTrainingConfig) -> None:
         raise ConfigurationError(
             "num_train_epochs is 0", fix="Set num_train_epochs or max_steps: online training has no warm-up."
         )
-    if config.kl_estimator != "k3" and (config.beta > 0 or config.adaptive_kl):
-        raise ConfigurationError(
-            f"kl_estimator {config.kl_estimator} is not available online", why="TRL has k3 only.", fix="Set it to k3."
-        )
-    if config.advantage_std != "sample":
-        raise ConfigurationError(
-            "advantage_std population is not available online", why="TRL has the sample std.", fix="Set it to sample."
-        )
-    if config.use_vllm and importlib.util.find_spec("vllm") is None:
-        raise ConfigurationError(
-            "--use-vllm: vllm is not installed",
-            why="This process samples with it (vllm_mode colocate), or needs it to send the weights to the server.",
-            fix="Install vllm in this environment (it needs a GPU), or omit --use-vllm.",
-        )
-    if config.use_vllm and config.vllm_mode == "server":
-        url = (config.vllm_server_base_url or "http://localhost:8000").rstrip("/")
-        try:
-            httpx.get(f"{url}/health", timeout=_TIMEOUT_S).raise_for_status()
-        except httpx.HTTPError as error:
-            raise ConfigurationError(
-                f"The vLLM server at {url} does not answer",
-                why=f"{type(error).__name__}: {error}",
-                fix=f"Use --vllm-mode colocate on this GPU, or start the server on another one: "
-                f"{_SERVE.format(model=config.model_name_or_path)}",
-            ) from None
 
 
 def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
@@ -132,7 +104,7 @@ def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
     Raises:
         InputError: the problems do not fill one step.
     """
-    prompts = _rows_of_step(config) // config.num_generations
+    prompts = config.rows_of_step * number_of_processes() // config.num_generations
     if kept < prompts:
         left_out = f"; {given - kept} of {given} leave no room for a reply" if kept < given else ""
         raise InputError(
@@ -141,8 +113,3 @@ def count_steps(config: GRPOTrainingConfig, kept: int, given: int) -> int:
             "for long prompts raise max_seq_length.",
         )
     return config.max_steps if config.max_steps > 0 else config.num_train_epochs * (kept // prompts)
-
-
-def _rows_of_step(config: GRPOTrainingConfig) -> int:
-    processes = number_of_processes()
-    return config.per_device_train_batch_size * config.gradient_accumulation_steps * processes

@@ -8,7 +8,7 @@ import unicodedata
 from engine.errors import InputError
 from grpo_training.cli.entry import print_error
 from grpo_training.cli.terminal_text import fitted
-from grpo_training.train.reporting.plan_report import print_plan
+from grpo_training.train.plan_report import print_plan
 
 HOSTILE = "a\u2028\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"
 SHOWN = "a\\x2028\\x1b[2J\\x9b31m\\x07b\\x202ec\\xd800[red]d[/red]"

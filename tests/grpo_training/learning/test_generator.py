@@ -171,7 +171,6 @@ def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
     config = GRPOTrainingConfig(
         model_name_or_path=str(POCKET),
         dataset_path=runs.cache,
-        experiences_dir=runs.experiences,
         prompts="compact",
         temperature=1.0,
     )

@@ -89,7 +89,7 @@ def test_lines_that_cannot_be_read_are_one_counted_line(tmp_path, capsys):
 def test_accepted_traces_are_imitated_and_are_chats_for_supervised_training(verified):
     settings = config(verified)
     tokenizer = load_tokenizer(settings)
-    imitated = load_teacher_samples(verified, tokenizer, settings)
+    imitated = load_teacher_samples(tokenizer, settings.model_copy(update={"teacher_traces": verified}))
     chats = load_chats(settings)
     assert [one.completion_ids for (one,) in chats.groups] == [one.completion_ids for one in imitated]
     assert len(imitated) == 2
@@ -101,7 +101,7 @@ def test_traces_that_were_never_executed_here_are_not_imitated(tmp_path):
     path = tmp_path / "foreign.jsonl"
     path.write_text(json.dumps(FOREIGN[0]) + "\n")
     with pytest.raises(InputError, match="can be imitated") as raised:
-        load_teacher_samples(path, load_tokenizer(config(path)), config(path))
+        load_teacher_samples(load_tokenizer(config(path)), config(path, teacher_traces=path))
     assert "never executed here" in raised.value.why
     assert "verify_teacher_traces" in raised.value.fix
 

@@ -95,7 +95,7 @@ def test_the_four_phases(place, capsys):
         [
             *("--config", str(ROOT / "grpo_training/configs/code_dual_source.yaml"), "--prompts", "compact"),
             *("--model-path", str(ROOT / "data/models/pocket"), "--dataset-path", str(place / "cache")),
-            *("--teacher-traces", str(traces), "--experiences-dir", str(place / "experiences")),
+            *("--teacher-traces", str(traces)),
             *("--output-dir", str(out), "--learning-rate", "1e-3", "--warmup-steps", "0", "--lora-rank", "8"),
             *("--batch-size", "16", "--gradient-accumulation-steps", "1", "--num-epochs", "2"),
             *("--no-bf16", "--no-gradient-checkpointing", "--validation-share", "0"),

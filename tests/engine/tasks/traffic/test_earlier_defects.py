@@ -77,7 +77,7 @@ def test_a_every_completion_of_a_shuffled_batch_is_scored_with_its_own_row():
     assert len(set(expected.values())) == 8
     random.Random(5).shuffle(columns)
     columns = [columns[0], *columns]  # a batch also repeats rows
-    assert scores(columns) == [expected[each["problem_id"]] for each in columns]
+    assert scores(columns) == [expected[json.loads(each["problem"])["id"]] for each in columns]
 
 
 def scores(columns, text='{"extend": "yes"}'):

@@ -21,10 +21,11 @@ from engine.records import (
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
 from grpo_training.runs import stored_prompts
+from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import rollout_data, scored_files, stored_logprobs
 from grpo_training.train.data import trl_datasets as exports
-from grpo_training.train.data.rollout_data import join_reasoning, load_groups, read_groups, split_validation
+from grpo_training.train.data.rollout_data import each_group, join_reasoning, load_groups, split_validation
 from grpo_training.train.data.samples import DropReport
 from tests.support.library import by_hand
 
@@ -74,12 +75,14 @@ def cache(tmp_path):
 
 
 def settings(path, **changes):
-    values = {"model_name_or_path": "a/model", "dataset_path": path, "experiences_dir": path / "libraries"}
+    values = {"model_name_or_path": "a/model", "dataset_path": path}
     return GRPOTrainingConfig(**values | changes)
 
 
 def load(path, **changes):
-    return load_groups(settings(path, **changes))
+    report, config = DropReport(), settings(path, **changes)
+    groups = list(each_group(config, report, experiences_dir=path / "libraries"))
+    return stored_logprobs.without_unusable_logprobs(groups, config, report), report
 
 
 def plain_prompt(problem_id):
@@ -303,7 +306,9 @@ def test_a_model_that_is_not_recorded_is_said_to_be_unknown_and_no_other_one(cac
 
 
 def test_groups_for_other_trainers_are_read_without_a_word_about_a_model(cache):
-    [one], report = read_groups(settings(cache(logged_group(model="b/model")), model_name_or_path="none"))
+    report = DropReport()
+    config = settings(cache(logged_group(model="b/model")), model_name_or_path="none")
+    [one] = each_group(config, report)
     assert one.responses[0].logprobs == (-0.5,)
     assert not report
 
@@ -312,29 +317,18 @@ def test_the_local_server_names_a_model_by_its_weights(cache, tmp_path):
     folder = tmp_path / "weights"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    trained = stored_logprobs.TrainedModel(settings(tmp_path, model_name_or_path=str(folder)))
-    from grpo_training.serve.model_folder import content_digest
-
-    assert trained.is_called(str(folder))
-    assert trained.is_called(f"/elsewhere/weights-{content_digest([folder])}")
-    assert not trained.is_called("/elsewhere/weights-0123456789")
-    assert not trained.is_called("")
+    config = settings(tmp_path, model_name_or_path=str(folder))
+    named = ("weights", f"/elsewhere/weights-{content_digest([folder])}", "/elsewhere/weights-0123456789", "")
+    groups = [group(f"p{number}", policy=asked(model=name)) for number, name in enumerate((str(folder), *named))]
+    _, report = load_groups(config.model_copy(update={"dataset_path": cache(*groups)}))
+    assert sum(count for text, count in report.remarks.items() if "trained off-policy" in text) == 3
 
 
-@pytest.mark.parametrize(
-    ("sampled", "kind", "loss", "is_used"),
-    [
-        (0.7, "raw", 1.0, True),  # raw log-probs are those of temperature 1
-        (0.7, "raw", 0.7, False),
-        (0.7, "processed", 0.7, True),
-        (0.7, "processed", 1.0, False),
-        (None, "processed", 1.0, False),
-        (1.0, "processed", 1.0, True),
-    ],
-)
-def test_log_probs_count_only_at_the_temperature_of_the_loss(cache, sampled, kind, loss, is_used):
+@pytest.mark.parametrize(("sampled", "loss", "is_used"), [(0.7, 1.0, True), (0.7, 0.7, False), (1.0, 1.0, True)])
+def test_log_probs_count_only_at_temperature_1(cache, sampled, loss, is_used):
+    """Servers report the log-probs of temperature 1, whatever they sampled at."""
     path = cache(logged_group(sampling=Sampling(temperature=sampled)))
-    stored, report = logprobs_of(path, stored_logprobs=kind, temperature=loss)
+    stored, report = logprobs_of(path, temperature=loss)
     assert (stored is not None) is is_used
     assert (stored_logprobs.OTHER_TEMPERATURE in report.remarks) is not is_used
 
@@ -365,7 +359,10 @@ def test_a_folder_is_searched_and_what_is_no_rollout_is_counted(cache, tmp_path)
     )
     (path / "deep/er").mkdir(parents=True)
     (path / "deep/er/scored.jsonl").write_text(
-        json.dumps({"prompt": "Say one.", "responses": ["one", "two"], "rewards": [1, 0]}) + "\n"
+        json.dumps({"prompt": "Say one.", "response": "one", "reward": 1})
+        + "\n"
+        + json.dumps({"prompt": "Say one.", "response": "two", "reward": 0})
+        + "\n"
     )
     groups, report = load(path)
     assert [one.group_id for one in groups] == [
@@ -398,12 +395,13 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     groups, report = scored(
         tmp_path,
         {"prompt": "Say one.", "completion": "one", "reward": 1, "is_correct": True, "id": "a"},
-        {"prompt": chat, "completions": [[{"role": "assistant", "content": "two"}], "2"], "rewards": [0.5, 1]},
+        {"prompt": chat, "completion": [{"role": "assistant", "content": "two"}], "reward": 0.5},
+        {"prompt": chat, "completion": "2", "reward": 1},
         {"prompt": "Say one.", "response": "two", "score": 0.0, "finish_reason": "length"},
-        {"messages": chat, "responses": [{"text": "zwei", "reward": 0.0, "token_ids": [4], "logprobs": [-1]}]},
+        {"messages": chat, "text": "zwei", "reward": 0.0, "token_ids": [4], "logprobs": [-1]},
         {"prompt": "Say one.", "completion": "three"},
         {"prompt": "", "completion": "x", "reward": 1},
-        {"prompt": "Say.", "completions": ["x"], "rewards": []},
+        {"prompt": "Say.", "completions": ["x"], "rewards": [1]},
     )
     [two] = groups
     assert two.group_id == "scored:2"
@@ -414,22 +412,7 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
         ("zwei", 0.0, (4,)),
     ]
     assert report.dropped == {scored_files.NO_REWARD: 1, scored_files.BROKEN_ROWS: 2}
-    assert any("row 7: 1 replies, but not as many rewards" in text for text in report.details)
-
-
-@pytest.mark.parametrize("name", ["response", "completion", "responses", "completions"])
-@pytest.mark.parametrize("rewards", ["rewards", "reward", "score"])
-def test_a_list_of_replies_has_a_list_of_as_many_rewards(tmp_path, name, rewards):
-    """As ``docs/how-to/fine-tune.md`` says."""
-    groups, report = scored(
-        tmp_path,
-        {"prompt": "Say one.", name: ["one", [{"role": "assistant", "content": "uno"}], "two"], rewards: [1, 0.5, 0]},
-        {"prompt": "Say two.", name: ["two", "one"], rewards: [1]},
-    )
-    assert [[(one.text, one.reward) for one in each.responses] for each in groups] == [
-        [("one", 1.0), ("uno", 0.5), ("two", 0.0)]
-    ]
-    assert report.dropped == {scored_files.BROKEN_ROWS: 1}
+    assert any("line 8: no reply" in text for text in report.details)
 
 
 @pytest.mark.parametrize("message", [{"role": "assistant", "content": "one"}, {"content": "one"}])
@@ -473,7 +456,7 @@ def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, 
     [kept], report = scored(tmp_path, {**row, "reward": reward}, {**row, "reward": 1}, {**row, "reward": 0}, *good)
     assert [one.reward for one in kept.responses] == [1e30, 0.0]
     assert report.dropped == {scored_files.NO_REWARD: 1}
-    named = [f"{tmp_path / 'scored.jsonl'}, row 1: the reward {str(reward)[:60]!r} is no number"]
+    named = [f"{tmp_path / 'scored.jsonl'}, line 1: the reward {str(reward)[:60]!r} is no number"]
     assert report.details[:1] == ([] if reward is None else named)
 
 
@@ -484,9 +467,8 @@ def test_a_reward_that_is_no_number_or_a_mistake_leaves_the_group_out(tmp_path, 
 def test_rewards_as_truth_values_and_as_text_are_numbers(tmp_path, given, read):
     each = [{"prompt": "Say one.", "completion": "one", "score": value} for value in given]
     as_object = [{"prompt": "Say two.", "text": "x", "reward": {"total": value}} for value in given]
-    whole = {"prompt": "Say three.", "completions": ["a", "b"], "rewards": given}
-    groups, _ = scored(tmp_path, *each, *as_object, whole)
-    assert [[one.reward for one in group.responses] for group in groups] == [read] * 3
+    groups, _ = scored(tmp_path, *each, *as_object)
+    assert [[one.reward for one in group.responses] for group in groups] == [read] * 2
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
@@ -496,12 +478,11 @@ def test_reasoning_beside_a_scored_reply_is_part_of_it(tmp_path, name):
         tmp_path,
         {"prompt": "Say two.", "completion": "two", name: "why", "reward": 1},
         {"prompt": "Say two.", "completion": chat, "reward": 0},
-        {"prompt": "Say two.", "completions": [{"text": "two", name: "why", "reward": 1}]},
         {"prompt": "Say two.", "completion": "<think>why</think> two", name: "why", "reward": 0},
         {"prompt": "Say two.", "completion": "two", name: None, "reward": 0},
     )
     joined = "<think>\nwhy\n</think>\n\ntwo"
-    assert [one.text for one in group.responses] == [joined, joined, joined, "<think>why</think> two", "two"]
+    assert [one.text for one in group.responses] == [joined, joined, "<think>why</think> two", "two"]
 
 
 def test_half_of_a_surrogate_pair_is_replaced_as_it_can_not_be_tokenised(tmp_path):
@@ -615,8 +596,8 @@ def test_prompts_keep_all_their_columns_and_bad_ones_are_named(tmp_path):
     file.write_text(json.dumps([{"prompt": "a"}, {"prompt": "b", "junction_id": "n7"}], indent=1))
     assert [row["junction_id"] for row in exports.load_grpo_dataset(file)] == [None, "n7"]
     file.write_text('[{"prompt": "a"},\n {"prompt": 7}]')
-    with pytest.raises(InputError, match=r"grpo_dataset\.json, line 2: no prompt"):
+    with pytest.raises(InputError, match=r"grpo_dataset\.json, row 2: no prompt"):
         exports.load_grpo_dataset(tmp_path)
     file.write_text(json.dumps([{"prompt": "a", "speed": 1}, {"prompt": "b", "speed": {"kmh": 50}}]))
-    with pytest.raises(InputError, match="The column 'speed' holds values of different types"):
+    with pytest.raises(InputError, match="A column holds values of different types"):
         exports.load_grpo_dataset(file)

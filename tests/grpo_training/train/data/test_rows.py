@@ -25,7 +25,7 @@ def test_the_best_are_those_of_the_highest_reward_the_first_of_equals():
 
 
 def test_own_successes_are_distinct_complete_and_of_groups_with_failures():
-    config = settings("m", self_sft_top_k=2, self_sft_min_reward=0.8)
+    config = settings("m", self_sft_top_k=2)
     failure = sample((9, END), 0.0, -1.0)
     best, again, cut_off, good, third = (
         sample((5, END), 1.0, 1.0),
@@ -42,7 +42,7 @@ def test_own_successes_are_distinct_complete_and_of_groups_with_failures():
 
 
 def test_own_successes_are_the_correct_responses_whatever_they_earn():
-    config = settings("m", self_sft_top_k=2, self_sft_min_reward=0.8)
+    config = settings("m", self_sft_top_k=2)
     paid_for_its_form = replace(sample((5, END), 1.3, 1.0), is_correct=False)
     poor_but_right = replace(sample((6, END), 0.2, -1.0), is_correct=True)
     group = [paid_for_its_form, poor_but_right]

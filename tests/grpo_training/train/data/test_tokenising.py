@@ -12,7 +12,7 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import tokenising
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.tokenising import ChatTokens, check_prompts, tokenise_groups
-from grpo_training.train.models.tokenizer import merge_system_role
+from grpo_training.train.models.tokenizer import load_tokenizer
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")
@@ -199,26 +199,11 @@ def test_a_tokenizer_without_template_and_a_template_that_refuses(tokenizer):
     with pytest.raises(ConfigurationError, match="no chat template"):
         tokenise_groups([group(TrainingResponse("one", 1.0))], make_tokenizer(None), settings())
     refused = TrainingGroup("g", "p", "math", (Message(role="system", content="x"),), (TrainingResponse("one", 1.0),))
-    with pytest.raises(ConfigurationError, match=r"takes no system message\nno system prompt\n.*--system-role merge"):
+    with pytest.raises(ConfigurationError, match=r"rejects a conversation of system\nno system prompt"):
         tokenise_groups([refused], tokenizer, settings())
 
 
 DROPS = "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] %}{% endif %}"
-
-
-def test_a_template_that_leaves_out_a_system_text_that_the_user_writes_too_is_refused():
-    chat = (Message(role="system", content="one"), Message(role="user", content="one two"))
-    with pytest.raises(ConfigurationError, match="leaves the text of the system"):
-        check_prompts(make_tokenizer(DROPS + TEMPLATE), [chat])
-
-
-def test_a_template_that_writes_the_date_is_noted():
-    rows = [group(TrainingResponse("one", 1.0))]
-    dated = make_tokenizer("{{ strftime_now('%d %b %Y') }} " + TEMPLATE)
-    [[sample]], report = tokenise_groups(rows, dated, settings())
-    assert sample.prompt_ids[-2:] == (END, ASSISTANT)
-    assert report.details == [tokenising.DATED]
-    assert tokenise_groups(rows, make_tokenizer(), settings())[1].details == []
 
 
 def test_a_template_that_fails_on_plain_text_is_refused():
@@ -227,23 +212,24 @@ def test_a_template_that_fails_on_plain_text_is_refused():
         check_prompts(make_tokenizer("{{ messages[0]['content'] + 1 }}"), [])
 
 
-@pytest.mark.parametrize(("start", "why"), [("", "no system prompt"), (DROPS, "leaves the text of the system")])
-def test_a_template_without_system_role_is_refused_or_merged(start, why):
+@pytest.mark.parametrize("start", ["", DROPS], ids=["refuses", "leaves out"])
+def test_without_a_system_role_its_text_stands_in_front_of_the_user_message(tmp_path, start):
     plain = make_tokenizer()
+    make_tokenizer(start + plain.chat_template).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
+    tokenizer = load_tokenizer(settings(model_name_or_path=str(tmp_path)))
+    tokenizer.save_pretrained(tmp_path)  # as with a model that was trained so
+    again = load_tokenizer(settings(model_name_or_path=str(tmp_path)))
     chat = (Message(role="system", content="one"), Message(role="user", content="two"))
-    tokenizer = make_tokenizer(start + plain.chat_template)
-    with pytest.raises(ConfigurationError, match=why):
-        check_prompts(tokenizer, [chat])
-    merge_system_role(tokenizer)
-    merge_system_role(tokenizer)  # as for a model that was trained so
-    merged = (Message(role="user", content="one\n\ntwo"),)
-    assert ChatTokens(tokenizer).prompt(chat) == ChatTokens(plain).prompt(merged)
-    assert ChatTokens(tokenizer).prompt(chat[1:]) == ChatTokens(plain).prompt(chat[1:])
+    merged = (Message(role="user", content="one two"),)
+    for loaded in (tokenizer, again):
+        assert ChatTokens(loaded).prompt(chat) == ChatTokens(plain).prompt(merged)
+        assert ChatTokens(loaded).prompt(chat[1:]) == ChatTokens(plain).prompt(chat[1:])
+    assert again.chat_template == tokenizer.chat_template
 
 
 def test_advantages_by_hand():
     rewards = [[1.0, 0.0, 0.0, 1.0], [0.5, 0.5]]
-    assert advantages(rewards, "group", "population") == [[1.0, -1.0, -1.0, 1.0], [0.0, 0.0]]
     # the sample variance of 1, 0, 0, 1 is 4 * 0.25 / 3
     unit = 0.5 / (math.sqrt(1 / 3) + 1e-4)
     assert advantages(rewards, "group") == [[pytest.approx(sign * unit) for sign in (1, -1, -1, 1)], [0.0, 0.0]]
@@ -294,7 +280,7 @@ def teacher(tmp_path, tokenizer, *rows, report=None):
 
     path = tmp_path / "traces.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return load_teacher_samples(path, tokenizer, settings(), report)
+    return load_teacher_samples(tokenizer, settings(teacher_traces=path), report)
 
 
 def test_accepted_traces_become_rows_with_their_reasoning(tmp_path, trace):

@@ -251,28 +251,12 @@ def test_a_package_that_a_model_needs_is_named(folder, monkeypatch):
         load_model(settings(folder))
 
 
-def test_tokens_without_a_row_in_the_embedding_are_refused_where_they_are_used(folder, tmp_path):
-    larger = tmp_path / "larger"
-    shutil.copytree(folder, larger)
-    described = json.loads((larger / "tokenizer_config.json").read_text())
-    (larger / "tokenizer_config.json").write_text(json.dumps(described | {"extra_special_tokens": ["<image>"]}))
-    model, tokenizer = load_model(settings(larger))
-    assert len(tokenizer) == 41
-    loading.check_vocabulary(model, tokenizer, [39])  # one that nothing uses is no fault
-    with pytest.raises(InputError, match="'<image>' is not in the embedding"):
-        loading.check_vocabulary(model, tokenizer, [3, 40])
-    tokenizer.pad_token = "<image>"
-    with pytest.raises(InputError, match="'<image>' is not in the embedding"):
-        loading.check_vocabulary(model, tokenizer, [])
-
-
 def test_an_adapters_folder_is_no_model(folder, tmp_path):
     model, tokenizer = load_model(settings(folder))
     save_weights(model, tmp_path / "lora")
     tokenizer.save_pretrained(tmp_path / "lora")
-    with pytest.raises(InputError, match="a LoRA adapter, not a model") as raised:
+    with pytest.raises(InputError, match="a LoRA adapter, not a model"):
         load_model(settings(tmp_path / "lora"))
-    assert str(folder) in raised.value.why
 
 
 def test_an_adapter_of_another_model_or_rank(folder, tmp_path):
@@ -283,14 +267,14 @@ def test_an_adapter_of_another_model_or_rank(folder, tmp_path):
     before = {name: weight.clone() for name, weight in trained_weights(small).items()}
     with pytest.raises(InputError, match="belong to another model or LoRA") as raised:
         load_weights(small, tmp_path / "lora")
-    assert "4x128 there and 4x64 in this model" in raised.value.why
+    assert "lora_A.weight is missing, or has another shape" in raised.value.why
     assert all(torch.equal(weight, before[name]) for name, weight in trained_weights(small).items())
     other_rank, _ = load_model(settings(wide, lora_r=8))
     with pytest.raises(InputError, match="belong to another model or LoRA"):
         load_weights(other_rank, tmp_path / "lora")
-    with pytest.raises(MissingInputError, match="No adapter in") as missing:
+    with pytest.raises(InputError, match="cannot be read") as missing:
         load_weights(small, tmp_path / "nothing")
-    assert "remove this checkpoint" in missing.value.fix
+    assert "Remove that folder" in missing.value.fix
 
 
 def test_a_lora_on_modules_that_do_not_exist(folder):
@@ -353,7 +337,7 @@ def test_the_attention_can_be_chosen(folder):
     model, _ = load_model(settings(folder, attn_implementation="eager"))
     assert model.config._attn_implementation == "eager"
     if importlib.util.find_spec("flash_attn") is None:
-        with pytest.raises(ConfigurationError, match="^attn_implementation flash_attention_2 is not available"):
+        with pytest.raises(ConfigurationError, match="needs a package that is not installed\nFlashAttention2"):
             load_model(settings(folder, attn_implementation="flash_attention_2"))
     with pytest.raises(InputError, match="nonsense"):
         load_model(settings(folder, attn_implementation="nonsense"))

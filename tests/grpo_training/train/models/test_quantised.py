@@ -46,12 +46,6 @@ def test_a_base_is_rounded_once(folder):
         settings(folder, load_in_4bit=True, load_in_8bit=True)
 
 
-@BITS
-def test_runs_of_earlier_versions_keep_their_fingerprint(folder, bits):
-    assert bits not in settings(folder).fingerprint()
-    assert settings(folder, **{bits: True}).fingerprint()[bits] is True
-
-
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -73,7 +67,9 @@ def test_without_bitsandbytes_the_command_says_so_before_it_reads_anything(
 def test_without_bitsandbytes_the_usual_optimizer_is_used_and_named(folder, tmp_path, monkeypatch, capsys, changes):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else find(name))
-    (tmp_path / "rows.jsonl").write_text('{"prompt": "1 + 1?", "responses": ["a", "b"], "rewards": [0, 1]}\n')
+    (tmp_path / "rows.jsonl").write_text(
+        '{"prompt": "1 + 1?", "text": "a", "reward": 0}\n{"prompt": "1 + 1?", "text": "b", "reward": 1}\n'
+    )
     more = {"dataset_path": tmp_path / "rows.jsonl", "validation_share": 0, "dry_run": True, **changes}
     assert train.train_grpo(settings(folder, **more, optim="adamw_8bit", output_dir=tmp_path / "run")) == 0
     assert capsys.readouterr().out.count("so adamw_torch is used") == 1
@@ -101,7 +97,8 @@ def test_gradients_are_near_those_of_the_whole_model_also_after_a_pass_that_only
     plain, _ = load_model(settings(folder))
     assert {weight.dtype for name, weight in model.named_parameters() if "q_proj.base_layer" in name} == {dtype}
     before = gradients(model)
-    logps(model.eval(), good_and_bad(1)[0])
+    with torch.no_grad():
+        logps(model, good_and_bad(1)[0])
     after = gradients(model)
     assert torch.allclose(after, before, rtol=1e-3, atol=1e-6)
     assert torch.cosine_similarity(after, gradients(plain), dim=0) > similarity

@@ -9,11 +9,10 @@ pytest.importorskip("transformers")
 
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.train.objective.logprobs import (  # noqa: E402
-    check_layout,
     check_logits,
+    check_shared_prompts,
     completion_logps,
 )
-from grpo_training.train.objective.packing import check_window  # noqa: E402
 from tests.support.table import table  # noqa: E402
 
 VOCABULARY = 61
@@ -107,13 +106,12 @@ def rows_of_two_prompts():
 
 
 @table("chunk_size", [4, 100])
-@table("layout", ["packed", "shared"])
 @table("attention", ["sdpa", "eager"])
 @table("given", [lambda: (*rows(), STARTS, MASK), rows_of_two_prompts])
-def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, layout, attention, given):
+def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, attention, given):
     model, reference = tiny(), tiny()
     model.set_attn_implementation(attention)
-    ours, entropy = completion_logps(model, *given(), chunk_size=chunk_size, layout=layout, entropy=True)
+    ours, entropy = completion_logps(model, *given(), chunk_size=chunk_size, share_prompts=True, entropy=True)
     padded, expected_entropy = completion_logps(reference, *given(), entropy=True)
     torch.testing.assert_close(ours, padded, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
@@ -124,27 +122,25 @@ def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(ch
         torch.testing.assert_close(weight.grad, other.grad, atol=1e-4, rtol=1e-4, msg=name)
 
 
-@table("layout, tokens", [("packed", 33), ("shared", 23)])
-def test_only_the_tokens_that_are_needed_pass_through_the_model(layout, tokens):
+def test_only_the_tokens_that_are_needed_pass_through_the_model():
     model = tiny()
     seen = []
     model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
-    completion_logps(model, *rows_of_two_prompts(), layout=layout)
-    assert seen == [(1, tokens)]  # 17 tokens of completions, and prompts of 3 x 4 + 2 x 2, or of 4 + 2
+    completion_logps(model, *rows_of_two_prompts(), share_prompts=True)
+    assert seen == [(1, 23)]  # 17 tokens of completions, and prompts of 4 + 2
 
 
-@table("layout, option, argument", [
-    ("packed", "padding_free", "position_ids"), ("shared", "share_prompts", "attention_mask"),
-])  # fmt: skip
-def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch, layout, option, argument):
+def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch):
     model = tiny().eval()
-    check_layout(model, layout)
+    check_shared_prompts(model, 9)
     backbone = model.model.forward
     monkeypatch.setattr(
-        model.model, "forward", lambda **named: backbone(**{key: one for key, one in named.items() if key != argument})
+        model.model,
+        "forward",
+        lambda **named: backbone(**{key: value for key, value in named.items() if key != "attention_mask"}),
     )  # one long sequence
-    with pytest.raises(ConfigurationError, match=f"{option} does not fit Qwen2ForCausalLM"):
-        check_layout(model, layout)
+    with pytest.raises(ConfigurationError, match="share_prompts does not fit Qwen2ForCausalLM"):
+        check_shared_prompts(model, 9)
 
 
 def test_a_model_that_takes_no_mask_of_its_own_is_refused(monkeypatch):
@@ -157,16 +153,16 @@ def test_a_model_that_takes_no_mask_of_its_own_is_refused(monkeypatch):
         return backbone(attention_mask=attention_mask, **named)
 
     monkeypatch.setattr(model.model, "forward", only_padding)
-    with pytest.raises(ConfigurationError, match=r"attention_mask has to be \(batch, tokens\)"):
-        check_layout(model, "shared")
+    with pytest.raises(ConfigurationError, match="takes no mask of this kind"):
+        check_shared_prompts(model, 9)
 
 
 def test_a_window_that_is_narrower_than_a_row_is_refused():
-    window = tiny(use_sliding_window=True, sliding_window=8, max_window_layers=0).config
-    check_window(window, 8)
-    with pytest.raises(ConfigurationError, match="rows of 9 tokens\nLayers of the model see 8 tokens only"):
-        check_window(window, 9)
-    check_window(tiny(sliding_window=8).config, 9)  # Qwen2 has the number, and does not use it
+    narrow = tiny(use_sliding_window=True, sliding_window=8, max_window_layers=0)
+    check_shared_prompts(narrow, 8)
+    with pytest.raises(ConfigurationError, match="rows of 9 tokens"):
+        check_shared_prompts(narrow, 9)
+    check_shared_prompts(tiny(sliding_window=8), 9)  # Qwen2 has the number, and does not use it
 
 
 def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():

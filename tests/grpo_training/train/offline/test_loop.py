@@ -1,7 +1,6 @@
 import dataclasses
 import io
 import json
-import re
 import shutil
 import signal
 import statistics
@@ -14,17 +13,15 @@ pytest.importorskip("peft")
 pytest.importorskip("accelerate")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from engine.errors import InputError  # noqa: E402
 from grpo_training.rl_math.stopped import TrainingStoppedError  # noqa: E402
 from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
-from grpo_training.train.offline import loop, objective  # noqa: E402
+from grpo_training.train.offline import loop, objective, step_rows  # noqa: E402
 from grpo_training.train.offline import training as training_module  # noqa: E402
 from grpo_training.train.offline.checkpoints import checkpoints  # noqa: E402
 from grpo_training.train.offline.loop import optimizer_steps, train_offline  # noqa: E402
-from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
 from grpo_training.train.offline.saving import restore, save  # noqa: E402
 from grpo_training.train.offline.training import prepare, score_reference  # noqa: E402
 from grpo_training.train.offline.validation import validate  # noqa: E402
@@ -192,7 +189,7 @@ def test_the_entropy_is_the_mean_over_the_tokens_that_passed_through_the_model(m
     assert len(passed) == 5
     for size in (1, 3):
         folder = tmp_path / str(size)
-        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 3, "logprob_chunk_size": 2}
+        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 3}
         train(settings(model, max_steps=1, temperature=temperature, **cut), [[long, short, idle]], folder)
         line = lines(folder)[0]
         assert line["rows_without_gradient"] == 1
@@ -248,14 +245,14 @@ def test_a_whole_model_has_a_frozen_copy_as_its_reference(model, tmp_path):
 
 
 def test_beta_follows_the_measured_kl(model, tmp_path):
-    config = settings(model, adaptive_kl=True, beta=0.5, kl_target_low=1e-7, kl_target_high=1e-6, num_train_epochs=3)
+    config = settings(model, adaptive_kl=True, beta=0.5, num_train_epochs=3)
     train(config, good_and_bad(), tmp_path)
     betas = [line["beta"] for line in lines(tmp_path)]
     kls = [line["kl"] for line in lines(tmp_path)]
     assert betas[0] == 0.5
     assert betas[1] == pytest.approx(0.5 / 1.5)  # the KL of the first step is 0
     for beta, kl, following in zip(betas[1:], kls[1:], betas[2:], strict=False):
-        assert following == pytest.approx(beta * 1.5 if kl > 1e-6 else beta)
+        assert following == pytest.approx(beta * 1.5 if kl > 0.1 else beta / 1.5 if kl < 0.01 else beta)
 
 
 def test_gradients_do_not_depend_on_how_a_step_is_cut(model, tmp_path):
@@ -329,7 +326,7 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
     """It takes 1000 s, each step a few: what is left is said from the steps."""
     now, score = [0.0], loop.score_reference
 
-    def slow(training, tell=None, clock=None):
+    def slow(training):
         now[0] += 1000.0 if loop.unscored(training) else 0.0
         score(training)
 
@@ -347,23 +344,6 @@ def test_scoring_the_reference_does_not_count_as_steps(model, tmp_path, monkeypa
     assert 60 * int(minutes) + int(seconds) < 100
 
 
-def test_a_long_scoring_of_the_reference_says_how_far_it_is(model, tmp_path):
-    """Twenty seconds for each micro-batch."""
-    now = [0.0]
-
-    def clock():
-        now[0] += 20.0
-        return now[0]
-
-    stream = io.StringIO()
-    config = settings(model, beta=0.1, per_device_train_batch_size=1)
-    train_offline(config, good_and_bad(), [], [], tmp_path / "run", stream=stream, clock=clock)
-    rows = sum(map(len, good_and_bad()))
-    told = re.findall(rf"scored (\d+) of {rows} replies", stream.getvalue())
-    assert told
-    assert list(map(int, told)) == sorted(set(map(int, told)))
-
-
 def test_what_takes_time_beside_the_steps_is_said(model, tmp_path):
     stream = io.StringIO()
     train_offline(settings(model), good_and_bad(), good_and_bad(), [], tmp_path / "run", stream=stream)
@@ -372,90 +352,18 @@ def test_what_takes_time_beside_the_steps_is_said(model, tmp_path):
     assert told[-1] == "choosing a checkpoint and writing the model"
 
 
-def clock_of_long_batches():
-    """Each reading is 20 seconds later, so that the scores are stored after every second micro-batch."""
-    now = iter(range(0, 10**6, 20))
-    return lambda: float(next(now))
-
-
-@pytest.mark.parametrize(
-    ("changes", "scored_again"),
-    [({}, False), ({"per_device_train_batch_size": 2}, False), ({"temperature": 0.5}, True), ({"seed": 1}, True)],
-)
-def test_an_interrupted_scoring_of_the_reference_goes_on(model, tmp_path, monkeypatch, changes, scored_again):
-    """Also with other settings of memory, as after a kill for want of it. Other settings would give other scores."""
-    run, config = tmp_path / "run", settings(model, beta=0.1, per_device_train_batch_size=1)
-    rows = sum(map(len, good_and_bad()))
-    logps, calls = training_module.Training.logps, []
-
-    def killed(self, batch, temperature=None):
-        calls.append(len(batch.input_ids_BT))
-        if len(calls) > rows - 2:
-            raise RuntimeError("killed")
-        return logps(self, batch, temperature)
-
-    monkeypatch.setattr(training_module.Training, "logps", killed)
-    run.mkdir()
-    with pytest.raises(RuntimeError, match="killed"):
-        train_offline(config, good_and_bad(), [], [], run, stream=io.StringIO(), clock=clock_of_long_batches())
-    monkeypatch.setattr(training_module.Training, "logps", logps)
-
-    stream = io.StringIO()
-    config = config.model_copy(update=changes)
-    resumed = train_offline(config, good_and_bad(), [], [], run, stream=stream)
-    again = int(re.search(r"scoring (\d+) replies", stream.getvalue())[1])
-    assert again == rows if scored_again else 2 <= again <= 4
-    assert not (run / "reference.pt").exists()
-    whole = train(config, good_and_bad(), tmp_path / "whole")
-    one, other = adapter_weights(whole.adapter), adapter_weights(resumed.adapter)
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)  # scored in other batches
-
-
-def test_a_damaged_file_of_the_reference_is_scored_again(model, tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "reference.pt").write_bytes(b"half a fi")
-    stream = io.StringIO()
-    train_offline(settings(model, beta=0.1), good_and_bad(), [], [], run, stream=stream)
-    assert f"scoring {sum(map(len, good_and_bad()))} replies" in stream.getvalue()
-
-
-def test_imitation_has_a_temperature_of_its_own(model, tmp_path):
-    """Teacher-SFT and self-SFT at the same one, whatever the run's is: the loss divides the logits by it."""
+def test_imitation_is_at_temperature_1(model, tmp_path):
+    """Teacher-SFT and self-SFT, whatever the temperature of the sampling is."""
     groups, teacher = good_and_bad(), [sample((30, 31, END), 1.0, 0.0, group="t", prompt=(2, 10, 3))]
     found = {}
-    for temperature, given in ((1.0, {}), (0.5, {}), (1.0, {"sft_temperature": 0.5}), (0.5, {"sft_temperature": 0.5})):
-        config = settings(model, temperature=temperature, teacher_traces="t.jsonl", self_sft_weight=0.2, **given)
-        run = tmp_path / f"{temperature}-{len(given)}"
+    for temperature in (1.0, 0.5):
+        config = settings(model, temperature=temperature, teacher_traces="t.jsonl", self_sft_weight=0.2)
+        run = tmp_path / f"{temperature}"
         train(config, groups, run, teacher=teacher)
         first = lines(run)[0]
-        found[temperature, len(given)] = first["loss/teacher_sft"], first["loss/self_sft"]
-    assert found[0.5, 0] == pytest.approx(found[1.0, 0], abs=1e-5)
-    assert found[0.5, 1] == pytest.approx(found[1.0, 1], abs=1e-5)
-    assert all(abs(a - b) > 1e-3 for a, b in zip(found[1.0, 0], found[1.0, 1], strict=True))
-    assert found[1.0, 0][0] == pytest.approx(-logps(load(model), teacher)[0] / 3, abs=1e-4)
-
-
-def test_chord_moves_weight_from_the_teacher_to_the_rewards(model, tmp_path):
-    config = settings(
-        model,
-        sft_schedule="chord",
-        teacher_traces="t.jsonl",
-        teacher_sft_weight=1.0,
-        chord_mu_peak=0.8,
-        chord_mu_end=0.0,
-        num_train_epochs=2,
-    )
-    train(config, good_and_bad(), tmp_path, teacher=[sample((30, END), 1.0, 0.0, group="t")])
-    written = lines(tmp_path)
-    assert written[0]["weight/teacher_sft"] == pytest.approx(0.8)
-    for line in written:
-        assert line["weight/grpo"] == pytest.approx(1 - line["weight/teacher_sft"])
-        expected = line["weight/grpo"] * line["loss/grpo"] + line["weight/teacher_sft"] * line["loss/teacher_sft"]
-        assert line["loss"] == pytest.approx(expected, abs=1e-5)
-    assert written[-1]["weight/teacher_sft"] < 0.1
-    train(config, good_and_bad(), tmp_path / "alone")
-    assert {line["weight/grpo"] for line in lines(tmp_path / "alone")} == {1.0}  # without a teacher it stays
+        found[temperature] = first["loss/teacher_sft"], first["loss/self_sft"]
+    assert found[0.5] == pytest.approx(found[1.0], abs=1e-5)
+    assert found[1.0][0] == pytest.approx(-logps(load(model), teacher)[0] / 3, abs=1e-4)
 
 
 def test_stages_follow_each_other_with_rates_and_temperatures_of_their_own(model, tmp_path):
@@ -466,7 +374,7 @@ def test_stages_follow_each_other_with_rates_and_temperatures_of_their_own(model
         num_train_epochs=2,
         curriculum_epochs=1,
         early_top_k=2,
-        warmup_ratio=0.5,
+        warmup_steps=0.5,
         lr_scheduler_type="cosine",
         per_device_train_batch_size=8,
         gradient_accumulation_steps=1,
@@ -485,16 +393,15 @@ def test_stages_follow_each_other_with_rates_and_temperatures_of_their_own(model
     assert written[3]["rows_without_gradient"] == 0
 
 
-def test_the_warm_up_alone_prefers_what_was_rewarded(model, tmp_path):
+def test_the_warm_up_alone_prefers_what_was_rewarded(model, tmp_path, monkeypatch):
     groups = good_and_bad()
+    monkeypatch.setattr(step_rows, "rce_temperature", lambda step, steps: 0.5 - 0.25 * step / (steps - 1))
     result = train(
         settings(
             model,
             rce_epochs=4,
             num_train_epochs=0,
             rce_learning_rate=5e-3,
-            rce_temperature_start=0.5,
-            rce_temperature_end=0.25,
         ),
         groups,
         tmp_path,
@@ -549,9 +456,8 @@ def rich_settings(model, **changes):
         beta=0.1,
         curriculum_epochs=1,
         self_sft_weight=0.2,
-        lora_dropout=0.1,
         lr_scheduler_type="cosine",
-        warmup_ratio=0.1,
+        warmup_steps=0.1,
         **changes,
     )
 
@@ -564,7 +470,7 @@ TEACHER = [sample((30 + number, END), 1.0, 0.0, group=f"t{number}") for number i
 
 
 def rich_training(model, run_dir):
-    """Every stage and every term, adaptive KL, dropout, held-out groups: 12 steps."""
+    """Every stage and every term, adaptive KL, held-out groups: 12 steps."""
     config = rich_settings(model, teacher_traces="t.jsonl", save_steps=2)
     return train(config, good_and_bad(), run_dir, validation=good_and_bad(8)[6:], teacher=TEACHER)
 
@@ -609,12 +515,12 @@ def test_a_resumed_run_ends_with_the_same_weights_and_metrics(model, whole, tmp_
 
 @pytest.mark.parametrize(
     "other",
-    [{"gradient_checkpointing": True, "padding_free": True, "logprob_chunk_size": 3}, {"share_prompts": True}],
+    [{"gradient_checkpointing": True}, {"share_prompts": True}],
     ids=["less memory", "shared prompts"],
 )
 def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp_path, monkeypatch, other):
     def training(folder, **memory):
-        config = rich_settings(model, save_steps=2, **memory).model_copy(update={"lora_dropout": 0.0})
+        config = rich_settings(model, save_steps=2, **memory)
         return train(config, good_and_bad(), tmp_path / folder, validation=good_and_bad(8)[6:])
 
     more = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
@@ -630,8 +536,6 @@ def test_a_training_goes_on_with_less_memory_and_takes_the_same_steps(model, tmp
         patch.setattr(loop, "_rows_of", full)
         with pytest.raises(torch.OutOfMemoryError):
             training("torn", **more)
-    with pytest.raises(InputError, match="per_device_train_batch_size: 4 there, 2 now"):
-        training("torn", **less | {"gradient_accumulation_steps": 2})
     resumed = training("torn", **less, **other)
     one, other = adapter_weights(whole.adapter), adapter_weights(resumed.adapter)
     start = adapter_weights(training("short", **more, max_steps=1).adapter)
@@ -662,28 +566,6 @@ def test_ctrl_c_finishes_the_step_and_saves_it(model, whole, tmp_path, monkeypat
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_other_settings_or_samples_are_refused_and_fresh_starts_over(model, tmp_path):
-    groups = good_and_bad()
-    train(settings(model, max_steps=2), groups, tmp_path)
-    with pytest.raises(InputError, match=r"learning_rate: 0\.005 there, 0\.001 now"):
-        train(settings(model, max_steps=2, learning_rate=1e-3), groups, tmp_path)
-    with pytest.raises(InputError, match="samples differ"):
-        train(settings(model, max_steps=2), groups[:-1], tmp_path)
-    train(settings(model, max_steps=2, learning_rate=1e-3, fresh=True), groups, tmp_path)
-    assert [line["learning_rate"] for line in lines(tmp_path)] == [1e-3, 1e-3]
-
-
-def test_another_number_of_processes_is_refused_as_its_steps_hold_other_rows(model, tmp_path, monkeypatch):
-    training = prepare(settings(model), good_and_bad(), (), (), tmp_path)
-    save(training, 2, None)
-    assert restore(training) == 2
-    monkeypatch.setattr(type(training.accelerator), "num_processes", 2)
-    other = prepare(settings(model), good_and_bad(), (), (), tmp_path)
-    assert len(other.plan) < len(training.plan)
-    with pytest.raises(InputError, match="processes: 1 there, 2 now"):
-        restore(other)
-
-
 def test_processes_that_see_other_checkpoints_do_not_resume(model, tmp_path, monkeypatch):
     """As on machines that do not share the run directory."""
     training = prepare(settings(model), good_and_bad(), (), (), tmp_path)
@@ -692,33 +574,6 @@ def test_processes_that_see_other_checkpoints_do_not_resume(model, tmp_path, mon
     monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"checkpoints": []}])
     with pytest.raises(InputError, match="have read different checkpoints"):
         restore(training)
-
-
-def test_several_processes_write_the_rows_of_a_loss_to_files_of_their_own(tmp_path):
-    rows = good_and_bad(1)[0]
-    errors = [not_finite("loss", 3, "late", {}, rows, tmp_path, process=process) for process in range(3)]
-    names = ["stopped-at-step-3.json", "stopped-at-step-3-process-1.json", "stopped-at-step-3-process-2.json"]
-    assert all(str(tmp_path / name) in str(error) for name, error in zip(names, errors, strict=True))
-    assert {path.name for path in tmp_path.iterdir()} == set(names)
-
-
-def test_rows_beyond_a_table_of_positions_are_refused_before_anything_is_written(model, tmp_path):
-    """A model with rotary positions takes them, with a note."""
-    folder = tmp_path / "gpt2"
-    shutil.copytree(model, folder)
-    config = GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2, n_positions=8, eos_token_id=0, pad_token_id=1)
-    config.bos_token_id = None
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    train(settings(folder, max_steps=1), good_and_bad(), tmp_path / "short")
-    long = [sample((20, *range(12, 17)), reward, reward, prompt=(2, 10, 3)) for reward in (1.0, -1.0)]
-    with pytest.raises(InputError, match="have 9 tokens; gpt2 has 8 positions") as raised:
-        train(settings(folder, max_steps=1), good_and_bad(), tmp_path / "long", validation=[long])
-    assert "--max-seq-length 8" in raised.value.fix
-    assert not (tmp_path / "long").exists()
-    rotary = [[sample([20] * 140, reward, reward) for reward in (1.0, -1.0)]]
-    shown = io.StringIO()
-    assert train_offline(settings(model, max_steps=1), rotary, (), (), tmp_path / "rotary", stream=shown).steps == 1
-    assert "the longest prompt and reply have 144 tokens; the model was made for 128" in shown.getvalue()
 
 
 def test_an_empty_training_set_is_refused_before_anything_is_written(model, tmp_path):
@@ -735,10 +590,10 @@ def test_a_model_with_weights_that_are_not_finite_is_named_as_the_cause(model, t
     name = next(name for name in stored if "layers.1" in name and name.endswith("down_proj.weight"))
     stored[name].view(-1)[3] = float("nan")
     save_file(stored, file, {"format": "pt"})
-    with pytest.raises(InputError, match="The weights of the model are not finite") as raised:
+    with pytest.raises(InputError, match="The model's logits are not finite") as raised:
         train(settings(damaged), good_and_bad(), tmp_path / "run")
     assert "layers.1.mlp.down_proj" in raised.value.why
-    assert "download them again" in raised.value.fix
+    assert "download the files" in raised.value.fix
 
 
 def test_weights_that_are_not_finite_during_a_training_are_named_as_the_cause(model, tmp_path, monkeypatch):
@@ -783,12 +638,7 @@ def test_a_step_that_is_not_finite_stops_with_its_rows_and_leaves_the_weights(mo
     with pytest.raises(TrainingStoppedError, match=f"The {where} of step 3 is not finite") as raised:
         train(settings(model), groups, tmp_path)
     assert raised.value.exit_code == 3
-    path = tmp_path / "stopped-at-step-3.json"
-    assert str(path) in str(raised.value)
-    content = json.loads(path.read_text())
-    assert content["not_finite"] == where
-    assert {row["group_id"] for row in content["rows"]} <= {f"g{number}" for number in range(6)}
-    assert content["rows"][0]["completion_ids"]
+    assert "It was computed from the groups g" in raised.value.why
     assert [line["step"] for line in lines(tmp_path)] == [1, 2]
     for name, weight in trained_weights(seen["model"]).items():
         assert torch.equal(weight, seen["weights"][name])
@@ -803,7 +653,6 @@ def test_the_estimate_on_held_out_groups_rises_from_their_mean_reward(model, tmp
     assert 0.5 < measured[0]["validation/reward"] < measured[-1]["validation/reward"]
     assert measured[-1]["validation/kl"] > measured[0]["validation/kl"] > 0
     assert result.exported == "checkpoint-9"
-    assert json.loads((tmp_path / "best.json").read_text())["reward"]["checkpoint"] == "checkpoint-9"
     written = json.loads((tmp_path / "export.json").read_text())
     assert (written["exported"], written["why"]) == (result.exported, result.why)
     assert written["candidates"][0]["checkpoint"] == "start"
@@ -816,35 +665,16 @@ def ruined(model, run_dir, **changes):
 
 
 @pytest.mark.parametrize(("use_peft", "limit"), [(False, 0.5), (True, 0.001)])
-def test_a_ruined_model_is_not_exported(model, tmp_path, use_peft, limit):
+def test_a_ruined_model_is_not_exported(model, tmp_path, monkeypatch, use_peft, limit):
     """A LoRA of the tiny model cannot go far, so its limit is lower."""
-    result = ruined(model, tmp_path, use_peft=use_peft, max_kl=limit)
+    monkeypatch.setattr(training_module, "MAX_KL", limit)
+    result = ruined(model, tmp_path, use_peft=use_peft)
     assert lines(tmp_path)[-1]["validation/kl"] > limit
     assert result.exported == "start"
-    assert f"above max_kl ({limit:g})" in result.why
+    assert f"at most {limit:g} is allowed" in result.why
     rows = good_and_bad(1)[0]
     assert logps(load(result.merged), rows) == pytest.approx(logps(load(model), rows), abs=1e-6)
     assert json.loads((tmp_path / "export.json").read_text())["exported"] == "start"
-
-
-def test_the_last_checkpoint_is_exported_on_request(model, tmp_path):
-    result = ruined(model, tmp_path, export="last", use_peft=False)
-    assert result.exported == "checkpoint-3"
-    rows = good_and_bad(1)[0]
-    assert logps(load(result.merged), rows) != pytest.approx(logps(load(model), rows), abs=1.0)
-
-
-def test_a_finished_training_exports_another_checkpoint_without_another_step(model, tmp_path):
-    first = ruined(model, tmp_path, use_peft=False)
-    assert first.exported == "start"
-    steps = lines(tmp_path)
-    last = ruined(model, tmp_path, export="last", use_peft=False)
-    assert last.exported == "checkpoint-3"
-    rows = good_and_bad(1)[0]
-    assert logps(load(last.merged), rows) != pytest.approx(logps(load(model), rows), abs=1.0)
-    assert json.loads((tmp_path / "export.json").read_text())["choice"] == {"export": "last"}
-    assert ruined(model, tmp_path, max_kl=1e9, use_peft=False).why != first.why
-    assert lines(tmp_path) == steps
 
 
 def test_a_finished_training_goes_on_to_more_steps_with_the_same_first_steps(model, tmp_path):
@@ -869,12 +699,12 @@ def test_a_training_that_makes_held_out_replies_worse_exports_the_start(model, t
     ]
     result = train(settings(model), good_and_bad(), tmp_path, validation=reversed_rewards)
     assert result.exported == "start"
-    assert "held-out reward 0.5 at the start; the best checkpoint" in result.why
+    assert "held-out reward 0.5 at the start, " in result.why
 
 
 def test_supervised_training_may_move_far_from_the_start(model, tmp_path):
     chats = one_by_one()
-    config = supervised(model, num_train_epochs=4, max_kl=1e-9)
+    config = supervised(model, num_train_epochs=4)
     result = train(config, chats, tmp_path, validation=chats[:3])
     assert result.exported.startswith("checkpoint-")
     assert result.why.startswith("held-out log-prob -")
@@ -882,16 +712,14 @@ def test_supervised_training_may_move_far_from_the_start(model, tmp_path):
 
 @pytest.mark.parametrize("use_peft", [True, False])
 def test_without_a_step_the_kl_is_zero_although_the_configuration_has_dropout(tmp_path, use_peft):
-    """The policy is scored like the reference: dropout in the adapter and in the attention is off."""
+    """The policy is scored like the reference: dropout in the attention is off."""
     folder = write_model(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"attention_dropout": 0.3}))
-    common = {"lora_dropout": 0.3, "learning_rate": 1e-12, "beta": 0.1, "adaptive_kl": True, "use_peft": use_peft}
+    common = {"learning_rate": 1e-12, "beta": 0.1, "adaptive_kl": True, "use_peft": use_peft}
     train(settings(folder, **common), good_and_bad(), tmp_path / "run")
     assert max(line["kl"] for line in lines(tmp_path / "run")) < 1e-9
     assert lines(tmp_path / "run")[-1]["beta"] < 0.1
-    train(settings(folder, **common, disable_dropout=False), good_and_bad(), tmp_path / "dropout")
-    assert max(line["kl"] for line in lines(tmp_path / "dropout")) > 1e-5
 
 
 def test_the_estimate_is_the_hand_computed_one(model, tmp_path):

@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from grpo_training.train.offline.checkpoints import Checkpoint, HeldOutFigures, State
-from grpo_training.train.offline.selection import best_checkpoints, select
+from grpo_training.train.offline.selection import select
 
 AT_START = HeldOutFigures((0.5, 0.5, 0.5, 0.5), 0.0, 4.0)
 
@@ -29,25 +29,6 @@ def found(*measured):
 
 def selected(*measured, start=AT_START, kl_limit=0.5):
     return select(found(*measured), start, kl_limit=kl_limit, measure="held-out reward")
-
-
-def test_the_best_by_reward_and_the_best_within_the_kl_limit():
-    measured = found(([0.5], 0.01), ([0.7], 0.05), ([0.9], 0.4), ([0.9], 0.5))
-    best = best_checkpoints(measured, kl_limit=0.1)
-    assert best["reward"].state.step == 3  # of equals the earlier one
-    assert best["kl"].state.step == 2
-    far = best_checkpoints(measured[2:], kl_limit=0.1)
-    assert far["kl"].state.step == 3  # none is within the limit: the nearest
-    assert best_checkpoints(found(None), 0.1) == {}
-
-
-def test_an_earlier_checkpoint_is_exported_only_where_it_is_better_by_more_than_chance():
-    # differences 0.4, 0.4, 0.4, 0.4: no spread; and 0.9, -0.5, 0.5, -0.5: mean 0.1, standard error 0.36
-    low = HeldOutFigures((0.1, 0.1, 0.1, 0.1), 0.0, 4.0)
-    assert selected(([0.9, 0.8, 0.7, 0.9], 0.0), ([0.5, 0.4, 0.3, 0.5], 0.0), start=low).name == "checkpoint-1"
-    chance = ([1.0, 0.0, 0.9, 0.0], 0.0), ([0.1, 0.5, 0.4, 0.5], 0.0)
-    assert best_checkpoints(found(*chance), 0.1)["reward"].state.step == 1
-    assert selected(*chance, start=low).name == "checkpoint-2"
 
 
 def test_what_is_exported_is_compared_with_the_start():
@@ -70,12 +51,8 @@ def test_an_estimate_that_rests_on_few_replies_says_so():
 def test_the_start_is_exported_if_every_checkpoint_is_worse_or_the_same(worse):
     one = selected((worse, 0.01), (worse, 0.02))
     assert one.name == "start"
-    assert one.why.startswith("held-out reward 0.5 at the start; the best checkpoint, checkpoint-1, has ")
+    assert one.why.startswith("held-out reward 0.5 at the start, ")
     json.dumps(one.candidates, allow_nan=False)
-
-
-def test_a_later_checkpoint_below_the_start_is_not_preferred_by_chance():
-    assert selected(([0.9, 0.1, 0.6, 0.5], 0.0), ([0.1, 0.9, 0.4, 0.5], 0.0)).name == "checkpoint-1"
 
 
 @pytest.mark.parametrize("kl", [0.51, 1e6, math.inf, math.nan])
@@ -84,11 +61,10 @@ def test_a_kl_above_the_limit_disqualifies(kl):
     assert selected(([0.6] * 4, 0.1), (high, kl)).name == "checkpoint-1"
     alone = selected((high, kl))
     assert alone.name == "start"
-    assert "the KL of 1 of 1 checkpoints is above max_kl (0.5)" in alone.why
+    assert "at most 0.5 is allowed" in alone.why
     json.dumps(alone.candidates, allow_nan=False)
     both = selected(([0.4] * 4, 0.1), (high, kl))
     assert both.name == "start"
-    assert "checkpoint-1, has 0.4; the KL of 1 of 2 checkpoints is above max_kl (0.5)" in both.why
 
 
 def test_a_difference_within_chance_is_no_reason_to_export_the_start():

@@ -57,8 +57,9 @@ run_command(lambda: main(json.loads(sys.argv[1])))
 
 def write_rows(path):
     rows = [
-        {"prompt": f"w{n} w{n + 1}", "responses": ["w16 w8 w9", "w16", "w17 w9", "w17"], "rewards": [1, 0.75, 0.25, 0]}
+        {"prompt": f"w{n} w{n + 1}", "response": text, "reward": reward}
         for n in range(6)
+        for text, reward in (("w16 w8 w9", 1), ("w16", 0.75), ("w17 w9", 0.25), ("w17", 0))
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -121,14 +122,13 @@ def test_two_processes_do_the_same_steps_as_one_and_end_together(model, tmp_path
     check_same_run(tmp_path / "one", tmp_path / "two", "lora/adapter_model.safetensors")
 
 
-def test_a_gradient_that_is_not_finite_stops_both_processes_and_one_writes_the_rows(model, tmp_path):
+def test_a_gradient_that_is_not_finite_stops_both_processes(model, tmp_path):
     data = write_rows(tmp_path / "rows.jsonl")
     processes = start_two_processes(STOPPED, command(model, data, tmp_path / "run", 2))
     said = [process.communicate(timeout=400)[0] for process in processes]
     assert processes[0].returncode == 3, said
     assert processes[1].returncode, said
     assert "✗ The gradient of step 3 is not finite" in said[0]
-    assert [path.name for path in (tmp_path / "run").glob("stopped*")] == ["stopped-at-step-3.json"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")

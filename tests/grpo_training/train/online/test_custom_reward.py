@@ -59,17 +59,11 @@ def test_another_source_has_another_digest(file, tmp_path):
     assert reward_digest(f"{file}:length") == reward_digest(f"{file}:picky") != reward_digest(f"{other}:length")
 
 
-def test_it_replaces_the_reward_of_the_task_or_is_added_to_it(file):
+def test_it_replaces_the_reward_of_the_task(file):
     own = load_reward(f"{file}:length")
     with TrlReward(custom=own) as alone:
         rewards, _ = score(alone, ["<answer>7</answer>", "12345"])
     assert rewards == pytest.approx([0.1, 0.5])
-    with TrlReward() as plain:
-        (of_task, _), _ = score(plain, ["7", "12345"])
-    with TrlReward(custom=own, custom_weight=0.25) as both:
-        (mixed, _), metrics = score(both, ["7", "12345"])
-    assert mixed == pytest.approx(0.25 * 0.1 + 0.75 * of_task)
-    assert {"pass_rate", "rewards/custom/mean", "rewards/r_ans/mean"} <= metrics.keys()
 
 
 def test_a_completion_that_it_cannot_score_has_no_reward(file):

@@ -4,7 +4,6 @@ import io
 import itertools
 import json
 import os
-import shutil
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ pytest.importorskip("trl")
 pytest.importorskip("peft")
 pytest.importorskip("datasets")
 
-from transformers import GPT2Config, GPT2LMHeadModel, TrainerState  # noqa: E402
+from transformers import TrainerState  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from agents.generator import generator_messages, prompt_hash  # noqa: E402
@@ -153,11 +152,6 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     expected = {"stage", "loss", "reward", "reward_std", "frac_reward_zero_std", "learning_rate", "grad_norm", "beta"}
     expected |= {"num_tokens", "tokens_per_s", "loss/grpo", "rewards/r_ans/mean", "completions/mean_length"}
     assert expected <= written[0].keys()
-    weights = (tmp_path / "run/merged/model.safetensors").read_bytes()
-    judged = train(config.model_copy(update={"max_kl": 1e-12}), tmp_path / "run")  # exported again, without a step
-    assert (judged.steps, lines(tmp_path / "run")) == (12, written)
-    assert json.loads((tmp_path / "run/export.json").read_text())["choice"]["max_kl"] == 1e-12
-    assert (tmp_path / "run/merged/model.safetensors").read_bytes() == weights
     assert written[0]["loss"] == pytest.approx(written[0]["loss/grpo"], abs=1e-5)
     samples = [json.loads(line) for line in (tmp_path / "run" / "samples.jsonl").read_text().splitlines()]
     assert {one["step"] for one in samples} == {1, 12}
@@ -209,13 +203,12 @@ def test_the_model_sees_the_prompts_that_a_server_would_make(model, task, tmp_pa
         "compute_loss",
         lambda self, model, inputs, *more: seen.append(inputs) or before(self, model, inputs, *more),
     )
-    config = config_of(model, max_steps=1, advantage_clip=0.25)
+    config = config_of(model, max_steps=1)
     train(config, tmp_path / "run")
     ids, mask = seen[0]["prompt_ids"], seen[0]["prompt_mask"].bool()
     tokenizer = load_tokenizer(config)
     expected = set(tokenised_prompts(PROBLEMS, tokenizer, config).values())
     assert {tuple(row[kept].tolist()) for row, kept in zip(ids, mask, strict=True)} < expected
-    assert seen[0]["advantages"].abs().max() == 0.25  # without the cut they are about 1
 
 
 @pytest.mark.skipif(not POCKET.exists(), reason="the pocket model is not there")
@@ -300,7 +293,6 @@ def test_a_teachers_replies_are_imitated(model, task, tmp_path, monkeypatch):
     gained = [new - old for new, old in zip(*(logps(load(at), teacher) for at in (result.merged, model)), strict=True)]
     assert min(gained) > 0.5
     written = lines(tmp_path / "run")
-    assert [line["weight/teacher_sft"] for line in written] == [1.0] * 4
     assert written[0]["loss"] == pytest.approx(written[0]["loss/teacher_sft"], abs=1e-5)
 
 
@@ -327,8 +319,6 @@ def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task,
         "max_steps": 4,
         "beta": 0.09,
         "adaptive_kl": True,
-        "kl_target_low": 1e-12,
-        "kl_target_high": 1e-11,
     }
 
     def interrupt(number):
@@ -345,10 +335,11 @@ def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task,
     written = lines(tmp_path / "run")
     assert [line["step"] for line in written] == [1, 2, 3, 4]
     assert result.steps == 4
-    # the first step has no KL at all, so beta shrinks; the others are far above the target
-    assert [line["beta"] for line in written] == pytest.approx([0.09, 0.06, 0.09, 0.135])
-    assert written[0]["kl"] == 0.0
-    assert written[1]["kl"] > 1e-11
+    assert written[0]["kl"] == 0.0  # so beta shrinks
+    assert written[1]["beta"] == pytest.approx(0.06)
+    for line, following in itertools.pairwise(written):
+        factor = 1.5 if line["kl"] > 0.1 else 1 / 1.5 if line["kl"] < 0.01 else 1
+        assert following["beta"] == pytest.approx(line["beta"] * factor)
     assert task.checked == 32  # no step was sampled twice
     train(config_of(model, **changes), tmp_path / "whole")
     same = ("loss", "kl", "reward", "grad_norm", "learning_rate", "num_tokens")
@@ -404,24 +395,10 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(model, task, 
 def test_a_gradient_that_is_not_finite_stops_too():
     weight = torch.nn.Parameter(torch.zeros(2))
     weight.grad = torch.tensor([1.0, float("inf")])
-    callback = RunCallback(kl=None, reward=None, run_dir=ROOT, log=None, progress=None, stop=None)
+    callback = RunCallback(kl=None, reward=SimpleNamespace(latest=[]), run_dir=ROOT, log=None, progress=None, stop=None)
     broken = SimpleNamespace(parameters=lambda: [weight])
     with pytest.raises(TrainingStoppedError, match="gradient of step 4"):
         callback.on_pre_optimizer_step(None, SimpleNamespace(global_step=3), None, model=broken)
-
-
-def test_rewards_that_never_differ_are_reported_once():
-    said = []
-    progress = SimpleNamespace(note=said.append, step_done=lambda *_: None)
-    log = SimpleNamespace(write=lambda *_: None)
-    callback = RunCallback(
-        kl=None, reward=SimpleNamespace(first_error=""), run_dir=ROOT, log=log, progress=progress, stop=None
-    )
-    for share in [1.0] * 9 + [0.5] + [1.0] * 15:
-        logs = {"loss": 0.0, "epoch": 0.1, "reward": 0.25, "frac_reward_zero_std": share}
-        callback.on_log(None, SimpleNamespace(global_step=1), None, logs=logs)
-    assert len(said) == 1
-    assert "10 logs (mean 0.25)" in said[0]
 
 
 def test_a_run_where_nothing_can_be_checked_stops_and_a_single_fault_does_not(model, task, tmp_path):
@@ -461,6 +438,7 @@ EXPECTED_DEFAULTS = {
     "vllm_importance_sampling_clip_min": None,
     # loss
     "reward_weights": None,
+    "delta": None,
     "multi_objective_aggregation": "sum_then_normalize",
     "sync_ref_model": False,
     "top_entropy_quantile": 1.0,
@@ -543,7 +521,7 @@ def test_the_arguments_that_are_not_given_have_the_expected_values(model, tmp_pa
 
 
 def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
-    values = {"beta": 0.03, "epsilon": 0.1, "epsilon_high": 0.28, "delta": 4.0, "temperature": 0.7, "top_p": 0.9}
+    values = {"beta": 0.03, "epsilon": 0.1, "epsilon_high": 0.28, "temperature": 0.7, "top_p": 0.9}
     values |= {"loss_type": "dr_grpo", "importance_sampling_level": "sequence", "scale_rewards": "none"}
     values |= {"vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4}
     values |= {"seed": 7, "weight_decay": 0.01, "max_grad_norm": 0.5, "mask_truncated_completions": True}
@@ -556,7 +534,7 @@ def test_the_configuration_reaches_trl_under_its_names(model, tmp_path):
 
 @pytest.mark.parametrize(
     ("changes", "corrected", "cap"),
-    [({}, False, 2.0), ({"use_vllm": True}, True, 2.0), ({"use_vllm": True, "importance_cap": 1.5}, True, 1.5)],
+    [({}, False, 2.0), ({"use_vllm": True}, True, 2.0)],
 )
 def test_what_vllm_samples_is_weighted_by_what_the_trained_model_says(model, tmp_path, changes, corrected, cap):
     given = grpo_arguments(config_of(model, **changes), tmp_path, bf16=False, use_cpu=True)
@@ -580,8 +558,7 @@ def test_an_8_bit_optimizer_trains_online(task, tmp_path):
         ({"per_device_train_batch_size": 6}, ConfigurationError, "6 completions does not hold whole groups of 4"),
         ({"per_device_train_batch_size": 40}, InputError, "8 problems are too few for steps of 10 prompts"),
         ({"max_seq_length": 10}, InputError, "8 of 8 leave no room for a reply"),
-        ({"kl_estimator": "k1", "beta": 0.1}, ConfigurationError, "k1 is not available online"),
-        ({"use_vllm": True}, ConfigurationError, "vllm is not installed"),
+        ({"num_generations": 1}, ConfigurationError, "num_generations must be at least 2"),
         ({"num_train_epochs": 0, "rce_epochs": 1, "max_steps": -1}, ConfigurationError, "num_train_epochs is 0"),
     ],
 )
@@ -596,25 +573,3 @@ def test_processes_that_see_other_checkpoints_do_not_resume(model, task, tmp_pat
     monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"checkpoints": "checkpoint-2"}])
     with pytest.raises(InputError, match="have read different checkpoints"):
         train(config_of(model), tmp_path / "run")
-
-
-def test_another_number_of_processes_does_not_resume(model, task, tmp_path, monkeypatch):
-    """It would go on with other rows in a step, and another number of steps."""
-    train(config_of(model, max_steps=1), tmp_path / "run")
-    before = (tmp_path / "run/metrics.jsonl").read_bytes()
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr("accelerate.utils.gather_object", list)
-    with pytest.raises(InputError, match="processes: 1 there, 2 now") as raised:
-        train(config_of(model, max_steps=1), tmp_path / "run")
-    assert "Start 1, or start over with --fresh" in raised.value.fix
-    assert (tmp_path / "run/metrics.jsonl").read_bytes() == before
-
-
-def test_prompts_and_replies_beyond_a_table_of_positions_are_refused(model, task, tmp_path):
-    folder = tmp_path / "gpt2"
-    shutil.copytree(model, folder)
-    GPT2LMHeadModel(
-        GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2, n_positions=8, eos_token_id=0, pad_token_id=1)
-    ).save_pretrained(folder)
-    with pytest.raises(InputError, match="gpt2 has 8 positions"):
-        train(config_of(folder), tmp_path / "run")

@@ -1,1 +1,0 @@
-"""What a training prints and writes while it runs: the plan, progress and metrics."""

@@ -7,7 +7,6 @@ import secrets
 import socket
 import sys
 import tempfile
-import threading
 from argparse import Namespace
 from pathlib import Path
 
@@ -22,11 +21,6 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from grpo_training.view.web.security import is_loopback
 from grpo_training.view.web.server import application
-
-_STEP_S = 0.02
-"""How long reading ahead keeps a request waiting."""
-_PATIENCE_S = 1.0
-"""How long reading ahead waits for requests."""
 
 
 def view(arguments: Namespace) -> int:
@@ -85,23 +79,8 @@ def _serve(store: Store, host: str, port: int) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    threading.Thread(target=read_ahead, args=(store,), name="index", daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it
         uvicorn.Server(config).run(sockets=[listening])
-
-
-def read_ahead(store: Store) -> None:
-    """Index all rollouts, small files first, in short steps, and all libraries, while no page is being made."""
-    for run in sorted(store.runs, key=lambda run: run.size()):
-        if run.kind == "generator":
-            index = store.index(run)
-            before = -1.0
-            while before < (before := index.progress()):
-                store.wait_for_visits(_PATIENCE_S)
-                index.update(_STEP_S)
-    for library in store.libraries:
-        store.wait_for_visits(_PATIENCE_S)
-        store.library_index.summary(library)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from engine.errors import InputError
+from engine.records import Fusion, RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.file_stamp import FileStamp, file_stamp
+from engine.storage.summaries import FusionSummary, GroupSummary
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
-from grpo_training.view.data.file_index import NotFoundError
-from grpo_training.view.data.fusions import FusionIndex
-from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.data.libraries import Library, LibraryIndex
-from grpo_training.view.data.own_tasks import load_task_of
+from grpo_training.view.data.libraries import Library, libraries_read
+from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fusion_index, rollout_index
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
+ValueT = TypeVar("ValueT")
 
 METRICS = "metrics.jsonl"
 LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "training": "training"}
@@ -120,30 +118,9 @@ class Store:
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
         self._evaluations: dict[str, Evaluation] = {}
-        self.library_index = LibraryIndex()
-        self._indexes: dict[Path, RolloutIndex] = {}
-        self._fusions: dict[Path, FusionIndex] = {}
-        self._tasks_tried: set[tuple[str, Path]] = set()
+        self._indexes: dict[Path, RecordIndex[Any, Any]] = {}
         self._next_scan = float("-inf")
-        self._visits, self._no_visit = 0, threading.Condition()
         self.is_cut = False
-
-    @contextlib.contextmanager
-    def visit(self) -> Iterator[None]:
-        """Mark that a page is being made during the block."""
-        with self._no_visit:
-            self._visits += 1
-        try:
-            yield
-        finally:
-            with self._no_visit:
-                self._visits -= 1
-                self._no_visit.notify_all()
-
-    def wait_for_visits(self, longest_s: float) -> bool:
-        """Wait until no page is being made, at most ``longest_s`` seconds. Returns whether none is."""
-        with self._no_visit:
-            return self._no_visit.wait_for(lambda: not self._visits, longest_s)
 
     @property
     def runs(self) -> list[Run]:
@@ -163,43 +140,17 @@ class Store:
         self._scan()
         return list(self._evaluations.values())
 
-    def evaluation(self, name: str) -> Evaluation:
-        """The evaluation with an id.
-
-        Raises:
-            NotFoundError: there is none.
-        """
-        self._scan()
-        if name not in self._evaluations:
-            raise NotFoundError(f"No evaluation {name!r}", fix="The page of evaluations lists all that were found.")
-        return self._evaluations[name]
-
-    def run(self, name: str, *kinds: Kind) -> Run:
-        """The run with an id.
-
-        Raises:
-            NotFoundError: there is none of these kinds.
-        """
-        self._scan()
-        run = self._runs.get(name)
-        if run is None or (kinds and run.kind not in kinds):
-            raise NotFoundError(f"No run {name!r}", fix="The list of runs shows all that were found.")
-        return run
+    def run(self, name: str, kind: Kind) -> Run:
+        """The run of a kind with an id; raises NotFoundError if there is none."""
+        return _with_id({run.id: run for run in self.runs if run.kind == kind}, name)
 
     def library(self, name: str) -> Library:
-        """The library with an id.
+        """The library with an id; raises NotFoundError if there is none."""
+        return _with_id({library.id: library for library in self.libraries}, name)
 
-        Raises:
-            NotFoundError: there is none.
-        """
-        self._scan()
-        if name not in self._libraries:
-            raise NotFoundError(f"No library {name!r}", fix="The page of experiences lists all that were found.")
-        return self._libraries[name]
-
-    def beside(self, run: Run, kind: Kind) -> list[Run]:
-        """The runs of a kind whose results are in the folder of a run."""
-        return [one for one in self.runs if one.kind == kind and one.folder == run.folder]
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation with an id; raises NotFoundError if there is none."""
+        return _with_id({evaluation.id: evaluation for evaluation in self.evaluations}, name)
 
     def library_of(self, run: Run) -> Library | None:
         """The library of the agent whose results these are; None if it is not among the folders.
@@ -207,42 +158,33 @@ class Store:
         It is beside the results in a run with a name, or in the folder that the manifest names. Without either it is
         the only one of the agent.
         """
-        found = [one for one in self.libraries if one.name == run.name.partition(".")[0]]
+        libraries = [library for library in self.libraries if library.name == run.name.partition(".")[0]]
         for folder in (run.folder.parent / "experiences", run.experiences()):
-            own = [one for one in found if folder is not None and one.path.parent == folder.resolve()]
-            if own:
-                return own[0]
-        return found[0] if len(found) == 1 else None
+            for library in libraries:
+                if folder is not None and library.path.parent == folder.resolve():
+                    return library
+        return libraries[0] if len(libraries) == 1 else None
 
-    def load_task_of(self, run: Run) -> None:
-        """Make the task known that a run names; see :mod:`grpo_training.view.data.own_tasks`. Tried once for each."""
-        place = str(run.configuration().get("task") or "")
-        if ":" in place and (place, run.folder) not in self._tasks_tried:
-            self._tasks_tried.add((place, run.folder))
-            load_task_of(run.configuration(), [*self.folders, run.folder.parent])
-
-    def index(self, run: Run) -> RolloutIndex:
+    def index(self, run: Run) -> RecordIndex[GroupSummary, RolloutGroup]:
         """The index of a generator's rollouts; the caller updates it."""
-        known = self._indexes.get(run.path)
-        if known is None:
+        if run.path not in self._indexes:
             tau = run.configuration().get("tau")
-            made = RolloutIndex(run.path, tau if isinstance(tau, int | float) and tau >= 0 else _TAU)
-            known = self._indexes.setdefault(run.path, made)  # another thread may have been faster
-        return known
+            made = rollout_index(run.path, tau if isinstance(tau, int | float) and tau >= 0 else _TAU)
+            self._indexes.setdefault(run.path, made)  # another thread may have been faster
+        return self._indexes[run.path]
 
-    def fusions(self, run: Run) -> FusionIndex:
+    def fusions(self, run: Run) -> RecordIndex[FusionSummary, Fusion]:
         """The index of a critic's results; the caller updates it."""
-        return self._fusions.setdefault(run.path, FusionIndex(run.path))
+        return self._indexes.setdefault(run.path, fusion_index(run.path))
 
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
-        files += [one.path for one in self.evaluations]
-        indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
+        files += [evaluation.path for evaluation in self.evaluations]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
-        progress = [*(index.progress() for index in indexes), self.library_index.version]
+        progress = [*(index.progress() for index in list(self._indexes.values())), libraries_read()]
         return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:
@@ -273,6 +215,12 @@ class Store:
         self.is_cut = count > _MAX_FILES
         ended = time.monotonic()
         self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
+
+
+def _with_id(known: Mapping[str, ValueT], name: str) -> ValueT:
+    if name not in known:
+        raise NotFoundError(f"Nothing has the id {name!r}", fix="The page of runs, experiences or tests lists all.")
+    return known[name]
 
 
 def _run_of(path: Path, taken: set[str]) -> Run | None:

@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.experience.events import GateEvent
 from grpo_training.view.data.evaluations import Evaluation, Report, TaskResult
-from grpo_training.view.data.libraries import Library, share_read
+from grpo_training.view.data.libraries import Library, share_read, summaries
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.library_view import plot_range
 from grpo_training.view.web.page import Page, Params, Request
@@ -46,7 +46,7 @@ class ProblemRow:
 
 def build_list(store: Store, request: Request) -> dict[str, Any]:
     """All gates, newest first, and all evaluations."""
-    known = store.library_index.summaries(store.libraries, request.budget_s)
+    known = summaries(store.libraries, request.budget_s)
     gates = [
         GateRow(library, gate, gate.version == one.version)
         for library in store.libraries

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.reward_evaluator import Baseline, fusion_baseline, measured_total
-from engine.storage.rollout_store import UnreadableLineError
 from engine.storage.summaries import FusionSummary
 from engine.task import Task
-from grpo_training.view.data.file_index import lines_beside
-from grpo_training.view.data.fusions import fusion_figures
+from grpo_training.view.data.record_index import NotFoundError, RecordIndex, lines_beside
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.group import task_and_truth
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
@@ -159,7 +159,7 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
         "better": sum(one > 0 for one in added),
         "worse": sum(one < 0 for one in added),
         "structural": sum(row.merged == "structural" for row in rows),
-        "used": fusion_figures(rows),
+        "used": fusion_figures(index),
         "broken": len(index.broken),
         "progress": index.progress(),
         "with_page": set(lines_with_page(rows, request)),
@@ -169,7 +169,6 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
 def build(store: Store, request: Request) -> dict[str, Any]:
     """One fusion."""
     run = store.run(request.params["run"], "critic")
-    store.load_task_of(run)
     index = store.fusions(run).update(request.budget_s)
     summary, fusion = index.record_of_line(request.params["line"])
     place, group = _group_of(store, request, run, fusion)
@@ -183,6 +182,25 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     }
 
 
+def fusion_figures(index: RecordIndex[FusionSummary, Fusion]) -> dict[str, Any]:
+    """Number, verdicts, mean reward, and what the requests used; a fusion that needed no model has no request."""
+    fusions = index.current()
+    totals = [fusion.total for fusion in fusions if fusion.total is not None]
+    costs = [fusion.cost_usd for fusion in fusions if fusion.cost_usd is not None]
+    times = [fusion.latency_s for fusion in fusions if fusion.latency_s > 0]
+    return {
+        "count": len(fusions),
+        "right": sum(fusion.is_correct is True for fusion in fusions),
+        "checked": sum(fusion.is_correct is not None for fusion in fusions),
+        "reward": fmean(totals) if totals else None,
+        "prompt_tokens": sum(fusion.prompt_tokens for fusion in fusions),
+        "completion_tokens": sum(fusion.completion_tokens for fusion in fusions),
+        "cost_usd": sum(costs) if costs else None,
+        "mean_s": fmean(times) if times else None,
+        "slowest_s": max(times, default=None),
+    }
+
+
 def lines_with_page(rows: Sequence[FusionSummary], request: Request) -> list[int]:
     """The lines of the fusions that have a page: an export has the newest."""
     return [row.line for row in (rows if request.live else rows[-_MAX_EXPORTED:])]
@@ -192,19 +210,17 @@ def _group_of(
     store: Store, request: Request, run: Run, fusion: Fusion
 ) -> tuple[tuple[str, int] | None, RolloutGroup | None]:
     """The group that was fused: run and line, if it has a page, and the group."""
-    other = next((one for one in store.beside(run, "generator") if one.name == fusion.generator_id), None)
-    if other is None:
-        return None, None
-    index = store.index(other).update(request.budget_s)
     key = (fusion.problem_id, fusion.epoch)
-    summary = next((one for one in index.current() if one.key == key), None)
-    if summary is None:
-        return None, None
-    try:
-        group = index.record(summary)
-    except UnreadableLineError:
-        return None, None
-    return ((other.id, summary.line) if request.has_group(other, summary.line) else None), group
+    for generator in store.runs:
+        if generator.kind == "generator" and (generator.folder, generator.name) == (run.folder, fusion.generator_id):
+            index = store.index(generator).update(request.budget_s)
+            for summary in index.current():
+                if summary.key == key:
+                    with contextlib.suppress(NotFoundError):
+                        group = index.record(summary)
+                        has_page = request.has_group(generator, summary.line)
+                        return (generator.id, summary.line) if has_page else None, group
+    return None, None
 
 
 def _instances(store: Store, request: Request) -> Iterator[Params]:

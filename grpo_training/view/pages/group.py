@@ -15,9 +15,9 @@ from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.view.data.file_index import lines_beside
+from grpo_training.view.data.record_index import lines_beside
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.prompt_view import prompt_of
+from grpo_training.view.pages.prompt_view import prompts_of
 from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
     Divergence,
@@ -250,23 +250,16 @@ def _cell(name: str, run: ScaffoldRun, marks: Mapping[str, Standing]) -> Cell | 
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
-    store.load_task_of(run)
     index = store.index(run).update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
-    others = [one for one in store.libraries if one.name == group.generator_id and one != library]
-    libraries = others if library is None else [library, *others]
-    prompts = [
-        (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
-        for part in group.by_prompt()
-    ]
     page = group_page(group, run.folder)
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
     before, after = lines_beside(lines, summary.line)
     return {
         "run": run,
         "group": page,
-        "prompts": prompts,
+        "prompts": prompts_of(group, None if library is None else library.path.parent),
         "summary": summary,
         "library": library,
         "right": sum(one.is_correct is True for one in group.rollouts),

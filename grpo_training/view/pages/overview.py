@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.records import RolloutGroup
+from engine.statistics.groups import ComponentSummary, DeadRewardWatch
 from engine.statistics.paired import Estimate
 from engine.storage.summaries import GroupSummary
-from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.data.journal import NAME as JOURNAL
-from grpo_training.view.data.journal import moments_between
-from grpo_training.view.data.moving import moving_mean, positions, window_for
+from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.library_view import effect_views
 from grpo_training.view.pages.measures import (
@@ -26,7 +24,10 @@ from grpo_training.view.pages.measures import (
     chart_of,
     component,
     mean_of,
+    moving_mean,
+    positions,
     rounded,
+    window_for,
 )
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
@@ -68,9 +69,9 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "state": run.state(),
         "index": index,
         "figures": figures_of(index),
-        "alarms": index.dead_rewards(),
+        "alarms": index.memo("alarms", lambda: dead_rewards(index.all())),
         "window": window_for(len(groups)),
-        "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / JOURNAL, groups)},
+        "charts": index.memo("charts", lambda: {**charts(groups), **timeline(groups)}),
         "lessons": library_table(store, run),
         "settings": run.configuration(),
     }
@@ -82,13 +83,13 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
     if library is None:
         return None
     try:
-        state = store.library_index.open(library).state
+        state = library.open().state
     except (InputError, OSError):
         return None
-    found, range_points = effect_views(state)
-    effects = [one for one in found if one.state != "retired"]
-    measured = {one.experience.id for one in effects}
-    others = [one for one in state.texts if one.id not in measured]
+    views, range_points = effect_views(state)
+    effects = [view for view in views if view.state != "retired"]
+    measured = {view.experience.id for view in effects}
+    others = [experience for experience in state.texts if experience.id not in measured]
     return {
         "library": library,
         "version": state.version,
@@ -101,7 +102,16 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
     }
 
 
-def figures_of(index: RolloutIndex) -> Figures:
+def dead_rewards(groups: Sequence[GroupSummary]) -> list[ComponentSummary]:
+    """The reward components that do not vary now, or did not for a while."""
+    watch = DeadRewardWatch()
+    for group in groups:
+        if group.is_scored:
+            watch.feed({name: spread.as_values() for name, spread in group.components.items()})
+    return [summary for summary in watch.summary() if summary.alarms]
+
+
+def figures_of(index: RecordIndex[GroupSummary, RolloutGroup]) -> Figures:
     """The figures of a run as far as its file was read."""
     return index.memo("figures", lambda: figures(index.current()))
 
@@ -144,8 +154,8 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 
     def curve(chart: str, label: str, measure: Measure) -> dict[str, Any]:
         mean = moving_mean([measure(group) for group in groups], window, at, is_share="max" in AXES[chart])
-        low = [None if one is None else max(0.0, one) for one in mean.low]
-        return {"label": label, "values": rounded(mean.values), "low": rounded(low), "high": rounded(mean.high)}
+        mean["low"] = [None if end is None else max(0.0, end) for end in mean["low"]]
+        return {"label": label} | {name: rounded(values) for name, values in mean.items()}
 
     names = dict.fromkeys(name for group in groups for name in group.components)
     experiences = [groups[place].experiences or None for place in at]
@@ -157,11 +167,9 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     return {name: chart for name in AXES if (chart := chart_of(name, at, series[name])) is not None}
 
 
-def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
-    """Replies and finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
-    finished = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
-    replies = moments_between(journal, min(finished) - 3600, max(finished) + 3600) if finished else []
-    moments = replies or finished
+def timeline(groups: Sequence[GroupSummary]) -> dict[str, Any]:
+    """Finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
+    moments = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
     if len(moments) < 2 or max(moments) - min(moments) < _SHORTEST_RUN_S:
         return {}
     start, duration = min(moments), max(moments) - min(moments)
@@ -171,8 +179,7 @@ def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
     values = [counts[slot] / width * 60 for slot in range(slots)]
     xs = [round(start + slot * width, 2) for slot in range(slots)]
     series = [{"label": "", "values": rounded(values), "step": True}]
-    name = "replies" if replies else "finished"
-    return {name: {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
+    return {"finished": {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
 
 
 def _seconds(timestamp: str) -> float | None:

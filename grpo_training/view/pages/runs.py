@@ -6,9 +6,9 @@ import time
 from itertools import groupby
 from typing import Any
 
-from grpo_training.view.data.fusions import fusion_figures
-from grpo_training.view.data.libraries import share_read
+from grpo_training.view.data.libraries import share_read, summaries
 from grpo_training.view.data.runs import LANDING, Run, Store
+from grpo_training.view.pages.fusions import fusion_figures
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
 
@@ -25,7 +25,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
             store.fusions(run).update(left)
     rows = [_row(store, run) for run in runs]
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    known = store.library_index.summaries(store.libraries, left)
+    known = summaries(store.libraries, left)
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
@@ -62,7 +62,7 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
             row["last"] = found[-1].timestamp
             row["model"] = row["model"] or found[-1].model
     elif run.kind == "critic":
-        row["fusions"] = fusion_figures(store.fusions(run).current())
+        row["fusions"] = fusion_figures(store.fusions(run))
         row["progress"] = store.fusions(run).progress()
     return row
 

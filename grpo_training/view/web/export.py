@@ -9,8 +9,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
+from engine.records import RolloutGroup
 from engine.storage.append_log import named_if_full, replace_file
-from grpo_training.view.data.index import RolloutIndex
+from engine.storage.summaries import GroupSummary
+from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.one_file import all_in_one_file
@@ -107,7 +109,7 @@ def _pages(store: Store, chosen: Mapping[str, frozenset[int]], *, in_one_file: b
             yield page, path, render(page, page.build(store, request), request, addresses=addresses)
 
 
-def _chosen(index: RolloutIndex, count: int) -> frozenset[int]:
+def _chosen(index: RecordIndex[GroupSummary, RolloutGroup], count: int) -> frozenset[int]:
     """Half of the groups by sigma, the others by age, newest first."""
     found = index.all()
     by_sigma = sorted(found, key=lambda group: (-(group.sigma or 0.0), group.line))[: (count + 1) // 2]

@@ -1,4 +1,4 @@
-"""Who may see the pages and change things: hosts, a token, the origin of forms, and headers of every response."""
+"""Who may see the pages: hosts, a token, and headers of every response."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 COOKIE = "scaffold_viewer"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """No inline script or style, nothing from another origin: every text on the pages is a model's."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # with no-referrer, browsers send forms with the origin null
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware that refuses requests of other origins and sets the headers.
+    """ASGI middleware that refuses strangers and sets the headers.
 
     Without a token, only names of this machine are accepted in ``Host``, so that a page of another site whose name was
     pointed at this machine (DNS rebinding) sees nothing. With one, the first visit has it in the address; a cookie
@@ -72,8 +72,6 @@ class Guard:
         host = headers.get("host", "")
         if self._token is None and _name_of(host) not in _OWN_NAMES and not is_loopback(_name_of(host).strip("[]")):
             return PlainTextResponse("This server answers to names of this machine only.", 421)
-        if scope["method"] not in ("GET", "HEAD") and not _is_own_origin(headers, host):
-            return PlainTextResponse("Forms of other origins are refused.", 403)
         return None if self._token is None else self._token_refusal(scope, headers, self._token)
 
     def _token_refusal(self, scope: Scope, headers: Headers, token: str) -> ASGIApp | None:
@@ -92,11 +90,6 @@ class Guard:
 def _name_of(host: str) -> str:
     """A ``Host`` header without its port."""
     return host.lower().rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host.lower()
-
-
-def _is_own_origin(headers: Headers, host: str) -> bool:
-    """Whether a form was sent by a page of this server. Browsers send ``Origin`` with every POST."""
-    return headers.get("origin") in (f"http://{host}", f"https://{host}")
 
 
 def _cookie(headers: Headers) -> str:

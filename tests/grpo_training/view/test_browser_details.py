@@ -15,7 +15,7 @@ from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
 from tests.support.browser import expect
-from tests.support.library import by_hand, commit, step_of
+from tests.support.library import commit, step_of
 from tests.support.viewer_runs import exported_page
 
 pytestmark = pytest.mark.browser
@@ -197,40 +197,6 @@ def test_the_graph_of_a_fusion_is_drawn(cache, served, open_page):
         expect(page.locator(".graph .node")).to_have_count(3)
         page.get_by_role("link", name="their group").click()
         page.wait_for_url(f"**/{RUN}/groups/1.html")
-
-
-def test_a_library_is_changed_on_its_page(tmp_path, served, open_page):
-    path = tmp_path / "experiences/generator_1_experiences.json"
-    path.parent.mkdir()
-    library = ExperienceLibrary(path)
-    texts = ("Weigh by the amounts.", "Count gaps plus one.", "Mind sixty minutes an hour.")
-    by_hand(library, new=texts)
-    with served([tmp_path]) as address:
-        page = open_page(address + LIBRARY)
-        page.locator("#G1-002 summary").click()
-        page.locator("#G1-002").get_by_role("button", name="Pin", exact=True).click()
-        expect(page.locator("#G1-002 .tag.accent")).to_have_text("pinned")
-        page.locator("#G1-002 summary").click()
-        page.locator("#G1-002").get_by_role("button", name="Unpin").click()
-        expect(page.locator("#G1-002 .tag.accent")).to_have_count(0)
-        page.locator("#G1-003 summary").click()
-        page.locator("#G1-003").get_by_role("button", name="Forbid").click()
-        assert page.locator("#G1-003").count() == 1  # it asks first
-        page.locator("#G1-003").get_by_role("button", name="Take G1-003 out for good?").click()
-        expect(page.locator("#G1-003")).to_have_count(0)
-        page.locator("#G1-001 summary").click()
-        page.locator("#G1-001").get_by_role("button", name="Remove").click()
-        page.locator("#G1-001").get_by_role("button", name="Remove G1-001 from the library?").click()
-        expect(page.locator("#G1-001")).to_have_count(0)
-        state = ExperienceLibrary(path, read_only=True).state
-        assert [(one.content, one.status) for one in state.experiences] == [(texts[1], "active")]
-
-
-def test_an_exported_library_has_no_operations(runs, tmp_path, open_page):
-    export(Store([runs / "experiences"]), tmp_path / "report", 0)
-    page = open_page((tmp_path / "report" / LIBRARY).as_uri())
-    assert page.locator(".entry ins").count() > 0
-    assert page.locator("main form").count() == 0
 
 
 def test_the_report_of_a_training_draws_from_disk(runs, tmp_path, open_page):

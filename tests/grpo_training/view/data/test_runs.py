@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.storage.rollout_store import RolloutStore
-from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.record_index import NotFoundError
 from grpo_training.view.data.runs import Store
 from tests.support.viewer_runs import group, write
 
@@ -95,7 +95,7 @@ def test_tau_of_the_settings_decides_which_groups_teach(tmp_path):
 def test_an_unknown_run_is_not_found(tmp_path, name):
     write(tmp_path / "cache/generator_1_rollouts.jsonl", [])
     with pytest.raises(NotFoundError):
-        Store([tmp_path]).run(name)
+        Store([tmp_path]).run(name, "generator")
 
 
 def test_a_run_that_appears_later_does_not_take_the_groups_of_another(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from engine.records import Completion, Fusion, Outcome, Rewards
-from grpo_training.view.data.fusions import FusionIndex
+from grpo_training.view.data.record_index import NotFoundError, fusion_index
 from grpo_training.view.pages.fusions import fusion_page
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, no_solver, rollout
 from tests.support.table import table
@@ -79,7 +79,7 @@ def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_p
     path = tmp_path / "critic_results.jsonl"
     lost = fusion(outcome=Outcome.INFRA_FAULT, rewards=Rewards())
     path.write_text(lost.model_dump_json() + "\n{broken\n")
-    index = FusionIndex(path)
+    index = fusion_index(path)
     index.update()
     assert [row.complete for row in index.current()] == [False]
     assert len(index.broken) == 1
@@ -98,10 +98,13 @@ def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_p
 def test_a_fusion_far_into_a_file_that_is_not_read_yet_is_found(tmp_path):
     path = tmp_path / "critic_results.jsonl"
     path.write_text("".join(fusion(problem_id=f"p{number}").model_dump_json() + "\n" for number in range(300)))
-    index = FusionIndex(path)
+    index = fusion_index(path)
     index.update(0.0)
     assert index.progress() < 1
-    assert index.find(300).problem_id == "p299"
-    assert index.find(301) is None
+    summary, record = index.record_of_line("300")
+    assert summary.problem_id == record.problem_id == "p299"
+    with pytest.raises(NotFoundError):
+        index.record_of_line("301")
     path.write_bytes(path.read_bytes() + b'{"problem_id": "incomp')
-    assert FusionIndex(path).find(302) is None
+    with pytest.raises(NotFoundError):
+        fusion_index(path).record_of_line("302")

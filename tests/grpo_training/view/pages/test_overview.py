@@ -1,10 +1,9 @@
-import sqlite3
 from dataclasses import replace
 
 import pytest
 
 from engine.statistics.paired import clustered_mean
-from grpo_training.view.data.index import RolloutIndex
+from grpo_training.view.data.record_index import rollout_index
 from grpo_training.view.pages.overview import charts, figures, timeline
 from tests.support.viewer_runs import group, write
 
@@ -17,7 +16,7 @@ def groups(tmp_path):
         group("p2", [0.1, 0.9], at=120, epoch=1),
         group("p3", [0.4, None], at=600),
     ]
-    index = RolloutIndex(write(tmp_path / "generator_1_rollouts.jsonl", made))
+    index = rollout_index(write(tmp_path / "generator_1_rollouts.jsonl", made))
     index.update()
     return index.current()
 
@@ -60,28 +59,15 @@ def edges(chart):
     return [[value for value in series[side] if value is not None] for side in ("low", "high")]
 
 
-def test_the_time_line_counts_replies_of_the_journal_or_else_groups(groups, tmp_path):
-    [(name, chart)] = timeline(tmp_path / "requests.sqlite", groups).items()
+def test_the_time_line_counts_groups(groups):
+    [(name, chart)] = timeline(groups).items()
     assert name == "finished"
     assert sum(chart["series"][0]["values"]) * 600 / 120 / 60 == pytest.approx(4, abs=0.01)
-    journal = tmp_path / "requests.sqlite"
-    with sqlite3.connect(journal) as database:
-        database.execute("CREATE TABLE replies (key TEXT, completion TEXT, stored_at REAL)")
-        start = 1767312000.0  # 2026-01-02 00:00 UTC
-        database.executemany("INSERT INTO replies VALUES ('', '', ?)", [(start + 5 * number,) for number in range(100)])
-    [(name, chart)] = timeline(journal, groups).items()
-    assert name == "replies"
-    assert sum(chart["series"][0]["values"]) * 495 / 99 / 60 == pytest.approx(100, abs=0.1)  # slots of 5 s
 
 
 def test_a_run_of_less_than_a_minute_has_no_time_line(tmp_path):
     for seconds, is_shown in ((59, False), (60, True)):
         made = [group("p1", [0.2, 0.8], at=0), group("p2", [0.2, 0.8], at=seconds)]
-        index = RolloutIndex(write(tmp_path / f"{seconds}_rollouts.jsonl", made))
+        index = rollout_index(write(tmp_path / f"{seconds}_rollouts.jsonl", made))
         index.update()
-        assert bool(timeline(tmp_path / "requests.sqlite", index.current())) == is_shown
-
-
-def test_a_damaged_journal_is_ignored(groups, tmp_path):
-    (tmp_path / "requests.sqlite").write_bytes(b"no database" * 100)
-    assert "finished" in timeline(tmp_path / "requests.sqlite", groups)
+        assert bool(timeline(index.current())) == is_shown

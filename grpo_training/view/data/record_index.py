@@ -1,4 +1,4 @@
-"""An index of a file of records that grows with the file: a summary of each record, and where its line is."""
+"""The records of a file that grows, as summaries: all of them, the current ones, and what pages compute of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from engine.errors import InputError
-from engine.records import Record
+from engine.records import Fusion, Record, RolloutGroup
 from engine.storage.append_log import writer_of
-from engine.storage.index_file import Unreadable
-from engine.storage.indexed_log import IndexedLog
 from engine.storage.lines import Line
-from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
-from engine.storage.summaries import Summary
+from engine.storage.rollout_store import BrokenLine, UnreadableLineError, in_problem_order
+from engine.storage.stored_records import RecordFile
+from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summarise_fusion, summarise_group
 
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
@@ -28,15 +27,16 @@ class NotFoundError(InputError):
 
 SummaryT = TypeVar("SummaryT", bound=Summary)
 RecordT = TypeVar("RecordT", bound=Record)
+ValueT = TypeVar("ValueT")
 
 
-class FileIndex(Generic[SummaryT, RecordT]):
+class RecordIndex(Generic[SummaryT, RecordT]):
     """The records of one file. Reads only what was appended since the last call. May be used from several threads.
 
     Args:
         path: a file of records, also one that is being written.
         model: the record.
-        lines: the lines of the file as summaries.
+        summarise: makes the summary of a line.
         clock: monotonic time in seconds.
         now: the time of files, in seconds.
     """
@@ -45,19 +45,24 @@ class FileIndex(Generic[SummaryT, RecordT]):
         self,
         path: Path,
         model: type[RecordT],
-        lines: IndexedLog[SummaryT],
+        summarise: Callable[[Line], SummaryT],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
-        self.broken: list[BrokenLine] = []
-        self._model, self._clock, self._now = model, clock, now
-        self._reader = lines
+        self._file = RecordFile(path, model, summarise)
+        self._clock, self._now = clock, now
         self._summaries: list[SummaryT] = []
         self._latest: dict[Hashable, SummaryT] = {}
         self._by_line: dict[int, SummaryT] = {}
         self._version = 0
+        self._memos: dict[str, tuple[int, Any]] = {}
         self._guard = threading.Lock()
+
+    @property
+    def broken(self) -> list[BrokenLine]:
+        """The lines that are no records."""
+        return self._file.broken
 
     def update(self, budget_s: float | None = None) -> Self:
         """Read what was appended; returns the index itself.
@@ -67,11 +72,17 @@ class FileIndex(Generic[SummaryT, RecordT]):
         """
         deadline = None if budget_s is None else self._clock() + budget_s
         with self._guard:
-            if self._reader.replaced():
-                self._clear()
-            for line in self._reader.read(to_the_end=self._is_settled()):
+            if self._file.lines.replaced():
                 self._version += 1
-                self._add(line)
+                for kept in (self._summaries, self.broken, self._latest, self._by_line):
+                    kept.clear()
+            for summary in self._file.read(to_the_end=self._is_settled()):
+                self._version += 1
+                self._summaries.append(summary)
+                self._by_line[summary.line] = summary
+                known = self._latest.get(summary.key)
+                if known is None or summary.complete or not known.complete:
+                    self._latest[summary.key] = summary
                 if deadline is not None and self._clock() > deadline:
                     break
         return self
@@ -82,12 +93,12 @@ class FileIndex(Generic[SummaryT, RecordT]):
             size = self.path.stat().st_size
         except OSError:
             return 1.0
-        return min(1.0, self._reader.offset / size) if size else 1.0
+        return min(1.0, self._file.lines.offset / size) if size else 1.0
 
     def current(self) -> list[SummaryT]:
         """One record per key: the last complete one, else the last, in problem order."""
         with self._guard:
-            return in_problem_order(self._latest.values(), lambda one: one.step)
+            return in_problem_order(self._latest.values(), lambda summary: summary.step)
 
     def all(self) -> list[SummaryT]:
         """Every record, also those that a later one replaces."""
@@ -98,47 +109,43 @@ class FileIndex(Generic[SummaryT, RecordT]):
         """Whether no later record replaces this one."""
         return self._latest.get(summary.key) is summary
 
-    def find(self, line: int) -> SummaryT | None:
-        """The record of a line; the file is read up to it if it was not yet. None if there is none."""
-        before = -1.0
-        while self._by_line.get(line) is None and self.progress() > before:
-            before = self.progress()
-            self.update(1.0)
-        return self._by_line.get(line)
+    def memo(self, name: str, compute: Callable[[], ValueT]) -> ValueT:
+        """What ``compute`` returns for the records that were read so far; computed again when there are more."""
+        version = self._version
+        known = self._memos.get(name)
+        if known is None or known[0] != version:
+            known = self._memos[name] = (version, compute())
+        value: ValueT = known[1]
+        return value
 
     def record(self, summary: SummaryT) -> RecordT:
         """The whole record, read from the file.
 
         Raises:
-            UnreadableLineError: the line is no longer there, or holds what the summary did not look at and no
-                reader takes.
+            NotFoundError: its line is no longer there, or cannot be read as a record.
         """
         try:
-            with self.path.open("rb") as stream:
-                stream.seek(summary.start)
-                lines = [line for line in stream.read(summary.end - summary.start).split(b"\n") if line.strip()]
-        except OSError as error:
-            raise UnreadableLineError(str(error.strerror)) from None
-        if not lines:
-            raise UnreadableLineError("the file has changed")
-        return decode_line(Line(summary.line, lines[-1].strip()), self._model)
+            return self._file.record(summary)
+        except (UnreadableLineError, InputError, OSError) as error:
+            raise NotFoundError(f"Line {summary.line} of {self.path} cannot be read", why=str(error)) from None
 
     def record_of_line(self, number: str) -> tuple[SummaryT, RecordT]:
-        """The record of a line whose number is part of an address.
+        """The record of a line whose number is part of an address; the file is read up to it if it was not yet.
 
         Raises:
             NotFoundError: there is none, or it cannot be read.
         """
-        is_number = number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS
-        summary = self.find(int(number)) if is_number else None
+        line = int(number) if number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS else 0
+        before = -1.0
+        while line and line not in self._by_line and self.progress() > before:
+            before = self.progress()
+            self.update(1.0)
+        summary = self._by_line.get(line)
         if summary is None:
             raise NotFoundError(
                 f"Nothing in line {number[:20]} of {self.path}", fix="The list of the run has them all."
             )
-        try:
-            return summary, self.record(summary)
-        except UnreadableLineError as error:
-            raise NotFoundError(f"Line {number} of {self.path} cannot be read", why=str(error)) from None
+        return summary, self.record(summary)
 
     def _is_settled(self) -> bool:
         try:
@@ -147,21 +154,17 @@ class FileIndex(Generic[SummaryT, RecordT]):
             return False
         return self._now() - changed > _SETTLED_S and writer_of(self.path) is None
 
-    def _add(self, summary: SummaryT | Unreadable) -> None:
-        if isinstance(summary, Unreadable):
-            self.broken.append(BrokenLine(self.path, summary.line, summary.reason))
-            return
-        self._summaries.append(summary)
-        self._by_line[summary.line] = summary
-        known = self._latest.get(summary.key)
-        if known is None or summary.complete or not known.complete:
-            self._latest[summary.key] = summary
 
-    def _clear(self) -> None:
-        """The file was replaced."""
-        self._version += 1
-        for kept in (self._summaries, self.broken, self._latest, self._by_line):
-            kept.clear()
+def rollout_index(
+    path: Path, tau: float = 0.05, **clocks: Callable[[], float]
+) -> RecordIndex[GroupSummary, RolloutGroup]:
+    """The groups of a generator's file, by problem and epoch; ``tau`` is for groups without stored statistics."""
+    return RecordIndex(path, RolloutGroup, lambda line: summarise_group(line).with_tau(tau), **clocks)
+
+
+def fusion_index(path: Path) -> RecordIndex[FusionSummary, Fusion]:
+    """The fusions of a critic's file, by problem, epoch and generator."""
+    return RecordIndex(path, Fusion, summarise_fusion)
 
 
 def lines_beside(lines: Sequence[int], line: int) -> tuple[int | None, int | None]:

@@ -91,14 +91,10 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()  # before the address is printed
+        return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         raise InputError(
             f"Cannot listen on {host}, port {port}",
             why=str(error),
             fix="Pass another --port; --port 0 takes any free one.",
         ) from None
-    return listening

@@ -30,7 +30,7 @@ def write_page(run_dir: Path) -> Path:
     if not path.exists():
         raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
     view = training_view(run_dir)
-    if not view.stages:
+    if not view["stages"]:
         raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
     page = one_file(PAGE, {"run": None, "state": "", "training": view}, {"run": run_dir.name})
     replace_file(run_dir / REPORT, page.encode(errors="replace"))

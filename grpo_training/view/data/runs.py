@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from engine.errors import InputError
-from engine.records import Fusion, RolloutGroup
 from engine.storage.append_log import writer_of
 from engine.storage.file_stamp import FileStamp, file_stamp
-from engine.storage.summaries import FusionSummary, GroupSummary
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
@@ -66,13 +64,6 @@ class Run:
         """The name of the folder of the results; of a run with a name, the run's."""
         own = self.folder.parent.name if self.folder.name == "cache" else self.folder.name
         return own or self.folder.name
-
-    def size(self) -> int:
-        """Of the file, in bytes; 0 if it is not there."""
-        try:
-            return self.path.stat().st_size
-        except OSError:
-            return 0
 
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
@@ -165,17 +156,14 @@ class Store:
                     return library
         return libraries[0] if len(libraries) == 1 else None
 
-    def index(self, run: Run) -> RecordIndex[GroupSummary, RolloutGroup]:
-        """The index of a generator's rollouts; the caller updates it."""
+    def index(self, run: Run) -> RecordIndex[Any, Any]:
+        """The index of a generator's rollouts or of a critic's fusions; the caller updates it."""
         if run.path not in self._indexes:
             tau = run.configuration().get("tau")
-            made = rollout_index(run.path, tau if isinstance(tau, int | float) and tau >= 0 else _TAU)
+            tau = tau if isinstance(tau, int | float) and tau >= 0 else _TAU
+            made = rollout_index(run.path, tau) if run.kind == "generator" else fusion_index(run.path)
             self._indexes.setdefault(run.path, made)  # another thread may have been faster
         return self._indexes[run.path]
-
-    def fusions(self, run: Run) -> RecordIndex[FusionSummary, Fusion]:
-        """The index of a critic's results; the caller updates it."""
-        return self._indexes.setdefault(run.path, fusion_index(run.path))
 
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from engine.mathematics.solver import Solver, solve_in_worker
-from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
-from engine.reward_evaluator import Baseline, fusion_baseline, measured_total
+from engine.records import Fusion, Problem, Rollout, RolloutGroup, Scaffold
+from engine.reward_evaluator import fusion_baseline, measured_total
 from engine.storage.summaries import FusionSummary
 from engine.task import Task
 from grpo_training.view.data.record_index import NotFoundError, RecordIndex, lines_beside
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.group import task_and_truth
-from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view, verdict_of
+from grpo_training.view.pages.rollout_view import View, cut, rollout_view, verdict_of
 from grpo_training.view.pages.scaffold_runs import GroupSolver, run_scaffold
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import GRAPH_SCRIPTS, Page, Params, Request
@@ -27,44 +25,11 @@ _MAX_EXPORTED = 500
 _MAX_INPUTS = 32
 
 
-@dataclass(frozen=True)
-class InputView:
-    """A rollout that was fused: ``total`` by the weights of its task, ``agrees`` with the answer of the fusion."""
-
-    name: str
-    verdict: str
-    answer: str
-    total: float | None
-    agrees: bool
-    shown: CutText
-
-
-@dataclass(frozen=True)
-class FusionPage:
-    """What the page of a fusion shows.
-
-    Args:
-        inputs: the rollouts of its group; empty if the group is not in the folder.
-        baseline: best and majority of the inputs, by the stored rewards.
-        own: the fusion's total by the same weights.
-        conflicts: what the inputs disagree on, as the critic was told.
-    """
-
-    problem_id: str
-    problem: CutText
-    truth: CutText
-    facts: list[tuple[str, str]]
-    result: RolloutView
-    inputs: list[InputView]
-    baseline: Baseline | None
-    own: float | None
-    conflicts: list[str]
-
-
-def fusion_page(
-    fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker
-) -> FusionPage:
+def fusion_page(fusion: Fusion, group: RolloutGroup | None, folder: Path, solver: Solver = solve_in_worker) -> View:
     """The page of a fusion.
+
+    ``baseline`` is the best and the majority of the inputs by their stored rewards, and ``own`` the total of the fusion
+    by the same weights.
 
     Args:
         fusion: the fusion.
@@ -75,60 +40,42 @@ def fusion_page(
     problem = Problem(id=fusion.problem_id, text=fusion.problem_text, answer=fusion.ground_truth, task=fusion.task)
     task, truth = task_and_truth(problem)
     rollouts = group.rollouts if group is not None else []
-    totals = [_total(task, one) for one in rollouts]
+    totals = [_total(task, rollout) for rollout in rollouts]
     measured = [total for total in totals if total is not None]
-    return FusionPage(
-        problem_id=fusion.problem_id,
-        problem=cut(fusion.problem_text),
-        truth=cut(truth, 4000),
-        facts=_facts(fusion),
-        result=_result(fusion, task, problem, folder, GroupSolver(solver)),
-        inputs=[
-            _input(one, total, fusion, task, problem)
-            for one, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)
+    baseline = None
+    if task is not None and len(measured) == len(rollouts):
+        baseline = fusion_baseline([rollout.answer for rollout in rollouts], measured, task.same_answer)
+    return {
+        "problem_id": fusion.problem_id,
+        "problem": cut(fusion.problem_text),
+        "truth": cut(truth, 4000),
+        "facts": _facts(fusion),
+        "result": _result(fusion, task, problem, folder, GroupSolver(solver)),
+        "inputs": [
+            _input(rollout, total, fusion, task) for rollout, total in zip(rollouts[:_MAX_INPUTS], totals, strict=False)
         ],
-        baseline=_baseline(task, rollouts, measured),
-        own=None if task is None else measured_total(task, fusion.rewards, fusion.reward_detail),
-        conflicts=_conflicts(task, rollouts[:_MAX_INPUTS], problem),
-    )
+        "baseline": baseline,
+        "own": None if task is None else measured_total(task, fusion.rewards, fusion.reward_detail),
+    }
 
 
-def _baseline(task: Task | None, rollouts: Sequence[Rollout], totals: Sequence[float]) -> Baseline | None:
-    if task is None or len(totals) < len(rollouts):
-        return None
-    return fusion_baseline([one.answer for one in rollouts], totals, task.same_answer)
+def _total(task: Task | None, rollout: Rollout) -> float | None:
+    return rollout.r_total if task is None else measured_total(task, rollout.rewards, rollout.reward_detail)
 
 
-def _total(task: Task | None, one: Rollout) -> float | None:
-    return one.r_total if task is None else measured_total(task, one.rewards, one.reward_detail)
-
-
-def _conflicts(task: Task | None, rollouts: Sequence[Rollout], problem: Problem) -> list[str]:
-    if task is None:
-        return []
-    merge = task.merge([_candidate(task, one, problem) for one in rollouts], problem)
-    return [text[:2000] for text in merge.conflicts]
-
-
-def _candidate(task: Task, one: Rollout, problem: Problem) -> Candidate:
-    return task.candidate_from_record(one.scaffold, one.given_answer, problem)
-
-
-def _input(one: Rollout, total: float | None, fusion: Fusion, task: Task | None, problem: Problem) -> InputView:
+def _input(rollout: Rollout, total: float | None, fusion: Fusion, task: Task | None) -> View:
     same = task.same_answer if task is not None else str.__eq__
-    both = one.answer is not None and fusion.final_answer is not None
-    shown = task.show(_candidate(task, one, problem)) if task is not None else str(one.scaffold or "")
-    return InputView(
-        name=str(one.rollout_id),
-        verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
-        answer=(one.answer or "")[:500],
-        total=total,
-        agrees=both and same(str(one.answer), str(fusion.final_answer)),
-        shown=cut(shown, 6000),
-    )
+    both = rollout.answer is not None and fusion.final_answer is not None
+    return {
+        "name": str(rollout.rollout_id),
+        "verdict": verdict_of(rollout.is_correct, rollout.outcome.carries_reward),
+        "answer": (rollout.answer or "")[:500],
+        "total": total,
+        "agrees": both and same(str(rollout.answer), str(fusion.final_answer)),
+    }
 
 
-def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver) -> RolloutView:
+def _result(fusion: Fusion, task: Task | None, problem: Problem, folder: Path, solver: Solver) -> View:
     candidate, run = None, None
     if task is not None:
         candidate = task.candidate_from_record(fusion.fused_scaffold, fusion.final_answer, problem)
@@ -146,10 +93,10 @@ def _facts(fusion: Fusion) -> list[tuple[str, str]]:
     return [(name, value[:300]) for name, value in found if value]
 
 
-def build_list(store: Store, request: Request) -> dict[str, Any]:
+def build_list(store: Store, request: Request) -> View:
     """The fusions of a critic's run."""
     run = store.run(request.params["run"], "critic")
-    index = store.fusions(run).update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     rows = index.current()
     added = [row.added for row in rows if row.added is not None]
     return {
@@ -166,10 +113,10 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
     }
 
 
-def build(store: Store, request: Request) -> dict[str, Any]:
+def build(store: Store, request: Request) -> View:
     """One fusion."""
     run = store.run(request.params["run"], "critic")
-    index = store.fusions(run).update(request.budget_s)
+    index = store.index(run).update(request.budget_s)
     summary, fusion = index.record_of_line(request.params["line"])
     place, group = _group_of(store, request, run, fusion)
     before, after = lines_beside(lines_with_page(index.current(), request), summary.line)
@@ -182,7 +129,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     }
 
 
-def fusion_figures(index: RecordIndex[FusionSummary, Fusion]) -> dict[str, Any]:
+def fusion_figures(index: RecordIndex[FusionSummary, Fusion]) -> View:
     """Number, verdicts, mean reward, and what the requests used; a fusion that needed no model has no request."""
     fusions = index.current()
     totals = [fusion.total for fusion in fusions if fusion.total is not None]
@@ -226,7 +173,7 @@ def _group_of(
 def _instances(store: Store, request: Request) -> Iterator[Params]:
     for run in store.runs:
         if run.kind == "critic":
-            index = store.fusions(run).update()
+            index = store.index(run).update()
             yield from ({"run": run.id, "line": str(line)} for line in lines_with_page(index.current(), request))
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from statistics import fmean
 from typing import Any
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
 from engine.statistics.groups import ComponentSummary, DeadRewardWatch
-from engine.statistics.paired import Estimate
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Run, Store
@@ -36,27 +36,6 @@ _SLOTS = 120
 _SHORTEST_SLOT_S = 5.0
 _SHORTEST_RUN_S = 60.0
 """A shorter run has no time line: numbers per minute would say nothing."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The figures of a run over its current groups. Estimates are clustered by problem; None without data."""
-
-    groups: int
-    problems: int
-    incomplete: int
-    rollouts: int
-    accuracy: Estimate | None
-    reward: Estimate | None
-    components: dict[str, Estimate]
-    sigma: float | None
-    triggered: Estimate | None
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    outcomes: dict[str, int]
-    faults: dict[str, int]
-    duration_s: float | None
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -87,8 +66,8 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
     except (InputError, OSError):
         return None
     views, range_points = effect_views(state)
-    effects = [view for view in views if view.state != "retired"]
-    measured = {view.experience.id for view in effects}
+    effects = [view for view in views if view["state"] != "retired"]
+    measured = {view["experience"].id for view in effects}
     others = [experience for experience in state.texts if experience.id not in measured]
     return {
         "library": library,
@@ -111,13 +90,13 @@ def dead_rewards(groups: Sequence[GroupSummary]) -> list[ComponentSummary]:
     return [summary for summary in watch.summary() if summary.alarms]
 
 
-def figures_of(index: RecordIndex[GroupSummary, RolloutGroup]) -> Figures:
+def figures_of(index: RecordIndex[GroupSummary, RolloutGroup]) -> dict[str, Any]:
     """The figures of a run as far as its file was read."""
     return index.memo("figures", lambda: figures(index.current()))
 
 
-def figures(groups: Sequence[GroupSummary]) -> Figures:
-    """The figures of some groups."""
+def figures(groups: Sequence[GroupSummary]) -> dict[str, Any]:
+    """The figures of some groups. Estimates are clustered by problem; a figure without data is None."""
     outcomes: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     for group in groups:
@@ -127,25 +106,26 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
     costs = [group.cost_usd for group in groups if group.cost_usd is not None]
     names = dict.fromkeys(name for group in groups for name in group.components)
     sigmas = [group.sigma for group in complete if group.sigma is not None]
-    return Figures(
-        groups=len(groups),
-        problems=len({group.problem_id for group in groups}),
-        incomplete=len(groups) - len(complete),
-        rollouts=sum(group.rollouts for group in groups),
-        accuracy=mean_of(complete, MEASURES["accuracy"], "percent"),
-        reward=mean_of(complete, MEASURES["reward"], "decimal"),
-        components={
+    moments = _moments(groups)
+    return {
+        "groups": len(groups),
+        "problems": len({group.problem_id for group in groups}),
+        "incomplete": len(groups) - len(complete),
+        "rollouts": sum(group.rollouts for group in groups),
+        "accuracy": mean_of(complete, MEASURES["accuracy"], "percent"),
+        "reward": mean_of(complete, MEASURES["reward"], "decimal"),
+        "components": {
             name: mean for name in names if (mean := mean_of(complete, component(name), "decimal")) is not None
         },
-        sigma=sum(sigmas) / len(sigmas) if sigmas else None,
-        triggered=mean_of(complete, MEASURES["triggered"], "percent"),
-        prompt_tokens=sum(group.prompt_tokens for group in groups),
-        completion_tokens=sum(group.completion_tokens for group in groups),
-        cost_usd=sum(costs) if costs else None,
-        outcomes=dict(outcomes.most_common()),
-        faults=dict(faults.most_common()),
-        duration_s=_duration(groups),
-    )
+        "sigma": fmean(sigmas) if sigmas else None,
+        "triggered": mean_of(complete, MEASURES["triggered"], "percent"),
+        "prompt_tokens": sum(group.prompt_tokens for group in groups),
+        "completion_tokens": sum(group.completion_tokens for group in groups),
+        "cost_usd": sum(costs) if costs else None,
+        "outcomes": dict(outcomes.most_common()),
+        "faults": dict(faults.most_common()),
+        "duration_s": max(moments) - min(moments) if len(moments) > 1 else None,
+    }
 
 
 def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
@@ -169,7 +149,7 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 
 def timeline(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     """Finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
-    moments = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
+    moments = _moments(groups)
     if len(moments) < 2 or max(moments) - min(moments) < _SHORTEST_RUN_S:
         return {}
     start, duration = min(moments), max(moments) - min(moments)
@@ -182,16 +162,13 @@ def timeline(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     return {"finished": {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
 
 
-def _seconds(timestamp: str) -> float | None:
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _duration(groups: Sequence[GroupSummary]) -> float | None:
-    moments = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
-    return max(moments) - min(moments) if len(moments) > 1 else None
+def _moments(groups: Sequence[GroupSummary]) -> list[float]:
+    """When the groups were scored, in seconds since 1970, of those that say it."""
+    moments = []
+    for group in groups:
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            moments.append(datetime.fromisoformat(group.timestamp).timestamp())
+    return moments
 
 
 _STYLES = (*CHART_STYLES, "library.css", "overview.css")

@@ -17,12 +17,10 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """The runs by folder, with their state and figures."""
     runs = store.runs
     deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
-    for run in sorted(runs, key=lambda run: run.size()):  # small ones first: of the others, the next refresh reads more
+    for run in runs:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if run.kind == "generator":
+        if run.kind != "training":
             store.index(run).update(left)
-        elif run.kind == "critic":
-            store.fusions(run).update(left)
     rows = [_row(store, run) for run in runs]
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     known = summaries(store.libraries, left)
@@ -42,29 +40,25 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 
 
 def _row(store: Store, run: Run) -> dict[str, Any]:
-    settings = run.configuration()
     row: dict[str, Any] = {
         "run": run,
         "state": run.state(),
         "model": run.model(),
-        "dataset": str(settings.get("dataset") or ""),
+        "dataset": str(run.configuration().get("dataset") or ""),
         "figures": None,
         "fusions": None,
         "progress": 1.0,
         "last": "",
     }
-    if run.kind == "generator":
-        index = store.index(run)
-        row["figures"] = figures_of(index)
-        row["progress"] = index.progress()
-        found = index.all()
-        if found:
-            row["last"] = found[-1].timestamp
-            row["model"] = row["model"] or found[-1].model
-    elif run.kind == "critic":
-        row["fusions"] = fusion_figures(store.fusions(run))
-        row["progress"] = store.fusions(run).progress()
-    return row
+    if run.kind == "training":
+        return row
+    index = store.index(run)
+    row["progress"] = index.progress()
+    if run.kind == "critic":
+        return row | {"fusions": fusion_figures(index)}
+    groups = index.all()
+    last = {"last": groups[-1].timestamp, "model": row["model"] or groups[-1].model} if groups else {}
+    return row | {"figures": figures_of(index)} | last
 
 
 PAGE = Page("runs", "Runs", "index.html", build, key="r", styles=("runs.css",))

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.rollout_view import CutText, cut
+from grpo_training.view.pages.rollout_view import cut
 from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
@@ -24,10 +23,6 @@ _DRAWN = 1e12
 """Larger values are drawn at this height."""
 _STORED = {"title": "Reward of the stored rollouts", "note": "says nothing of the model that is trained"}
 _OFFLINE_STAGES = ("rce", "early", "late", "sft")
-_IN_SUMMARY = (
-    *("validation/reward", "validation/loss", "validation/kl", "reward", "pass_rate", "kl"),
-    *("completions/mean_length", "tokens_per_s"),
-)
 
 
 @dataclass(frozen=True)
@@ -85,103 +80,32 @@ CURVES = (
 )
 
 
-@dataclass(frozen=True)
-class SummaryLine:
-    """A metric at both ends of a run, as text."""
+def training_view(folder: Path) -> dict[str, Any]:
+    """The view of a run directory; without metrics, a view without curves.
 
-    name: str
-    first: str
-    last: str
-    change: str
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A completion at a step, as text."""
-
-    step: int
-    verdict: str
-    reward: str
-    completion: CutText
-
-
-@dataclass(frozen=True)
-class ProblemSamples:
-    """The completions of one problem over time."""
-
-    problem: CutText
-    answer: CutText
-    samples: list[Sample]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The estimated reward of fresh replies to held-out problems: of the initial model, and of the trained one."""
-
-    initial: float
-    trained: float
-
-    @property
-    def change(self) -> float:
-        """Trained minus initial."""
-        return self.trained - self.initial
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A model that the training could have exported, with its held-out figures; None where they are not recorded."""
-
-    checkpoint: str
-    reward: float | None
-    kl: float | None
-    exported: bool
-
-
-@dataclass(frozen=True)
-class TrainingView:
-    """What the page shows.
-
-    Args:
-        stages: name, first and last step of each.
-        held_out: of the exported model; before the export, of the last measurement. None if it was not measured.
-        helped: what the training itself concluded; None if it is not recorded.
-        why: why it exported what it did.
-        charts: name -> what ``charts.js`` draws, in order.
+    ``stages`` has name, first and last step of each; ``held_out`` the estimated reward of fresh replies to held-out
+    problems of the exported model, or before the export of the last measurement; ``helped`` and ``why`` what the
+    training itself concluded.
     """
-
-    name: str
-    steps: int
-    stages: list[tuple[str, int, int]]
-    held_out: HeldOut | None
-    helped: bool | None
-    why: str
-    candidates: list[Candidate]
-    summary: list[SummaryLine]
-    charts: dict[str, dict[str, Any]]
-    problems: list[ProblemSamples]
-    settings: CutText
-
-
-def training_view(folder: Path) -> TrainingView:
-    """The view of a run directory; without metrics, a view without curves."""
     rows = read_metrics(folder / METRICS)
     config = folder / CONFIG
     settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     export = _export(folder / EXPORT)
     candidates = _candidates(export)
-    return TrainingView(
-        name=folder.name,
-        steps=rows[-1]["step"] if rows else 0,
-        stages=[(name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)],
-        held_out=_held_out(rows, candidates),
-        helped=export["helped"] if isinstance(export.get("helped"), bool) else None,
-        why=str(export.get("why", ""))[:1000],
-        candidates=candidates,
-        summary=_summary(rows),
-        charts=charts_of(rows),
-        problems=samples_over_time(_json_lines(folder / SAMPLES)),
-        settings=cut(settings),
-    )
+    return {
+        "name": folder.name,
+        "steps": rows[-1]["step"] if rows else 0,
+        "stages": [
+            (name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)
+        ],
+        "held_out": _held_out(rows, candidates),
+        "helped": export["helped"] if isinstance(export.get("helped"), bool) else None,
+        "why": str(export.get("why", ""))[:1000],
+        "candidates": candidates,
+        "charts": charts_of(rows),
+        "problems": samples_over_time(_json_lines(folder / SAMPLES)),
+        "settings": cut(settings),
+    }
 
 
 def read_metrics(path: Path) -> list[Row]:
@@ -240,7 +164,7 @@ def drawn(value: float | None) -> float | None:
     return None if value is None else max(-_DRAWN, min(_DRAWN, value))
 
 
-def samples_over_time(rows: Sequence[Row]) -> list[ProblemSamples]:
+def samples_over_time(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The completions of each problem in order of their steps; of many steps, the first, the last and some between."""
     by_problem: dict[str, list[Row]] = {}
     for row in rows:
@@ -253,28 +177,29 @@ def samples_over_time(rows: Sequence[Row]) -> list[ProblemSamples]:
         places = sorted({round(place * last / (_MAX_STEPS - 1)) for place in range(_MAX_STEPS)})
         text, answer = str(own[0].get("problem", "")), str(own[0].get("answer", ""))
         samples = [_sample(own[place]) for place in places]
-        found.append(ProblemSamples(cut(text, _SAMPLE_CHARACTERS), cut(answer, 500), samples))
+        found.append({"problem": cut(text, _SAMPLE_CHARACTERS), "answer": cut(answer, 500), "samples": samples})
     return found
 
 
-def _sample(row: Row) -> Sample:
+def _sample(row: Row) -> dict[str, Any]:
     reward, correct = number(row, "reward"), row.get("is_correct")
-    return Sample(
-        step=row["step"],
-        verdict="right" if correct is True else "wrong" if correct is False else "unchecked",
-        reward="" if reward is None else shown(reward),
-        completion=cut(str(row.get("completion", "")), _SAMPLE_CHARACTERS),
-    )
+    return {
+        "step": row["step"],
+        "verdict": "right" if correct is True else "wrong" if correct is False else "unchecked",
+        "reward": "" if reward is None else shown(reward),
+        "completion": cut(str(row.get("completion", "")), _SAMPLE_CHARACTERS),
+    }
 
 
-def _held_out(rows: Sequence[Row], candidates: Sequence[Candidate]) -> HeldOut | None:
-    before = [one.reward for one in candidates if one.checkpoint == _START and one.reward is not None]
-    after = [one.reward for one in candidates if one.exported and one.reward is not None]
-    if before and after:
-        return HeldOut(before[0], after[0])
-    initial = [value for row in rows if (value := number(row, "validation/reward_start")) is not None]
-    trained = [value for row in rows if (value := number(row, "validation/reward")) is not None]
-    return HeldOut(drawn(initial[-1]) or 0.0, drawn(trained[-1]) or 0.0) if initial and trained else None
+def _held_out(rows: Sequence[Row], candidates: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+    initial = [one["reward"] for one in candidates if one["checkpoint"] == _START and one["reward"] is not None]
+    trained = [one["reward"] for one in candidates if one["exported"] and one["reward"] is not None]
+    if not (initial and trained):
+        initial = [drawn(value) for row in rows if (value := number(row, "validation/reward_start")) is not None]
+        trained = [drawn(value) for row in rows if (value := number(row, "validation/reward")) is not None]
+    if not (initial and trained):
+        return None
+    return {"initial": initial[-1], "trained": trained[-1], "change": trained[-1] - initial[-1]}
 
 
 def _export(path: Path) -> dict[str, Any]:
@@ -286,15 +211,16 @@ def _export(path: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _candidates(export: dict[str, Any]) -> list[Candidate]:
+def _candidates(export: dict[str, Any]) -> list[dict[str, Any]]:
+    """The models that the training could have exported, with their held-out figures."""
     listed = export.get("candidates")
     return [
-        Candidate(
-            checkpoint=str(one.get("checkpoint", ""))[:100],
-            reward=drawn(number(one, "reward")),
-            kl=drawn(number(one, "kl")),
-            exported=one.get("checkpoint") == export.get("exported"),
-        )
+        {
+            "checkpoint": str(one.get("checkpoint", ""))[:100],
+            "reward": drawn(number(one, "reward")),
+            "kl": drawn(number(one, "kl")),
+            "exported": one.get("checkpoint") == export.get("exported"),
+        }
         for one in (listed[:_MAX_CANDIDATES] if isinstance(listed, list) else ())
         if isinstance(one, dict)
     ]
@@ -320,19 +246,6 @@ def _json_lines(path: Path) -> list[Row]:
         if isinstance(value, dict):
             found.append(value)
     return found
-
-
-def _summary(rows: Sequence[Row]) -> list[SummaryLine]:
-    """The means over the first and the last tenth of the run."""
-    lines = []
-    for name in _IN_SUMMARY:
-        values = [value for row in rows if (value := number(row, name)) is not None]
-        if values:
-            tenth = max(1, len(values) // 10)
-            first, last = fmean(values[:tenth]), fmean(values[-tenth:])
-            sign = "+" if last > first else ""
-            lines.append(SummaryLine(name, shown(first), shown(last), sign + shown(last - first)))
-    return lines
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -10,7 +9,8 @@ from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.records import RolloutGroup
-from engine.storage.append_log import named_if_full, replace_file
+from engine.storage.append_log import replace_file
+from engine.storage.folders import replace_folder
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Store
@@ -48,10 +48,12 @@ def export(store: Store, target: Path, groups: int) -> Exported:
     if groups < 0:
         raise InputError(f"--export-groups must be at least 0, got {groups}")
     in_one_file = target.suffix.lower() in (".html", ".htm")
-    if in_one_file and target.exists():
-        raise InputError(f"{target} exists", fix="Pass a new file as --export.")
-    if not in_one_file and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new folder as --export.")
+
+    def check() -> None:
+        if target.exists() and (in_one_file or not target.is_dir() or any(target.iterdir())):
+            raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new name as --export.")
+
+    check()
     if not store.runs and not store.libraries:
         raise MissingInputError(
             "Nothing to export",
@@ -69,34 +71,23 @@ def export(store: Store, target: Path, groups: int) -> Exported:
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, html.encode())
         return Exported(count, target)
-    is_new, count = not target.exists(), 0
-    try:
-        with named_if_full(target):
-            for _, name, html in pages:
-                path = target / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(html, encoding="utf-8", errors="replace")
-                count += 1
-            with as_file(files("grpo_training.view") / "assets") as assets:
-                for source in (one for one in assets.rglob("*") if one.is_file()):
-                    copied = target / "assets" / source.relative_to(assets)
-                    copied.parent.mkdir(parents=True, exist_ok=True)
-                    copied.write_bytes(source.read_bytes())  # copytree has one error for all files, without a name
-    except BaseException:
-        _clear(target, is_new=is_new)
-        raise
+    count = 0
+
+    def write(folder: Path) -> None:
+        nonlocal count
+        for _, name, html in pages:
+            count += 1
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(html, encoding="utf-8", errors="replace")
+        with as_file(files("grpo_training.view") / "assets") as assets:
+            for source in (path for path in assets.rglob("*") if path.is_file()):
+                copied = folder / "assets" / source.relative_to(assets)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                copied.write_bytes(source.read_bytes())  # copytree has one error for all files, without a name
+
+    replace_folder(target, write, check)
     return Exported(count, target / PAGES[0].path)
-
-
-def _clear(folder: Path, *, is_new: bool) -> None:
-    """Delete what an export has written, so that the same command can write it again."""
-    for path in list(folder.iterdir()) if folder.is_dir() else ():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-    if is_new and folder.is_dir():
-        folder.rmdir()
 
 
 def _pages(store: Store, chosen: Mapping[str, frozenset[int]], *, in_one_file: bool) -> Iterator[tuple[Page, str, str]]:

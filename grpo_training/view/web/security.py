@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "scaffold_viewer"
@@ -25,7 +24,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-_OWN_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_STRANGE_NAME = "This server answers to names of this machine only."
 
 
 def is_loopback(host: str) -> bool:
@@ -64,37 +63,21 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refusal = self._refusal(scope)
+        refusal = self._refusal(Request(scope))
         await (self._app if refusal is None else refusal)(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> ASGIApp | None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if self._token is None and _name_of(host) not in _OWN_NAMES and not is_loopback(_name_of(host).strip("[]")):
-            return PlainTextResponse("This server answers to names of this machine only.", 421)
-        return None if self._token is None else self._token_refusal(scope, headers, self._token)
-
-    def _token_refusal(self, scope: Scope, headers: Headers, token: str) -> ASGIApp | None:
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = dict(query).get("token")
-        if given is not None and secrets.compare_digest(given.encode(), token.encode()):
-            rest = urlencode([(name, value) for name, value in query if name != "token"])
-            response = RedirectResponse(scope["path"] + (f"?{rest}" if rest else ""), 303)
-            response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+    def _refusal(self, request: Request) -> Response | None:
+        if self._token is None:
+            host = request.headers.get("host", "")
+            name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+            return None if is_loopback(name.lower().strip("[]")) else PlainTextResponse(_STRANGE_NAME, 421)
+        given = request.query_params.get("token")
+        if given is not None and secrets.compare_digest(given.encode(), self._token.encode()):
+            response = RedirectResponse(
+                str(request.url.remove_query_params("token").replace(scheme="", netloc="")), 303
+            )
+            response.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return response
-        if secrets.compare_digest(_cookie(headers).encode(), token.encode()):
+        if secrets.compare_digest(request.cookies.get(COOKIE, "").encode(), self._token.encode()):
             return None
         return PlainTextResponse("Open the address that the command printed: it has the token.", 401)
-
-
-def _name_of(host: str) -> str:
-    """A ``Host`` header without its port."""
-    return host.lower().rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host.lower()
-
-
-def _cookie(headers: Headers) -> str:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return cookie[COOKIE].value if COOKIE in cookie else ""

@@ -103,8 +103,6 @@ def test_what_is_unfolded_fits_a_narrow_window(runs, served, open_page, name):
             .filter((one) => one.closest(".scroll, .beside") === null && one.getBoundingClientRect().right > innerWidth)
             .map((one) => one.outerHTML.slice(0, 200))"""
         assert page.evaluate(beyond) == []
-        if name == "fusion":
-            assert page.locator(".scroll:has(.more)").evaluate("box => box.scrollWidth - box.clientWidth") <= 1
 
 
 def test_a_narrow_page_names_its_run_in_full_and_has_the_library_without_scrolling(runs, served, open_page):

@@ -9,6 +9,7 @@ from engine.errors import InputError, MissingInputError
 from grpo_training.view.pages.training import charts_of, samples_over_time, training_view
 from grpo_training.view.series import matching, shown, stages, thinned
 from grpo_training.view.training_page import write_page
+from tests.support.attributes import attributes
 from tests.support.table import table
 
 EVIL = "<script>alert('x')</script>\" onmouseover=\"1"
@@ -55,6 +56,10 @@ class Page(HTMLParser):
             self.inline[tag].append(data)
         else:
             self.text.append(data)
+
+
+def view_of(folder):
+    return attributes(training_view(folder))
 
 
 def page_of(folder, rows, **files):
@@ -143,18 +148,16 @@ def test_one_step_is_enough_for_a_page(tmp_path):
     assert page_of(tmp_path, rows_of(1)).charts["reward"]["x"] == [1]
 
 
-def test_stages_are_named_and_the_summary_compares_both_ends(tmp_path):
+def test_stages_are_named(tmp_path):
     rows = [{"step": step, "stage": "rce" if step < 11 else "late", "reward": step / 20} for step in range(1, 21)]
-    view = training_view(run_of(tmp_path, rows))
+    view = view_of(run_of(tmp_path, rows))
     assert (view.steps, view.stages) == (20, [("rce", 1, 10), ("late", 11, 20)])
-    line = view.summary[0]
-    assert (line.name, line.first, line.last, line.change) == ("reward", "0.075", "0.975", "+0.9")
 
 
 def test_the_verdict_of_the_training_itself_is_told(tmp_path):
-    assert training_view(run_of(tmp_path, rows_of(2), export_json='{"helped": false}')).helped is False
+    assert view_of(run_of(tmp_path, rows_of(2), export_json='{"helped": false}')).helped is False
     assert "helped nothing" in write_page(tmp_path).read_text()
-    assert training_view(run_of(tmp_path, rows_of(2), export_json="[1]")).helped is None
+    assert view_of(run_of(tmp_path, rows_of(2), export_json="[1]")).helped is None
 
 
 def test_the_exported_model_is_compared_with_the_initial_one(tmp_path):
@@ -162,7 +165,7 @@ def test_the_exported_model_is_compared_with_the_initial_one(tmp_path):
     rows = rows_of(2, **{"validation/reward": 0.9, "validation/reward_start": 0.5})
     found = [{"checkpoint": name, "reward": reward} for name, reward in (("start", 0.5), ("a", 0.7), ("b", 0.9))]
     export = {"exported": "a", "helped": True, "why": "KL too large", "candidates": [*found, "x", {"reward": "1"}]}
-    view = training_view(run_of(tmp_path, rows, export_json=json.dumps(export)))
+    view = view_of(run_of(tmp_path, rows, export_json=json.dumps(export)))
     assert (view.held_out.initial, view.held_out.trained, view.why) == (0.5, 0.7, "KL too large")
     assert [one.exported for one in view.candidates] == [False, True, False, False]
     assert "KL too large" in write_page(tmp_path).read_text()
@@ -173,7 +176,7 @@ def test_completions_of_a_problem_are_shown_over_time():
         {"step": step, "problem": "P", "completion": f"reply {step}", "reward": step / 10, "is_correct": step > 50}
         for step in range(100, 0, -1)
     ]
-    [one] = samples_over_time([*rows, {"step": "x"}, {"completion": "no step"}])
+    [one] = attributes(samples_over_time([*rows, {"step": "x"}, {"completion": "no step"}]))
     assert [sample.step for sample in one.samples] == [1, 15, 29, 43, 58, 72, 86, 100]
     assert (one.samples[0].verdict, one.samples[-1].verdict) == ("wrong", "right")
     assert one.samples[-1].reward == "10"
@@ -185,7 +188,7 @@ def test_a_folder_without_metrics_is_refused(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("{torn")
     with pytest.raises(InputError, match="no line of metrics"):
         write_page(tmp_path)
-    assert training_view(tmp_path).charts == {}  # the page of a training that has just begun
+    assert view_of(tmp_path).charts == {}  # the page of a training that has just begun
 
 
 BEYOND = table(

@@ -7,6 +7,7 @@ from engine.records import Completion, Fusion, Outcome, Rewards
 from grpo_training.view.data.record_index import NotFoundError, fusion_index
 from grpo_training.view.pages.fusions import fusion_page
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, no_solver, rollout
+from tests.support.attributes import attributes
 from tests.support.table import table
 
 
@@ -30,7 +31,7 @@ def fusion(**changes):
 
 
 def page(one, inputs):
-    return fusion_page(one, inputs, Path(), no_solver)
+    return attributes(fusion_page(one, inputs, Path(), no_solver))
 
 
 INPUTS = group(
@@ -48,11 +49,6 @@ def test_a_fusion_is_compared_with_its_best_input_and_their_majority():
         ("2", "wrong", False),
         ("3", "wrong", False),
     ]
-
-
-def test_conflicts_of_the_inputs_are_named():
-    found = page(fusion(), INPUTS)
-    assert any(text.startswith("percent: ") and " | " in text for text in found.conflicts)
 
 
 def test_the_result_has_its_graph_and_rewards():

@@ -6,6 +6,7 @@ from engine.experience.state import EMPTY
 from engine.records import Operation, Problem
 from grpo_training.view.pages.library_view import library_view
 from grpo_training.view.web.formats import plot_x
+from tests.support.attributes import attributes
 from tests.support.library import by_hand, commit, mark, step_of
 
 
@@ -21,7 +22,7 @@ def library(tmp_path):
 
 
 def view_of(library):
-    return library_view(library.state, library.history())
+    return attributes(library_view(library.state, library.history()))
 
 
 def test_history_has_what_changed_and_what_was_refused_newest_first(library):
@@ -90,4 +91,4 @@ def test_measured_effects_are_drawn_the_likeliest_to_help_first(tmp_path):
     assert float(plot_x(last.measured.low, points)) >= 0
     mark(library, "pin", "G1-001")
     assert view_of(library).effects[0].state == "pinned"
-    assert library_view(EMPTY, []).effects == []
+    assert library_view(EMPTY, [])["effects"] == []

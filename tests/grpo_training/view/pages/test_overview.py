@@ -5,6 +5,7 @@ import pytest
 from engine.statistics.paired import clustered_mean
 from grpo_training.view.data.record_index import rollout_index
 from grpo_training.view.pages.overview import charts, figures, timeline
+from tests.support.attributes import attributes
 from tests.support.viewer_runs import group, write
 
 
@@ -22,7 +23,7 @@ def groups(tmp_path):
 
 
 def test_the_figures_of_a_run(groups):
-    found = figures(groups)
+    found = attributes(figures(groups))
     assert (found.groups, found.problems, found.incomplete, found.rollouts) == (4, 3, 1, 8)
     assert found.accuracy.value == pytest.approx((0.5 + 1 + 0.5) / 3)  # of the complete groups
     assert found.accuracy.clusters == 2
@@ -40,7 +41,7 @@ def test_the_figures_of_a_run(groups):
 
 
 def test_a_run_without_a_group_has_no_figures_and_no_charts():
-    found = figures([])
+    found = attributes(figures([]))
     assert (found.groups, found.accuracy, found.reward, found.cost_usd, found.duration_s) == (0, None, None, None, None)
     assert charts([]) == {}
 

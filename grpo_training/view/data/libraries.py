@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from engine.errors import InputError
 from engine.experience.events import GateEvent
@@ -16,27 +15,6 @@ from engine.storage.file_stamp import FileStamp, file_stamp
 
 Stamp = tuple[FileStamp | None, FileStamp | None]
 """Of the JSON file and of the log."""
-
-
-@dataclass(frozen=True)
-class LibrarySummary:
-    """What lists show of a library.
-
-    Args:
-        version: of the library.
-        experiences, pinned, forbidden: their numbers.
-        changed: the time of its last event; empty without any.
-        gates: its tests, newest first.
-        error: why it cannot be read; empty if it can.
-    """
-
-    version: str = ""
-    experiences: int = 0
-    pinned: int = 0
-    forbidden: int = 0
-    changed: str = ""
-    gates: tuple[GateEvent, ...] = ()
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,36 +44,12 @@ class Library:
         """
         return _opened(self.path)
 
-    def summary(self) -> LibrarySummary:
-        """The summary of the library as it is now."""
+    def summary(self) -> dict[str, Any]:
+        """What lists show of the library as it is now: version, numbers, time of its last event, newest gate first.
+
+        ``error`` says why it cannot be read; empty if it can.
+        """
         return _summary_as_of(self.path, self.stamp())
-
-
-def summaries(libraries: Iterable[Library], budget_s: float | None = None) -> dict[str, LibrarySummary]:
-    """Id -> summary, of those that were read before the time was over.
-
-    Args:
-        libraries: of which.
-        budget_s: no other library is begun after this many seconds; one is always read. None: no limit.
-    """
-    deadline = None if budget_s is None else time.monotonic() + budget_s
-    read: dict[str, LibrarySummary] = {}
-    for library in libraries:
-        before = libraries_read()
-        read[library.id] = library.summary()
-        if libraries_read() > before and deadline is not None and time.monotonic() >= deadline:
-            break
-    return read
-
-
-def libraries_read() -> int:
-    """How often a library was read for a summary."""
-    return _summary_as_of.cache_info().misses
-
-
-def share_read(known: Sized, libraries: Sized) -> float:
-    """The share of libraries whose summaries are known; 1 if there are none."""
-    return len(known) / len(libraries) if len(libraries) else 1.0
 
 
 def _opened(path: Path) -> ExperienceLibrary:
@@ -103,17 +57,18 @@ def _opened(path: Path) -> ExperienceLibrary:
 
 
 @functools.lru_cache(maxsize=4096)
-def _summary_as_of(path: Path, stamp: Stamp) -> LibrarySummary:
+def _summary_as_of(path: Path, stamp: Stamp) -> dict[str, Any]:
     try:
         library = _opened(path)
         state, history = library.state, library.history()
     except (InputError, OSError) as error:
-        return LibrarySummary(error=str(error))
-    return LibrarySummary(
-        version=state.version,
-        experiences=len(state.texts),
-        pinned=sum(experience.status == "pinned" for experience in state.texts),
-        forbidden=len(state.forbidden),
-        changed=history[-1].event.at if history else "",
-        gates=tuple(entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)),
-    )
+        return {"error": str(error), "gates": [], "version": ""}
+    return {
+        "error": "",
+        "version": state.version,
+        "experiences": len(state.texts),
+        "pinned": sum(experience.status == "pinned" for experience in state.texts),
+        "forbidden": len(state.forbidden),
+        "changed": history[-1].event.at if history else "",
+        "gates": [entry.event for entry in reversed(history) if isinstance(entry.event, GateEvent)],
+    }

@@ -105,9 +105,13 @@ class RecordIndex(Generic[SummaryT, RecordT]):
         with self._guard:
             return list(self._summaries)
 
+    def latest(self, key: Hashable) -> SummaryT | None:
+        """The record of a key that no later one replaces; None if none was read."""
+        return self._latest.get(key)
+
     def is_current(self, summary: SummaryT) -> bool:
         """Whether no later record replaces this one."""
-        return self._latest.get(summary.key) is summary
+        return self.latest(summary.key) is summary
 
     def memo(self, name: str, compute: Callable[[], ValueT]) -> ValueT:
         """What ``compute`` returns for the records that were read so far; computed again when there are more."""

@@ -17,7 +17,7 @@ from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
-from grpo_training.view.data.libraries import Library, libraries_read
+from grpo_training.view.data.libraries import Library
 from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fusion_index, rollout_index
 
 Kind = Literal["generator", "critic", "training"]
@@ -143,6 +143,10 @@ class Store:
         """The evaluation with an id; raises NotFoundError if there is none."""
         return _with_id({evaluation.id: evaluation for evaluation in self.evaluations}, name)
 
+    def beside(self, run: Run, kind: Kind) -> list[Run]:
+        """The runs of a kind whose results are in the folder of a run."""
+        return [other for other in self.runs if other.kind == kind and other.folder == run.folder]
+
     def library_of(self, run: Run) -> Library | None:
         """The library of the agent whose results these are; None if it is not among the folders.
 
@@ -172,7 +176,7 @@ class Store:
         files += [evaluation.path for evaluation in self.evaluations]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
-        progress = [*(index.progress() for index in list(self._indexes.values())), libraries_read()]
+        progress = [index.progress() for index in list(self._indexes.values())]
         return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:

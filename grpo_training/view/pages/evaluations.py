@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.errors import InputError
 from grpo_training.view.data.evaluations import Evaluation, TaskResult
-from grpo_training.view.data.libraries import share_read, summaries
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.library_view import plot_range
 from grpo_training.view.web.page import Page, Params, Request
@@ -17,12 +16,10 @@ _MAX_LISTED = 1000
 
 def build_list(store: Store, request: Request) -> dict[str, Any]:
     """All gates, newest first, and all evaluations."""
-    known = summaries(store.libraries, request.budget_s)
     gates = [
-        {"library": library, "event": gate, "is_current": gate.version == one.version}
+        {"library": library, "event": gate, "is_current": gate.version == library.summary()["version"]}
         for library in store.libraries
-        if (one := known.get(library.id)) is not None
-        for gate in one.gates
+        for gate in library.summary()["gates"]
     ]
     gates.sort(key=lambda row: row["event"].at, reverse=True)
     rows = [_row(evaluation) for evaluation in store.evaluations]
@@ -33,7 +30,6 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
         "gates": gates[:_MAX_LISTED],
         "evaluations": rows,
         "range_points": plot_range(ends),
-        "libraries_read": share_read(known, store.libraries),
     }
 
 

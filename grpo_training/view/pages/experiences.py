@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from grpo_training.view.data.libraries import share_read, summaries
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.library_view import Place, library_view
 from grpo_training.view.web.page import Page, Params, Request
@@ -15,12 +14,7 @@ _SAME_MEAN = 1e-9
 
 def build_list(store: Store, request: Request) -> dict[str, Any]:
     """All libraries with their sizes."""
-    read = summaries(store.libraries, request.budget_s)
-    return {
-        "rows": [(library, read.get(library.id)) for library in store.libraries],
-        "progress": share_read(read, store.libraries),
-        "folders": store.folders,
-    }
+    return {"rows": [(library, library.summary()) for library in store.libraries]}
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -57,7 +51,7 @@ def _group_finder(store: Store, request: Request, runs: list[Run]) -> Callable[[
 
 def _instances(store: Store, request: Request) -> Iterator[Params]:
     for library in store.libraries:
-        if not library.summary().error:  # the list says what is wrong with the others
+        if not library.summary()["error"]:  # the list says what is wrong with the others
             yield {"library": library.id}
 
 

@@ -9,20 +9,22 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.mathematics.solver import Solver, solve_in_worker
 from engine.mathematics.values import agree
-from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
+from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.view.data.record_index import lines_beside
-from grpo_training.view.data.runs import Store
+from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.prompt_view import prompts_of
 from grpo_training.view.pages.rollout_view import View, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
     Divergence,
+    GroupSolver,
     ScaffoldRun,
     Standing,
     divergence,
     role_of,
+    run_scaffold,
     run_scaffolds,
     standings,
     value_text,
@@ -112,8 +114,8 @@ def _numbered(group: RolloutGroup) -> RolloutGroup:
     return group.model_copy(update={"rollouts": numbered})
 
 
-def problem_of(group: RolloutGroup) -> Problem:
-    """The problem of a stored group."""
+def problem_of(group: RolloutGroup | Fusion) -> Problem:
+    """The problem of a stored group or fusion."""
     return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
 
 
@@ -192,6 +194,26 @@ def _variables(
     return rows
 
 
+def fusion_view(fusion: Fusion, folder: Path, solver: Solver = solve_in_worker) -> View:
+    """A fusion as a rollout is shown; its scaffold is executed."""
+    problem = problem_of(fusion)
+    task, _ = task_and_truth(problem)
+    candidate = None if task is None else task.candidate_from_record(fusion.scaffold, fusion.answer, problem)
+    run = None
+    if candidate is not None and isinstance(candidate.content, Scaffold):
+        run = run_scaffold(candidate.content, GroupSolver(solver))
+    return rollout_view(fusion, candidate, problem, task=task, folder=folder, run=run)
+
+
+def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> Iterator[View]:
+    """The critic's fusions of a group of a run."""
+    for critic in store.beside(run, "critic"):
+        index = store.index(critic).update(request.budget_s)
+        summary = index.latest((group.problem_id, group.epoch, run.name))
+        if summary is not None:
+            yield fusion_view(index.record(summary), run.folder)
+
+
 def build(store: Store, request: Request) -> View:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
@@ -206,6 +228,7 @@ def build(store: Store, request: Request) -> View:
         "group": page,
         "prompts": prompts_of(group, None if library is None else library.path.parent),
         "summary": summary,
+        "fusions": list(_fusions_of(store, request, run, group)),
         "library": library,
         "right": sum(rollout.is_correct is True for rollout in group.rollouts),
         "components": list(dict.fromkeys(part["name"] for view in page["rollouts"] for part in view["components"])),

@@ -19,7 +19,6 @@ PAGES: tuple[Page, ...] = (
     overview.PAGE,
     groups.PAGE,
     group.PAGE,
-    fusions.LIST,
     fusions.PAGE,
     training.PAGE,
     experiences.LIST,

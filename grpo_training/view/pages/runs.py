@@ -6,7 +6,6 @@ import time
 from itertools import groupby
 from typing import Any
 
-from grpo_training.view.data.libraries import share_read, summaries
 from grpo_training.view.data.runs import LANDING, Run, Store
 from grpo_training.view.pages.fusions import fusion_figures
 from grpo_training.view.pages.overview import figures_of
@@ -22,8 +21,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         if run.kind != "training":
             store.index(run).update(left)
     rows = [_row(store, run) for run in runs]
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    known = summaries(store.libraries, left)
+    summaries = [(library, library.summary()) for library in store.libraries]
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
@@ -31,11 +29,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "count": len(runs),
         "landing": LANDING,
         "verdicts": [
-            (library, one.version, one.gates[0])
-            for library in store.libraries
-            if (one := known.get(library.id)) is not None and one.gates
+            (library, summary["version"], summary["gates"][0]) for library, summary in summaries if summary["gates"]
         ],
-        "libraries_read": share_read(known, store.libraries),
     }
 
 

@@ -15,7 +15,7 @@ from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
-from grpo_training.view.web.one_file import all_in_one_file
+from grpo_training.view.web.one_file import in_one_file
 from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import AddressesInOneFile, render
 
@@ -47,10 +47,10 @@ def export(store: Store, target: Path, groups: int) -> Exported:
     """
     if groups < 0:
         raise InputError(f"--export-groups must be at least 0, got {groups}")
-    in_one_file = target.suffix.lower() in (".html", ".htm")
+    is_file = target.suffix.lower() in (".html", ".htm")
 
     def check() -> None:
-        if target.exists() and (in_one_file or not target.is_dir() or any(target.iterdir())):
+        if target.exists() and (is_file or not target.is_dir() or any(target.iterdir())):
             raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new name as --export.")
 
     check()
@@ -65,9 +65,9 @@ def export(store: Store, target: Path, groups: int) -> Exported:
         if run.kind == "generator":
             index = store.index(run).update()
             chosen[run.id] = _chosen(index, groups)
-    pages = _pages(store, chosen, in_one_file=in_one_file)
-    if in_one_file:
-        html, count = all_in_one_file(pages)
+    pages = _pages(store, chosen, in_one_file=is_file)
+    if is_file:
+        html, count = in_one_file(pages)
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, html.encode())
         return Exported(count, target)

@@ -73,9 +73,8 @@ class Guard:
             return None if is_loopback(name.lower().strip("[]")) else PlainTextResponse(_STRANGE_NAME, 421)
         given = request.query_params.get("token")
         if given is not None and secrets.compare_digest(given.encode(), self._token.encode()):
-            response = RedirectResponse(
-                str(request.url.remove_query_params("token").replace(scheme="", netloc="")), 303
-            )
+            address = request.url.remove_query_params("token").replace(scheme="", netloc="")
+            response = RedirectResponse(str(address), 303)
             response.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return response
         if secrets.compare_digest(request.cookies.get(COOKIE, "").encode(), self._token.encode()):

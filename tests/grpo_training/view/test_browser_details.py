@@ -1,4 +1,4 @@
-"""Groups, libraries, fusions and trainings in a browser: what is drawn, operations, hostile texts."""
+"""Groups, libraries, fusions and trainings in a browser: what is drawn, hostile texts."""
 
 import json
 import shutil
@@ -27,7 +27,6 @@ PAGES = {
     "experiences": "experiences.html",
     "library": LIBRARY,
     "fusions": "cache-critic/fusions.html",
-    "fusion": "cache-critic/fusions/1.html",
     "training": "tuned/training.html",
     "tests": "evaluations.html",
     "evaluation": "evaluations/tests-sums.html",
@@ -91,7 +90,7 @@ def test_each_page_fits_its_window(runs, served, open_page, screenshot, name):
             screenshot(page, f"{name}-{scheme}{'-narrow' if width == 420 else ''}")
 
 
-@pytest.mark.parametrize("name", ["group", "library", "fusion", "overview"])
+@pytest.mark.parametrize("name", ["group", "library", "overview"])
 def test_what_is_unfolded_fits_a_narrow_window(runs, served, open_page, name):
     """Forms, and what a table has in its rows; a table itself scrolls."""
     with served([runs]) as address:
@@ -134,10 +133,10 @@ def test_effects_and_the_name_of_a_long_folder_fit_a_narrow_window(tmp_path, ser
 
 
 def check_the_graphs(page):
-    """Both graphs are drawn, without overlaps; the step that differs is marked; a node shows what it rests on."""
+    """The graphs of two rollouts and their fusion are drawn, without overlaps; the step that differs is marked."""
     page.wait_for_selector(".graph svg")
     graphs = page.locator(".graph svg")
-    assert graphs.count() == 2
+    assert graphs.count() == 3
     assert graphs.nth(0).locator(".node").count() == 6
     assert graphs.nth(0).locator("path.edge").count() == 7
     assert graphs.nth(1).locator(".node.first .value").text_content() == "40"
@@ -167,9 +166,7 @@ def test_the_graphs_of_exported_groups_and_fusions_are_drawn(cache, tmp_path, op
     check_the_graphs(open_page(exported_page(tmp_path / target, f"{RUN}/groups/1.html")))
     page = open_page(exported_page(tmp_path / target, "cache-critic/fusions.html"))
     page.get_by_role("link", name="p", exact=True).click()
-    expect(page.locator(".graph .node")).to_have_count(3)
-    page.get_by_role("link", name="their group").click()
-    expect(page.locator(".graph svg")).to_have_count(2)
+    expect(page.locator("#rollout-fusion .graph .node")).to_have_count(3)
 
 
 def test_each_page_of_an_export_opens(report, open_page):
@@ -178,7 +175,6 @@ def test_each_page_of_an_export_opens(report, open_page):
         "library": "main .entry ins",
         "group": ".graph svg",
         "fusions": "main tbody tr a",
-        "fusion": ".graph svg",
         "training": ".chart canvas",
     }.items():
         page.goto("about:blank")  # in one file, only the part behind # differs
@@ -188,13 +184,12 @@ def test_each_page_of_an_export_opens(report, open_page):
     assert page.locator(".time .tag").all_text_contents() == ["wrong", "wrong", "right"]
 
 
-def test_the_graph_of_a_fusion_is_drawn(cache, served, open_page):
+def test_a_fusion_in_the_list_leads_to_its_graph_on_the_page_of_its_group(cache, served, open_page):
     with served([cache]) as address:
         page = open_page(f"{address}cache-critic/fusions.html")
         page.get_by_role("link", name="p", exact=True).click()
-        expect(page.locator(".graph .node")).to_have_count(3)
-        page.get_by_role("link", name="their group").click()
-        page.wait_for_url(f"**/{RUN}/groups/1.html")
+        page.wait_for_url(f"**/{RUN}/groups/1.html#rollout-fusion")
+        expect(page.locator("#rollout-fusion .graph .node")).to_have_count(3)
 
 
 def test_the_report_of_a_training_draws_from_disk(runs, tmp_path, open_page):

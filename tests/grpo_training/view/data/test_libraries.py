@@ -10,7 +10,6 @@ from engine.experience.events import BeginEvent, GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Operation, Problem
 from grpo_training.view.data import libraries
-from grpo_training.view.data.libraries import summaries
 from grpo_training.view.data.runs import Store
 from tests.support.library import commit, step_of
 
@@ -44,20 +43,20 @@ def opened(monkeypatch):
 def test_a_library_that_did_not_change_is_not_read_again(tmp_path, library, opened):
     store = Store([tmp_path])
     for _ in range(3):
-        [summary] = summaries(store.libraries).values()
-    assert (summary.experiences, summary.version, summary.gates) == (1, library.state.version, ())
+        [summary] = [one.summary() for one in store.libraries]
+    assert (summary["experiences"], summary["version"], summary["gates"]) == (1, library.state.version, [])
     assert len(opened) == 1
 
 
 def test_a_library_that_has_grown_is_read_again(tmp_path, library, opened):
     store = Store([tmp_path])
-    summaries(store.libraries)
+    store.libraries[0].summary()
+    before = store.stamp()
     learn(library, 1)
     library.record_gate(GateEvent(version=library.state.version, **GATE))
-    before = store.stamp()
-    [summary] = summaries(store.libraries).values()
-    assert (summary.experiences, summary.version) == (2, library.state.version)
-    assert [gate.verdict for gate in summary.gates] == ["adopted"]
+    [summary] = [one.summary() for one in store.libraries]
+    assert (summary["experiences"], summary["version"]) == (2, library.state.version)
+    assert [gate.verdict for gate in summary["gates"]] == ["adopted"]
     assert len(opened) == 2
     assert store.stamp() != before  # so that an open page is sent again
 
@@ -84,7 +83,7 @@ def test_a_log_in_the_place_of_another_is_read_from_its_first_line(tmp_path, lib
         learn(other, number)
     os.replace(other.log_path, log)
     os.replace(other.json_path, one.path)
-    assert one.summary().experiences == 3
+    assert one.summary()["experiences"] == 3
     assert len(opened) == 2
 
 
@@ -92,16 +91,7 @@ def test_a_damaged_library_says_why_and_is_not_read_again(tmp_path, library, ope
     library.log_path.write_bytes(library.log_path.read_bytes() + b"no event\n")
     [one] = Store([tmp_path]).libraries
     for _ in range(2):
-        assert "line 3" in one.summary().error
+        assert "line 3" in one.summary()["error"]
     assert len(opened) == 1
     with pytest.raises(InputError):
         one.open()
-
-
-def test_the_first_page_does_not_wait_for_all_libraries(tmp_path):
-    for name in "abc":
-        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json")
-        learn(made, 0)
-    store = Store([tmp_path])
-    read = [len(summaries(store.libraries, 0.0)) for _ in range(3)]
-    assert read == [1, 2, 3]

@@ -5,8 +5,8 @@ import pytest
 
 from engine.records import Completion, Fusion, Outcome, Rewards
 from grpo_training.view.data.record_index import NotFoundError, fusion_index
-from grpo_training.view.pages.fusions import fusion_page
-from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, no_solver, rollout
+from grpo_training.view.pages.group import fusion_view
+from tests.grpo_training.view.pages.test_group import MEAN, no_solver
 from tests.support.attributes import attributes
 from tests.support.table import table
 
@@ -30,29 +30,13 @@ def fusion(**changes):
     return Fusion(**fields | changes)
 
 
-def page(one, inputs):
-    return attributes(fusion_page(one, inputs, Path(), no_solver))
+def page(one):
+    return attributes(fusion_view(one, Path(), no_solver))
 
 
-INPUTS = group(
-    rollout(1, RIGHT, "44", 0.875), rollout(2, MEAN, "40", 0.15, r_graph=0.4, r_logic=0.2), rollout(3, MEAN, "40", 0.1)
-)
-
-
-def test_a_fusion_is_compared_with_its_best_input_and_their_majority():
-    found = page(fusion(), INPUTS)
-    assert found.own == pytest.approx(0.5 * 1 + 0.25 * 0.5 + 0.25 * 1)
-    assert found.baseline.best == pytest.approx(0.875)  # rollout 1: 0.5 + 0.25 * 0.5 + 0.25
-    assert found.baseline.majority == pytest.approx((0.25 * 0.4 + 0.25 * 0.2 + 0.25 * 1 + 0.25 * 0.5) / 2)  # 40, twice
-    assert [(one.name, one.verdict, one.agrees) for one in found.inputs] == [
-        ("1", "right", True),
-        ("2", "wrong", False),
-        ("3", "wrong", False),
-    ]
-
-
-def test_the_result_has_its_graph_and_rewards():
-    result = page(fusion(), INPUTS).result
+def test_a_fusion_has_its_graph_and_rewards():
+    result = page(fusion())
+    assert (result.name, result.verdict) == ("fusion", "right")
     assert [part.name for part in result.components] == ["r_ans", "r_logic", "r_graph", "r_fusion"]
     assert {node["name"]: node["value"] for node in result.scaffold.graph["nodes"]}["percent"] == "40"
 
@@ -66,9 +50,8 @@ def test_the_result_has_its_graph_and_rewards():
         {"rewards": Rewards(components={"other": 1.0})},
     ],
 )
-def test_odd_fusions_have_a_page(changes):
-    assert page(fusion(**changes), INPUTS).result.name == "fusion"
-    assert page(fusion(**changes), None).inputs == []
+def test_odd_fusions_are_shown(changes):
+    assert page(fusion(**changes)).name == "fusion"
 
 
 def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_path):

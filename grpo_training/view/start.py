@@ -18,6 +18,7 @@ from grpo_training.runs.named import found_run
 from grpo_training.runs.scored_groups import write_groups
 from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
+from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.export import export
 from grpo_training.view.web.security import is_loopback
 from grpo_training.view.web.server import application
@@ -40,8 +41,10 @@ def view(arguments: Namespace) -> int:
         if arguments.export is None:
             _serve(store, arguments.host, arguments.port)
         else:
-            done = export(store, arguments.export, arguments.export_groups)
-            print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
+            target: Path = arguments.export
+            pages = export(store, target, arguments.export_groups)
+            first = target / PAGES[0].path if target.is_dir() else target
+            print(f"{pages} pages in {target}. Open {first} in a browser.")
     return 0
 
 

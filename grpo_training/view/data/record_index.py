@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -169,11 +169,3 @@ def rollout_index(
 def fusion_index(path: Path) -> RecordIndex[FusionSummary, Fusion]:
     """The fusions of a critic's file, by problem, epoch and generator."""
     return RecordIndex(path, Fusion, summarise_fusion)
-
-
-def lines_beside(lines: Sequence[int], line: int) -> tuple[int | None, int | None]:
-    """The lines before and after a line, of those that have a page; None at the ends, or for a line without a page."""
-    if line not in lines:
-        return None, None
-    place = lines.index(line)
-    return (lines[place - 1] if place else None), (lines[place + 1] if place + 1 < len(lines) else None)

@@ -16,6 +16,7 @@ from engine.storage.file_stamp import FileStamp, file_stamp
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.named import libraries_of
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.libraries import Library
 from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fusion_index, rollout_index
@@ -28,7 +29,6 @@ METRICS = "metrics.jsonl"
 LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "training": "training"}
 """The page that a run's name links to, by its kind."""
 _DEPTH = 4
-_MAX_FILES = 50_000
 _RESCAN_S = 2.0
 _SCAN_SHARE = 20
 """The folders are searched again after twenty times as long as it took."""
@@ -78,11 +78,6 @@ class Run:
         settings = self.configuration()
         return str(settings.get("model") or settings.get("model_name_or_path") or "")
 
-    def experiences(self) -> Path | None:
-        """The folder of the libraries that the manifest names; None if it names none."""
-        manifest = _manifest(self.manifest)
-        return Path(manifest.experiences) if manifest is not None and manifest.experiences else None
-
     def is_written(self) -> bool:
         """Whether a process holds the lock of the results."""
         return writer_of(self.folder / "run" if self.kind == "training" else self.path) is not None
@@ -101,7 +96,7 @@ class Store:
     """Everything that the pages show.
 
     Args:
-        folders: they are searched to a depth of four folders, and 50,000 files in all; ``is_cut``: there are more.
+        folders: they are searched to a depth of four folders.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -111,7 +106,6 @@ class Store:
         self._evaluations: dict[str, Evaluation] = {}
         self._indexes: dict[Path, RecordIndex[Any, Any]] = {}
         self._next_scan = float("-inf")
-        self.is_cut = False
 
     @property
     def runs(self) -> list[Run]:
@@ -148,17 +142,14 @@ class Store:
         return [other for other in self.runs if other.kind == kind and other.folder == run.folder]
 
     def library_of(self, run: Run) -> Library | None:
-        """The library of the agent whose results these are; None if it is not among the folders.
-
-        It is beside the results in a run with a name, or in the folder that the manifest names. Without either it is
-        the only one of the agent.
-        """
+        """The library of the agent whose results these are: the one of the run, else the only one of the agent."""
         libraries = [library for library in self.libraries if library.name == run.name.partition(".")[0]]
-        for folder in (run.folder.parent / "experiences", run.experiences()):
-            for library in libraries:
-                if folder is not None and library.path.parent == folder.resolve():
-                    return library
-        return libraries[0] if len(libraries) == 1 else None
+        try:
+            folder = libraries_of(run.folder).resolve()
+        except InputError:  # a damaged manifest names no folder
+            folder = run.folder.parent / "experiences"
+        own = [library for library in libraries if library.path.parent == folder]
+        return own[0] if own else libraries[0] if len(libraries) == 1 else None
 
     def index(self, run: Run) -> RecordIndex[Any, Any]:
         """The index of a generator's rollouts or of a critic's fusions; the caller updates it."""
@@ -187,10 +178,7 @@ class Store:
         runs: dict[str, Run] = {}
         libraries: dict[str, Library] = {}
         evaluations: dict[str, Evaluation] = {}
-        count = 0
-        for count, path in enumerate(_files(self.folders), 1):
-            if count > _MAX_FILES:
-                break
+        for path in _files(self.folders):
             run = _run_of(path, taken)
             if run is not None:
                 runs[run.id] = run
@@ -204,7 +192,6 @@ class Store:
                 name = _new_id(f"{path.parent.name}-{figures.stem}", taken)
                 evaluations[name] = Evaluation(name, figures.stem, figures)
         self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
-        self.is_cut = count > _MAX_FILES
         ended = time.monotonic()
         self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
 

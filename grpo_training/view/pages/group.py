@@ -13,7 +13,6 @@ from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Sc
 from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.view.data.record_index import lines_beside
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.prompt_view import prompts_of
 from grpo_training.view.pages.rollout_view import View, cut, rollout_view
@@ -50,7 +49,6 @@ def group_page(group: RolloutGroup, folder: Path, solver: Solver = solve_in_work
         folder: the folder of its file, where a task may have put pictures.
         solver: solves equations.
     """
-    group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
     problem = problem_of(group)
     task, truth = task_and_truth(problem)
@@ -104,14 +102,6 @@ def group_page(group: RolloutGroup, folder: Path, solver: Solver = solve_in_work
         "left_out": len(group.rollouts) - len(shown),
         "not_executed": len(scaffolds) - len(runs),
     }
-
-
-def _numbered(group: RolloutGroup) -> RolloutGroup:
-    """The group with numbers that identify its rollouts; another program may have given one to several."""
-    if len({one.rollout_id for one in group.rollouts}) == len(group.rollouts):
-        return group
-    numbered = [one.model_copy(update={"rollout_id": number}) for number, one in enumerate(group.rollouts, 1)]
-    return group.model_copy(update={"rollouts": numbered})
 
 
 def problem_of(group: RolloutGroup | Fusion) -> Problem:
@@ -222,7 +212,7 @@ def build(store: Store, request: Request) -> View:
     library = store.library_of(run)
     page = group_page(group, run.folder)
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
-    before, after = lines_beside(lines, summary.line)
+    place = lines.index(summary.line) if summary.line in lines else len(lines)
     return {
         "run": run,
         "group": page,
@@ -233,8 +223,8 @@ def build(store: Store, request: Request) -> View:
         "right": sum(rollout.is_correct is True for rollout in group.rollouts),
         "components": list(dict.fromkeys(part["name"] for view in page["rollouts"] for part in view["components"])),
         "replaced": not index.is_current(summary),
-        "before": before,
-        "after": after,
+        "before": lines[place - 1] if 0 < place < len(lines) else None,
+        "after": lines[place + 1] if place + 1 < len(lines) else None,
     }
 
 

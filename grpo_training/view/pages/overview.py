@@ -31,12 +31,6 @@ from grpo_training.view.pages.measures import (
 )
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
-_LISTED = 200
-_SLOTS = 120
-_SHORTEST_SLOT_S = 5.0
-_SHORTEST_RUN_S = 60.0
-"""A shorter run has no time line: numbers per minute would say nothing."""
-
 
 def build(store: Store, request: Request) -> dict[str, Any]:
     """The figures and charts of a run."""
@@ -50,7 +44,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "figures": figures_of(index),
         "alarms": index.memo("alarms", lambda: dead_rewards(index.all())),
         "window": window_for(len(groups)),
-        "charts": index.memo("charts", lambda: {**charts(groups), **timeline(groups)}),
+        "charts": index.memo("charts", lambda: charts(groups)),
         "lessons": library_table(store, run),
         "settings": run.configuration(),
     }
@@ -74,9 +68,8 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
         "version": state.version,
         "gate": state.gate,
         "count": len(state.texts),
-        "effects": effects[:_LISTED],
-        "others": others[: max(0, _LISTED - len(effects))],
-        "left_out": max(0, len(effects) + len(others) - _LISTED),
+        "effects": effects,
+        "others": others,
         "range_points": range_points,
     }
 
@@ -145,21 +138,6 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
         "experiences": [{"label": "", "values": experiences, "step": True}],
     }
     return {name: chart for name in AXES if (chart := chart_of(name, at, series[name])) is not None}
-
-
-def timeline(groups: Sequence[GroupSummary]) -> dict[str, Any]:
-    """Finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
-    moments = _moments(groups)
-    if len(moments) < 2 or max(moments) - min(moments) < _SHORTEST_RUN_S:
-        return {}
-    start, duration = min(moments), max(moments) - min(moments)
-    slots = min(_SLOTS, int(duration / _SHORTEST_SLOT_S))
-    width = duration / slots
-    counts = Counter(min(slots - 1, int((moment - start) / width)) for moment in moments)
-    values = [counts[slot] / width * 60 for slot in range(slots)]
-    xs = [round(start + slot * width, 2) for slot in range(slots)]
-    series = [{"label": "", "values": rounded(values), "step": True}]
-    return {"finished": {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
 
 
 def _moments(groups: Sequence[GroupSummary]) -> list[float]:

@@ -17,7 +17,6 @@ from grpo_training.view.pages.scaffold_runs import (
     ScaffoldRun,
     Standing,
     graph_data,
-    intervention_rows,
     rule_rows,
 )
 
@@ -143,7 +142,7 @@ def _plain(value: Any) -> str:
 
 
 def scaffold_view(run: ScaffoldRun, marks: Mapping[str, Standing]) -> View:
-    """The view of a scaffold that was executed: its picture as data for the browser, rules, plan, interventions."""
+    """The view of a scaffold that was executed: its picture as data for the browser, rules, plan."""
     scaffold = run.scaffold
     rules = rule_rows(run)
     return {
@@ -155,7 +154,6 @@ def scaffold_view(run: ScaffoldRun, marks: Mapping[str, Standing]) -> View:
             (step.id[:60], step.description[:500] or f"{step.target} ← {', '.join(step.inputs)}"[:500])
             for step in scaffold.computation_plan[:_MAX_PARTS]
         ],
-        "interventions": intervention_rows(run),
         "executed": run.execution.executed,
         "rules_left_out": len(scaffold.causal_graph) - len(rules),
     }

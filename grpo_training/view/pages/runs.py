@@ -25,7 +25,6 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
-        "is_cut": store.is_cut,
         "count": len(runs),
         "landing": LANDING,
         "verdicts": [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.storage.lines import LineReader
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.rollout_view import cut
 from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
@@ -17,7 +18,6 @@ METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.json
 _SAMPLE_CHARACTERS = 4000
 _MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40
 _START = "start"
-_MAX_FILE_BYTES = 256 << 20
 _LAST_STEP = 10**15
 _DRAWN = 1e12
 """Larger values are drawn at this height."""
@@ -25,59 +25,40 @@ _STORED = {"title": "Reward of the stored rollouts", "note": "says nothing of th
 _OFFLINE_STAGES = ("rce", "early", "late", "sft")
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Which metrics a chart shows.
-
-    Args:
-        name: of the chart on the page.
-        title, note: above the chart.
-        metrics: one ``*`` in a name matches any text.
-        band: the metric that is the standard deviation of the first one.
-    """
-
-    name: str
-    title: str
-    note: str
-    metrics: tuple[str, ...]
-    band: str = ""
-
-
-CURVES = (
-    Curves(
-        "held_out",
+CURVES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "held_out": (
         "Held-out groups",
         "estimated reward of a fresh reply, and that of the initial model",
         ("validation/reward", "validation/reward_start"),
     ),
-    Curves("held_out_loss", "Held-out loss", "supervised training", ("validation/loss",)),
-    Curves("reward", "Reward", "mean, and ± its standard deviation", ("reward",), band="reward_std"),
-    Curves("pass_rate", "Pass rate", "share of right completions", ("pass_rate",)),
-    Curves("components", "Reward components", "means", ("rewards/*/mean",)),
-    Curves("kl", "KL", "nats per token", ("kl", "validation/kl")),
-    Curves("beta", "Beta", "weight of the KL term", ("beta",)),
-    Curves("loss", "Loss", "terms before their weights", ("loss", "loss/*")),
-    Curves("weights", "Weights of the loss terms", "", ("weight/*",)),
-    Curves(
-        "clipped",
+    "held_out_loss": ("Held-out loss", "supervised training", ("validation/loss",)),
+    "reward": ("Reward", "mean, and ± its standard deviation", ("reward",)),
+    "pass_rate": ("Pass rate", "share of right completions", ("pass_rate",)),
+    "components": ("Reward components", "means", ("rewards/*/mean",)),
+    "kl": ("KL", "nats per token", ("kl", "validation/kl")),
+    "beta": ("Beta", "weight of the KL term", ("beta",)),
+    "loss": ("Loss", "terms before their weights", ("loss", "loss/*")),
+    "weights": ("Weights of the loss terms", "", ("weight/*",)),
+    "clipped": (
         "Clipped",
         "shares of the tokens",
         ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio"),
     ),
-    Curves(
-        "no_spread", "Groups without spread", "they teach nothing; near 1 nothing is learned", ("frac_reward_zero_std",)
-    ),
-    Curves("length", "Completion length", "tokens", ("completions/mean_length",)),
-    Curves("truncated", "Truncated completions", "share", ("completions/clipped_ratio",)),
-    Curves("entropy", "Entropy", "nats per token; near 0 the policy no longer explores", ("entropy",)),
-    Curves("format", "Form of the replies", "shares of the completions", ("format/*",)),
-    Curves("agreement", "Agreement", "with other decisions", ("agreement/*",)),
-    Curves("regret", "Regret", "", ("regret",)),
-    Curves("faults", "Faults", "", ("faults/*", "old_logps_missing")),
-    Curves("speed", "Speed", "tokens per second", ("tokens_per_s",)),
-    Curves("learning_rate", "Learning rate", "", ("learning_rate",)),
-    Curves("gradient", "Gradient norm", "before clipping", ("grad_norm",)),
-)
+    "no_spread": ("Groups without spread", "they teach nothing; near 1 nothing is learned", ("frac_reward_zero_std",)),
+    "length": ("Completion length", "tokens", ("completions/mean_length",)),
+    "truncated": ("Truncated completions", "share", ("completions/clipped_ratio",)),
+    "entropy": ("Entropy", "nats per token; near 0 the policy no longer explores", ("entropy",)),
+    "format": ("Form of the replies", "shares of the completions", ("format/*",)),
+    "agreement": ("Agreement", "with other decisions", ("agreement/*",)),
+    "regret": ("Regret", "", ("regret",)),
+    "faults": ("Faults", "", ("faults/*", "old_logps_missing")),
+    "speed": ("Speed", "tokens per second", ("tokens_per_s",)),
+    "learning_rate": ("Learning rate", "", ("learning_rate",)),
+    "gradient": ("Gradient norm", "before clipping", ("grad_norm",)),
+}
+"""Chart -> title, note, and metrics; one ``*`` in the name of a metric matches any text."""
+_BANDS = {"reward": "reward_std"}
+"""Metric -> the one that is its standard deviation."""
 
 
 def training_view(folder: Path) -> dict[str, Any]:
@@ -120,9 +101,9 @@ def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """
     points = thinned(rows) if rows else []
     charts = {
-        one.name: {"title": one.title, "note": one.note} | chart
-        for one in CURVES
-        if (chart := chart_of(one.metrics, points, band=one.band)) is not None
+        name: {"title": title, "note": note} | chart
+        for name, (title, note, metrics) in CURVES.items()
+        if (chart := chart_of(metrics, points)) is not None
     }
     if "reward" in charts and offline(rows):
         charts["reward_stored"] = charts.pop("reward") | _STORED
@@ -134,14 +115,8 @@ def offline(rows: Sequence[Row]) -> bool:
     return any(row.get("stage") in _OFFLINE_STAGES for row in rows)
 
 
-def chart_of(metrics: Sequence[str], points: Sequence[Row], *, band: str = "") -> dict[str, Any] | None:
-    """What ``charts.js`` draws of some metrics; None where none of them has a value.
-
-    Args:
-        metrics: one ``*`` in a name matches any text.
-        points: the rows.
-        band: the metric that is the standard deviation of the first one.
-    """
+def chart_of(metrics: Sequence[str], points: Sequence[Row]) -> dict[str, Any] | None:
+    """What ``charts.js`` draws of some metrics; None where none of them has a value."""
     names = [name for name in matching(metrics, points) if name != "step"]
     rows = [row for row in points if any(number(row, name) is not None for name in names)]
     if not rows:
@@ -150,8 +125,8 @@ def chart_of(metrics: Sequence[str], points: Sequence[Row], *, band: str = "") -
     for name in names:
         values = [drawn(number(row, name)) for row in rows]
         one: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
-        if band and name == metrics[0]:
-            spreads = [drawn(number(row, band)) for row in rows]
+        if name in _BANDS:
+            spreads = [drawn(number(row, _BANDS[name])) for row in rows]
             pairs = list(zip(values, spreads, strict=True))
             one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
             one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
@@ -233,19 +208,11 @@ def _has_step(row: Row) -> bool:
 
 def _json_lines(path: Path) -> list[Row]:
     """The objects of a file. A line that is not JSON (an incomplete one after a crash) is skipped."""
-    if not path.is_file():
-        return []
-    with path.open("rb") as stream:
-        content = stream.read(_MAX_FILE_BYTES)
-    found = []
-    for line in content.splitlines():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+    rows = []
+    for line in LineReader(path).read(to_the_end=True):
+        with contextlib.suppress(ValueError, RecursionError):
+            rows.append(json.loads(line.text))
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -20,26 +19,16 @@ from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import AddressesInOneFile, render
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What an export wrote.
-
-    Args:
-        pages: their number.
-        first: the file to open.
-    """
-
-    pages: int
-    first: Path
-
-
-def export(store: Store, target: Path, groups: int) -> Exported:
+def export(store: Store, target: Path, groups: int) -> int:
     """Write all pages.
 
     Args:
         store: what they show.
         target: a new or empty folder, or a new file whose name ends in ``.html``.
         groups: how many groups of each run get a page.
+
+    Returns:
+        the number of pages.
 
     Raises:
         InputError: the target exists, or the number is negative.
@@ -70,7 +59,7 @@ def export(store: Store, target: Path, groups: int) -> Exported:
         html, count = in_one_file(pages)
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, html.encode())
-        return Exported(count, target)
+        return count
     count = 0
 
     def write(folder: Path) -> None:
@@ -87,7 +76,7 @@ def export(store: Store, target: Path, groups: int) -> Exported:
                 copied.write_bytes(source.read_bytes())  # copytree has one error for all files, without a name
 
     replace_folder(target, write, check)
-    return Exported(count, target / PAGES[0].path)
+    return count
 
 
 def _pages(store: Store, chosen: Mapping[str, frozenset[int]], *, in_one_file: bool) -> Iterator[tuple[Page, str, str]]:

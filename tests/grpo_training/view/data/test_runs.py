@@ -112,15 +112,6 @@ def test_a_run_that_appears_later_does_not_take_the_groups_of_another(tmp_path, 
     assert found == {"a": ["new"], "b": ["old"]}
 
 
-def test_a_folder_with_too_many_files_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("grpo_training.view.data.runs._MAX_FILES", 3)
-    for number in range(5):
-        (tmp_path / f"{number}.txt").touch()
-    store = Store([tmp_path])
-    assert store.runs == []
-    assert store.is_cut
-
-
 def test_the_stamp_changes_when_a_run_is_taken_up_again(tmp_path):
     path = write(tmp_path / "cache/generator_1_rollouts.jsonl", [group("p", [0.1, 0.9])])
     store = Store([tmp_path])

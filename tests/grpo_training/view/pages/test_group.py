@@ -154,12 +154,6 @@ def test_reasoning_is_apart_from_the_reply():
     assert one.reasoning.text == "I think"
 
 
-def test_rollouts_of_equal_numbers_are_told_apart():
-    found = page(rollout(7, MEAN, "40", 0.1), rollout(7, RIGHT, "44", 0.875))
-    assert [(one.name, one.answer) for one in found.rollouts] == [("2", "44"), ("1", "40")]
-    assert found.divergences[0][0] == ["1"]
-
-
 def test_at_most_64_rollouts_are_on_a_page():
     found = page(*(rollout(number, RIGHT, "44", 0.9) for number in range(1, 71)))
     assert (len(found.rollouts), found.left_out) == (64, 6)

@@ -4,7 +4,7 @@ import pytest
 
 from engine.statistics.paired import clustered_mean
 from grpo_training.view.data.record_index import rollout_index
-from grpo_training.view.pages.overview import charts, figures, timeline
+from grpo_training.view.pages.overview import charts, figures
 from tests.support.attributes import attributes
 from tests.support.viewer_runs import group, write
 
@@ -58,17 +58,3 @@ def test_charts_have_one_value_per_group_and_no_curve_without_values(groups):
 def edges(chart):
     [series] = chart["series"]
     return [[value for value in series[side] if value is not None] for side in ("low", "high")]
-
-
-def test_the_time_line_counts_groups(groups):
-    [(name, chart)] = timeline(groups).items()
-    assert name == "finished"
-    assert sum(chart["series"][0]["values"]) * 600 / 120 / 60 == pytest.approx(4, abs=0.01)
-
-
-def test_a_run_of_less_than_a_minute_has_no_time_line(tmp_path):
-    for seconds, is_shown in ((59, False), (60, True)):
-        made = [group("p1", [0.2, 0.8], at=0), group("p2", [0.2, 0.8], at=seconds)]
-        index = rollout_index(write(tmp_path / f"{seconds}_rollouts.jsonl", made))
-        index.update()
-        assert bool(timeline(index.current())) == is_shown

@@ -53,22 +53,16 @@ def component(name: str) -> Measure:
     return lambda group: group.components[name].mean if name in group.components else None
 
 
-def by_problem(groups: Sequence[GroupSummary], measure: Measure) -> dict[str, list[float]]:
-    """Problem -> the values of its groups."""
-    clusters: dict[str, list[float]] = {}
-    for group in groups:
-        value = measure(group)
-        if value is not None:
-            clusters.setdefault(group.problem_id, []).append(value)
-    return clusters
-
-
 def mean_of(groups: Sequence[GroupSummary], measure: Measure, shown: Shown) -> Estimate | None:
     """The mean over groups with its interval, clustered by problem; None without a value.
 
     The interval of a ``decimal`` ends at 0 or 1 if no value is beyond: few values give a wide one.
     """
-    clusters = by_problem(groups, measure)
+    clusters: dict[str, list[float]] = {}
+    for group in groups:
+        value = measure(group)
+        if value is not None:
+            clusters.setdefault(group.problem_id, []).append(value)
     if not clusters:
         return None
     if shown == "percent":

@@ -10,7 +10,7 @@ from engine.mathematics.solver import EquationError
 from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
 from engine.tasks.registry import task_named
 from grpo_training.view.pages.group import group_page
-from grpo_training.view.pages.prompt_view import Segment, marked, prompts_of
+from grpo_training.view.pages.prompt_view import marked, prompts_of
 from tests.support.attributes import attributes
 from tests.support.library import by_hand, commit, step_of
 from tests.support.table import table
@@ -169,7 +169,7 @@ def test_at_most_64_rollouts_are_on_a_page():
     ],
 )
 def test_experiences_are_marked_in_a_prompt(text, experiences, pieces):
-    assert marked(text, experiences) == [Segment(*piece) for piece in pieces]
+    assert marked(text, experiences) == pieces
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def hash_of(style):
 
 def shown_prompt(asked, folder):
     [view] = prompts_of(asked, folder)
-    return view
+    return attributes(view)
 
 
 def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
@@ -199,7 +199,7 @@ def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
     view = shown_prompt(asked, folder)
     assert view.experiences == [("G1-001", "Weigh by the amounts.")]
     pieces = [piece for _, message in view.messages for piece in message]
-    assert Segment("Weigh by the amounts.", "G1-001") in pieces
+    assert ("Weigh by the amounts.", "G1-001") in pieces
     assert view.why == ""
 
 

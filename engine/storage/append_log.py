@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import shlex
 import socket
@@ -24,7 +25,6 @@ from engine.errors import InputError, LockHeldError, ScaffoldError
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
 
 _POLL_S = 0.005
-_CHUNK = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What writing to a full disk, or beyond a limit, ends with."""
 _sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # fdatasync does not exist on macOS
@@ -261,25 +261,18 @@ def sync_directory(directory: Path) -> None:
 def _repair(fd: int) -> None:
     """Add the missing newline to a complete last line; remove a torn one."""
     size = os.fstat(fd).st_size
-    start = _last_line_start(fd, size)
+    if size == 0:
+        return
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as content:
+        start = content.rfind(b"\n") + 1
+        is_complete = size - start < MAX_LINE_BYTES and is_json_object(content[start:])
     if start == size:
         return
-    if size - start < MAX_LINE_BYTES and is_json_object(os.pread(fd, size - start, start)):
+    if is_complete:
         _write_all(fd, b"\n")
     else:
         os.ftruncate(fd, start)
     os.fsync(fd)
-
-
-def _last_line_start(fd: int, size: int) -> int:
-    end = size
-    while end > 0:
-        begin = max(0, end - _CHUNK)
-        found = os.pread(fd, end - begin, begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-        end = begin
-    return 0
 
 
 def _write_all(fd: int, content: bytes) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-
-import msgspec
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
@@ -18,18 +16,13 @@ KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
 RecordT = TypeVar("RecordT", bound=Record)
 SummaryT = TypeVar("SummaryT", bound=Summary)
 
-_MAX_STEP = (1 << 63) - 1
 
+class _Stored(NamedTuple):
+    """The place of a record, its step, and whether it has all its rewards."""
 
-class _StoredPlace(Place, frozen=True, kw_only=True, array_like=True):
-    """The place of a record, with its step and whether it has all its rewards."""
-
+    place: Place
     step: int | None
     complete: bool
-
-
-_ENCODE, _DECODE = msgspec.msgpack.encode, msgspec.msgpack.Decoder(_StoredPlace).decode
-"""A place in one object takes a third of the memory."""
 
 
 class RecordFile(Generic[SummaryT, RecordT]):
@@ -112,7 +105,7 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         self._file = RecordFile(path, self._model, self._summarise)
         self.broken = self._file.broken
         self._with_incomplete = with_incomplete
-        self._places: dict[KeyT, bytes] = {}  # encoded; empty: not complete yet
+        self._stored: dict[KeyT, _Stored | None] = {}  # None: not complete yet
         if not is_growing:
             self.read(to_the_end=True)
 
@@ -125,12 +118,10 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         changed = []
         for summary in self._file.read(to_the_end=to_the_end):
             key: KeyT = summary.key
-            known = self._place(key)
-            self._places.setdefault(key, b"")
+            known = self._stored.setdefault(key, None)
             if summary.complete or (self._with_incomplete and not (known and known.complete)):
-                step = None if summary.step is None else max(-1, min(summary.step, _MAX_STEP))
-                self._places[key] = _ENCODE(_StoredPlace(**summary.place(), step=step, complete=summary.complete))
-                if known is None or known.digest != summary.digest:
+                self._stored[key] = _Stored(summary.place, summary.step, summary.complete)
+                if known is None or known.place.digest != summary.place.digest:
                     changed.append(key)
         return changed
 
@@ -147,8 +138,8 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     def step(self, key: KeyT) -> int | None:
         """The step of a complete record, without reading the record."""
-        place = self._place(key)
-        return place.step if place else None
+        stored = self._stored.get(key)
+        return stored.step if stored else None
 
     def summary(self, key: KeyT) -> SummaryT | None:
         """The summary of a complete record, without reading the record; None if there is none.
@@ -156,18 +147,18 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         Raises:
             InputError: the file was replaced.
         """
-        place = self._place(key)
-        return self._file.summary(place) if place else None
+        stored = self._stored.get(key)
+        return self._file.summary(stored.place) if stored else None
 
     def __getitem__(self, key: KeyT) -> RecordT:
-        place = self._place(key)
-        if place is None:
+        stored = self._stored.get(key)
+        if stored is None:
             raise KeyError(key)
         try:
-            return self._file.record(place)
+            return self._file.record(stored.place)
         except UnreadableLineError as error:  # in a field that the summary has not
-            self.broken.append(BrokenLine(self._file.path, place.line, str(error)))
-            self._places[key] = b""
+            self.broken.append(BrokenLine(self._file.path, stored.place.line, str(error)))
+            self._stored[key] = None
             raise KeyError(key) from None
 
     def in_order(self) -> Iterator[RecordT]:
@@ -177,18 +168,14 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
             if record is not None:
                 yield record
 
-    def _place(self, key: KeyT) -> _StoredPlace | None:
-        encoded = self._places.get(key)
-        return _DECODE(encoded) if encoded else None
-
     def __contains__(self, key: object) -> bool:
-        return bool(self._places.get(key))  # type: ignore[call-overload]
+        return self._stored.get(key) is not None  # type: ignore[call-overload]
 
     def __iter__(self) -> Iterator[KeyT]:
-        return iter(in_problem_order((key for key, encoded in self._places.items() if encoded), self.step))
+        return iter(in_problem_order((key for key, stored in self._stored.items() if stored), self.step))
 
     def __len__(self) -> int:
-        return sum(map(bool, self._places.values()))
+        return sum(stored is not None for stored in self._stored.values())
 
 
 class StoredGroups(StoredRecords[tuple[str, int], RolloutGroup, GroupSummary]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -95,7 +95,7 @@ _MAX_NAME = 80
 _MAX_COMPONENTS = 40
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Place(NamedTuple):
     """Where the line of a record is.
 
     Args:
@@ -109,24 +109,27 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     end: int
     digest: int
 
-    def place(self) -> dict[str, Any]:
-        """The fields of a place, to make another one of the same line."""
-        return {"line": self.line, "start": self.start, "end": self.end, "digest": self.digest}
 
-
-class Summary(Place, frozen=True, kw_only=True, array_like=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a record without reading it.
 
     Args:
+        place: of its line.
         problem_id, epoch: of its problem.
         step: its place in the run, from 0; None in files of earlier versions and of other programs.
         complete: whether it has all its rewards.
     """
 
+    place: Place
     problem_id: str
     epoch: int
     complete: bool
     step: int | None = None
+
+    @property
+    def line(self) -> int:
+        """The number of its line, from 1."""
+        return self.place.line
 
     @property
     def key(self) -> Any:
@@ -134,7 +137,7 @@ class Summary(Place, frozen=True, kw_only=True, array_like=True):
         return self.problem_id, self.epoch
 
 
-class Spread(msgspec.Struct, frozen=True, array_like=True):
+class Spread(msgspec.Struct, frozen=True):
     """One component in one group: mean, lowest and highest value, and the number of rollouts it was measured in."""
 
     mean: float
@@ -147,7 +150,7 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
         return [self.low] + [self.high] * (self.measured - 1)
 
 
-class GroupSummary(Summary, frozen=True, kw_only=True, array_like=True):
+class GroupSummary(Summary, frozen=True, kw_only=True):
     """What a start, a table and the charts need of a group.
 
     Args:
@@ -232,8 +235,8 @@ def problem_hash(text: str, ground_truth: str) -> bytes:
     return hashlib.blake2b(f"{len(text)} {text}{ground_truth}".encode(errors="replace"), digest_size=8).digest()
 
 
-def _place(line: Line) -> dict[str, Any]:
-    return {"line": line.number, "start": line.start, "end": line.end, "digest": hash(line.text)}
+def _place(line: Line) -> Place:
+    return Place(line.number, line.start, line.end, hash(line.text))
 
 
 def _fast(line: Line) -> _Group | None:
@@ -266,7 +269,7 @@ def _summary(group: _Group, line: Line) -> GroupSummary:
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     policy = group.policy or _Policy()
     return GroupSummary(
-        **_place(line),
+        place=_place(line),
         problem_id=group.problem_id,
         problem_text=(group.problem_text or "")[:MAX_TEXT],
         problem=problem_hash(group.problem_text or "", group.ground_truth or ""),
@@ -329,7 +332,7 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(sum(measured) / len(measured), min(measured), max(measured), len(measured))
 
 
-class FusionSummary(Summary, frozen=True, kw_only=True, array_like=True):
+class FusionSummary(Summary, frozen=True, kw_only=True):
     """What the list of fusions needs of one.
 
     Args:
@@ -364,7 +367,7 @@ def summarise_fusion(line: Line) -> FusionSummary:
     fusion = decode_line(line, Fusion)
     added, completion = fusion.rewards.r_fusion, fusion.completion or Completion(text="")
     return FusionSummary(
-        **_place(line),
+        place=_place(line),
         problem_id=fusion.problem_id,
         problem=fusion.problem_text[:200],
         epoch=fusion.epoch,

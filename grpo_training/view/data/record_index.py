@@ -129,7 +129,7 @@ class RecordIndex(Generic[SummaryT, RecordT]):
             NotFoundError: its line is no longer there, or cannot be read as a record.
         """
         try:
-            return self._file.record(summary)
+            return self._file.record(summary.place)
         except (UnreadableLineError, InputError, OSError) as error:
             raise NotFoundError(f"Line {summary.line} of {self.path} cannot be read", why=str(error)) from None
 

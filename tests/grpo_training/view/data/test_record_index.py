@@ -48,7 +48,7 @@ def test_only_what_was_appended_is_read(tmp_path):
     path.write_bytes(overwritten)
     index.update()
     assert [one.problem_id for one in index.all()] == ["p1", "p2"]
-    assert index.all()[1].start == start
+    assert index.all()[1].place.start == start
     assert index.broken == []
 
 

@@ -141,7 +141,8 @@ def _documents(content: bytes, source: SourceFile, line: int) -> list[Any]:
         with _json_errors(source, line, is_line=False):
             value, place = decoder.raw_decode(text, place)
         values.append(value)
-    return _without_surrogates(content, values)
+    documents: list[Any] = _without_surrogates(content, values)
+    return documents
 
 
 def _parse(line: bytes, source: SourceFile, number: int) -> Any:

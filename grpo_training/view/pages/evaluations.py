@@ -46,7 +46,7 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     evaluation = store.evaluation(request.params["evaluation"])
     report = evaluation.report()
     base = report.base.task_results if report.base is not None else {}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": name, "result": report.task_results.get(name), "base": base.get(name)}
         for name in dict.fromkeys([*report.task_results, *base])
     ]

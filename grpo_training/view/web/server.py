@@ -23,7 +23,7 @@ from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import render, render_alone
 from grpo_training.view.web.security import Guard
 
-_READING_S = 0.4
+_READING_S = 0.3
 """How long a request may read files; the page says how far it is, and asks again."""
 
 

@@ -37,7 +37,7 @@ class RecordIndex(Generic[SummaryT, RecordT]):
         path: a file of records, also one that is being written.
         model: the record.
         summarise: makes the summary of a line.
-        clock: monotonic time in seconds.
+        clock: processor time in seconds, by which a busy machine needs no more steps than a free one.
         now: the time of files, in seconds.
     """
 
@@ -46,7 +46,7 @@ class RecordIndex(Generic[SummaryT, RecordT]):
         path: Path,
         model: type[RecordT],
         summarise: Callable[[Line], SummaryT],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.thread_time,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.path = path

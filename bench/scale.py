@@ -26,7 +26,7 @@ from tests.support.viewer_runs import pocket_run
 
 MEMBERS, VARIANTS = 8, 48
 RESUME_S, RESUME_MB = 8.0, 300
-"""Bounds of a start on 100,000 rollouts that were indexed: processor time and memory."""
+"""Bounds of a start on 100,000 stored rollouts: processor time and memory."""
 BOUNDED = "generator, resumed"
 ALL_STEPS = (
     "generator, first start",
@@ -36,7 +36,6 @@ ALL_STEPS = (
     "critic, resumed",
     "viewer, first page",
     "viewer, all figures",
-    "viewer, again",
     "export, rollouts",
     "export, trl-grpo",
     "train --dry-run",
@@ -152,7 +151,6 @@ def steps(folder: Path) -> dict[str, Callable[[], Figures]]:
         lambda: command(*critic, "--resume"),
         lambda: resumed("critic", critic),
         lambda: view(folder, complete=False),
-        lambda: view(folder, complete=True),
         lambda: view(folder, complete=True),
         lambda: export("rollouts"),
         lambda: export("trl-grpo"),

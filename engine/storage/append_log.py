@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
+import mmap
 import os
 import shlex
 import socket
@@ -23,10 +23,8 @@ from typing import BinaryIO
 
 from engine.errors import InputError, LockHeldError, ScaffoldError
 from engine.storage.lines import MAX_LINE_BYTES, is_json_object
-from engine.storage.temporary_files import new_beside
 
 _POLL_S = 0.005
-_CHUNK = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What writing to a full disk, or beyond a limit, ends with."""
 _sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync  # fdatasync does not exist on macOS
@@ -40,9 +38,8 @@ class AppendLog:
     """The writer of a file.
 
     Args:
-        path: the file; its directory is created if needed. The lock file ``<name>.lock`` is next to it.
-        owns_directory: the lock is for the whole directory. There need not be a file of this name; the directory is
-            locked too, so that deleting the lock file admits no second writer.
+        path: the file; its directory is created if needed, and the file with the first line. The lock file
+            ``<name>.lock`` is next to it.
         wait_s: how many seconds ``hold`` waits for another writer.
         sleep: as ``time.sleep``.
         clock: monotonic time in seconds.
@@ -52,13 +49,11 @@ class AppendLog:
         self,
         path: Path,
         *,
-        owns_directory: bool = False,
         wait_s: float = 0.2,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
-        self._owns_directory = owns_directory
         self._wait_s, self._sleep, self._clock = wait_s, sleep, clock
         self._fd: int | None = None
         self._size: int | None = None
@@ -77,31 +72,17 @@ class AppendLog:
         # Closing the lock file releases the lock; deleting it would allow two writers.
         with opened(_lock_path(self.path), os.O_RDWR | os.O_CREAT) as lock:
             self._acquire(lock)
-            with self._directory_lock():
-                with named_if_full(self.path):
-                    _write_holder(lock)
-                self._held = True
-                try:
-                    if self.path.exists():
-                        self._open()
-                    yield
-                    self.check()
-                finally:
-                    self._close()
-                    os.ftruncate(lock, 0)
-
-    @contextlib.contextmanager
-    def _directory_lock(self) -> Iterator[None]:
-        if not self._owns_directory:
-            yield
-            return
-        with opened(self.path.parent, os.O_RDONLY) as fd:
+            with named_if_full(self.path):
+                _write_holder(lock)
+            self._held = True
             try:
-                self._acquire(fd, "Its lock file was deleted while a process was using the directory.")
-            except OSError as error:
-                if error.errno != errno.EBADF:  # NFS locks no directories
-                    raise
-            yield
+                if self.path.exists():
+                    self._open()
+                yield
+                self.check()
+            finally:
+                self._close()
+                os.ftruncate(lock, 0)
 
     def append(self, line: bytes) -> None:
         """Append one line and sync it to disk. Only inside ``hold``; from any thread.
@@ -121,23 +102,19 @@ class AppendLog:
         with self._guard:
             if self._fd is None or self._size is None:
                 return
-            own = os.fstat(self._fd)
+            written = os.fstat(self._fd)
             try:
-                there: os.stat_result | None = self.path.stat()
+                change = "" if os.path.samestat(written, self.path.stat()) else "replaced"
             except (FileNotFoundError, NotADirectoryError):
-                there = None
-            if there is None or (there.st_ino, there.st_dev) != (own.st_ino, own.st_dev):
+                change = "deleted or moved"
+            if not change and written.st_size < self._size:
+                change = "truncated"
+            if change:
                 raise FileChangedError(
-                    f"{self.path} was {'deleted or moved' if there is None else 'replaced'} while it was in use",
+                    f"{self.path} was {change} while it was in use",
                     why="The results of this run were in it.",
                     fix="Put the file back if it was moved. Then run the same command again; replies that are in the "
                     "journal are not requested again.",
-                )
-            if own.st_size < self._size:
-                raise FileChangedError(
-                    f"{self.path} was truncated while it was in use",
-                    why=f"It had {self._size} bytes and has {own.st_size}.",
-                    fix="Run the same command again: results that are missing are computed again from stored replies.",
                 )
 
     def append_all(self, lines: Sequence[bytes]) -> int:
@@ -182,7 +159,7 @@ class AppendLog:
         """Whether this object holds the lock."""
         return self._held
 
-    def _acquire(self, lock: int, why: str = "") -> None:
+    def _acquire(self, lock: int) -> None:
         deadline = self._clock() + self._wait_s
         while True:
             try:
@@ -191,7 +168,7 @@ class AppendLog:
                 if self._clock() >= deadline:
                     raise LockHeldError(
                         f"{self.path} is locked by another process",
-                        why=why or f"The lock is held by {_holder_text(lock)}.",
+                        why=f"The lock is held by {_holder_text(lock)}.",
                         fix="Wait for that process or stop it, or use another directory.",
                     ) from None
                 self._sleep(_POLL_S)
@@ -201,13 +178,7 @@ class AppendLog:
     def _open(self) -> int:
         if self._fd is None:
             is_new = not self.path.exists()
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:  # the lock file may have been deleted by hand, so the file itself is locked too
-                self._acquire(fd, "Its lock file was deleted while a process was writing it.")
-            except BaseException:
-                os.close(fd)
-                raise
-            self._fd = fd
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             if is_new:
                 sync_directory(self.path.parent)
             _repair(self._fd)
@@ -251,29 +222,22 @@ def replace_file(path: Path, content: bytes) -> None:
 def replacement(path: Path) -> Iterator[BinaryIO]:
     """A file beside ``path`` that takes its place when the block ends without an error, and else is deleted.
 
-    Of several processes each writes a file of its own, and the last one to end counts.
+    Of several writers each has a file of its own, and the last one to end counts.
 
     Raises:
         OSError: it cannot be written; the error names ``path``.
     """
-    try:
-        fd, temporary = new_beside(path)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-    stream = os.fdopen(fd, "wb")
-    try:
-        with named_if_full(path, temporary):
-            yield stream
-            stream.flush()
-            os.fsync(fd)
+    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}.tmp")
+    with named_if_full(path, temporary):
+        try:
+            with temporary.open("wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
             temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:  # the file is locked until its name has changed
-        with contextlib.suppress(OSError):  # what a full disk does not take fails once more
-            stream.close()
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     sync_directory(path.parent)
 
 
@@ -297,25 +261,18 @@ def sync_directory(directory: Path) -> None:
 def _repair(fd: int) -> None:
     """Add the missing newline to a complete last line; remove a torn one."""
     size = os.fstat(fd).st_size
-    start = _last_line_start(fd, size)
+    if size == 0:
+        return
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as content:
+        start = content.rfind(b"\n") + 1
+        is_complete = size - start < MAX_LINE_BYTES and is_json_object(content[start:])
     if start == size:
         return
-    if size - start < MAX_LINE_BYTES and is_json_object(os.pread(fd, size - start, start)):
+    if is_complete:
         _write_all(fd, b"\n")
     else:
         os.ftruncate(fd, start)
     os.fsync(fd)
-
-
-def _last_line_start(fd: int, size: int) -> int:
-    end = size
-    while end > 0:
-        begin = max(0, end - _CHUNK)
-        found = os.pread(fd, end - begin, begin).rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
-        end = begin
-    return 0
 
 
 def _write_all(fd: int, content: bytes) -> None:
@@ -329,19 +286,12 @@ def _lock_path(path: Path) -> Path:
 
 
 def _write_holder(lock: int) -> None:
-    holder = {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "command": shlex.join(sys.argv)[:200],
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    command, since = shlex.join(sys.argv)[:200], datetime.now(UTC).isoformat(timespec="seconds")
+    holder = f"process {os.getpid()} on {socket.gethostname()} ({command}), since {since}"
     os.ftruncate(lock, 0)
-    os.pwrite(lock, json.dumps(holder).encode(), 0)
+    os.pwrite(lock, holder.encode(errors="replace"), 0)
 
 
 def _holder_text(lock: int) -> str:
-    try:
-        holder = json.loads(os.pread(lock, 4096, 0))
-        return "process {pid} on {host} ({command}), since {since}".format(**holder)
-    except (ValueError, KeyError, TypeError):
-        return "an unknown process (it has just started or just ended)"
+    holder = os.pread(lock, 4096, 0).decode(errors="replace")
+    return holder or "an unknown process (it has just started or just ended)"

@@ -56,7 +56,7 @@ def why_row(first: Sequence[str], below: Sequence[Sequence[str]]) -> str:
     sentences with the same end. A line with a known name is none, and neither are the numbers of the columns.
     """
     below = [row for row in below[:_LOOKED_AT] if len(row) == len(first) and list(row) != list(first)]
-    if not below or has_known_name(first, below) or _are_positions(first):
+    if not below or has_known_name(first, below) or are_numbered(first):
         return ""
     columns = [(cell.strip(), [other.strip() for other in column]) for cell, *column in zip(first, *below, strict=True)]
     repeated = next((value for value, column in columns if value and value in column), None)
@@ -105,9 +105,9 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _are_positions(first: Sequence[str]) -> bool:
-    """Whether the names are 0, 1, 2, as programs write them for columns without names."""
-    numbers = [cell.strip() for cell in first if cell.strip()]
+def are_numbered(cells: Iterable[str]) -> bool:
+    """Whether the cells are 0, 1, 2 or 1, 2, 3, as programs number rows, and columns without names."""
+    numbers = [cell.strip() for cell in cells if cell.strip()]
     return len(numbers) > 1 and any(
         numbers == [str(number) for number in range(begin, begin + len(numbers))] for begin in (0, 1)
     )

@@ -1,22 +1,16 @@
-"""Folders that are replaced as a whole, by several processes too."""
+"""Folders that are replaced as a whole."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from engine.storage.append_log import named_if_full, opened
+from engine.storage.append_log import named_if_full
 
 
 def replace_folder(folder: Path, write: Callable[[Path], object], check: Callable[[], object]) -> None:
-    """Fill a new folder and give it the name of ``folder``.
-
-    Of several processes each fills a folder of its own, and the last one to end counts. If one fails, ``folder`` stays
-    as it was.
+    """Fill a new folder and give it the name of ``folder``. If that fails, ``folder`` stays as it was.
 
     Args:
         folder: the destination; its parent is made if needed.
@@ -32,22 +26,12 @@ def replace_folder(folder: Path, write: Callable[[Path], object], check: Callabl
     with named_if_full(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as made:
         new, earlier = Path(made) / "new", Path(made) / "earlier"
         write(new)
-        with _held(folder.parent):
-            check()
-            if folder.exists():
-                folder.rename(earlier)
-            try:
-                new.rename(folder)
-            except BaseException:
-                if earlier.exists():
-                    earlier.rename(folder)
-                raise
-
-
-@contextlib.contextmanager
-def _held(parent: Path) -> Iterator[None]:
-    """Wait for the lock of a folder, which is held for the moment of two renames."""
-    with opened(parent, os.O_RDONLY) as fd:
-        with contextlib.suppress(OSError):  # NFS locks no directories
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
+        check()
+        if folder.exists():
+            folder.rename(earlier)
+        try:
+            new.rename(folder)
+        except BaseException:
+            if earlier.exists():
+                earlier.rename(folder)
+            raise

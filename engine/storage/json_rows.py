@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count, islice
 from typing import Any, NoReturn
 
@@ -137,34 +138,33 @@ def _documents(content: bytes, source: SourceFile, line: int) -> list[Any]:
     text = _decoded(content.removeprefix(_BOM), source, 1)
     decoder, values, place = json.JSONDecoder(parse_constant=_no_constant), [], 0
     while (place := _SPACE.match(text, place).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
-        try:
+        with _json_errors(source, line, is_line=False):
             value, place = decoder.raw_decode(text, place)
-        except json.JSONDecodeError as error:
-            why = f"not JSON: {error.msg} at column {error.colno}"
-            raise bad_line(source.path, error.lineno, why, fix=_FORMS) from error
-        except ValueError as error:
-            raise bad_line(source.path, line, f"not JSON: {str(error)[:200]}") from error
-        except RecursionError as error:
-            raise bad_line(source.path, line, "nested too deeply") from error
         values.append(value)
-    _refuse_surrogates(content, values, source, line)
-    return values
+    documents: list[Any] = _without_surrogates(content, values)
+    return documents
 
 
 def _parse(line: bytes, source: SourceFile, number: int) -> Any:
     text = _decoded(line, source, number).strip()
     if not text:
         return None
+    with _json_errors(source, number):
+        return _without_surrogates(line, json.loads(text, parse_constant=_no_constant))
+
+
+@contextmanager
+def _json_errors(source: SourceFile, number: int, *, is_line: bool = True) -> Iterator[None]:
+    """Turn the errors of JSON into one that names the line: ``number``, or that of the error in a document."""
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        yield
     except json.JSONDecodeError as error:
-        raise bad_line(source.path, number, f"not JSON: {error.msg} at column {error.colno}", fix=_FORMS) from error
+        why = f"not JSON: {error.msg} at column {error.colno}"
+        raise bad_line(source.path, number if is_line else error.lineno, why, fix=_FORMS) from error
     except ValueError as error:
         raise bad_line(source.path, number, f"not JSON: {str(error)[:200]}") from error
     except RecursionError as error:
         raise bad_line(source.path, number, "nested too deeply") from error
-    _refuse_surrogates(line, value, source, number)
-    return value
 
 
 def _decoded(content: bytes, source: SourceFile, number: int) -> str:
@@ -177,15 +177,11 @@ def _decoded(content: bytes, source: SourceFile, number: int) -> str:
         raise bad_line(source.path, number + before.count(b"\n"), why, fix="Save the file as UTF-8.") from error
 
 
-def _refuse_surrogates(content: bytes, value: Any, source: SourceFile, number: int) -> None:
+def _without_surrogates(content: bytes, value: Any) -> Any:
+    """The value with unpaired surrogates, which no text can hold, as question marks."""
     if not _SURROGATE.search(content):
-        return
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise bad_line(source.path, number, "unpaired surrogate (\\ud800 to \\udfff)") from error
-    except RecursionError as error:
-        raise bad_line(source.path, number, "nested too deeply") from error
+        return value
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -23,13 +23,14 @@ _CHUNK = 1 << 16
 class Line:
     """One line of a file, numbered from 1. If it is invalid, ``fault`` is the reason and ``text`` is empty.
 
-    ``is_ended`` is False for a last line without a newline.
+    ``start`` and ``end`` are where it is in the file, in bytes.
     """
 
     number: int
     text: bytes
     fault: str = ""
-    is_ended: bool = True
+    start: int = 0
+    end: int = 0
 
 
 class LineReader:
@@ -63,20 +64,9 @@ class LineReader:
             self._inode = os.fstat(stream.fileno()).st_ino
             stream.seek(self.offset)
             while line := self._next(stream.readline, to_the_end):
-                self.offset = stream.tell()
-                self._number = line.number
+                self.offset, self._number = line.end, line.number
                 if line.fault or line.text:
                     yield line
-
-    def move_to(self, number: int, offset: int, inode: int) -> None:
-        """Go on after a line of the file.
-
-        Args:
-            number: of the line.
-            offset: where it ends.
-            inode: of the file; another one counts as replaced.
-        """
-        self._number, self.offset, self._inode = number, offset, inode
 
     def replaced(self) -> bool:
         """Whether the file was deleted, replaced or truncated since the last read."""
@@ -90,20 +80,20 @@ class LineReader:
 
     def _next(self, readline: Callable[[int], bytes], to_the_end: bool) -> Line | None:
         text = readline(MAX_LINE_BYTES)
-        number = self._number + 1
+        number, start = self._number + 1, self.offset
+        end = start + len(text)
         if text.endswith(b"\n"):
-            return Line(number, text.strip())
+            return Line(number, text.strip(), "", start, end)
         if len(text) == MAX_LINE_BYTES:
             while (rest := readline(_CHUNK)) and not rest.endswith(b"\n"):
-                pass
-            ended = rest.endswith(b"\n")
+                end += len(rest)
             fault = f"longer than {MAX_LINE_BYTES >> 20} MiB"
-            return Line(number, b"", fault, ended) if ended or to_the_end else None
+            return Line(number, b"", fault, start, end + len(rest)) if rest or to_the_end else None
         if not text or not to_the_end:
             return None
         if is_json_object(text):
-            return Line(number, text.strip(), is_ended=False)
-        return Line(number, b"", "the last line is cut off", is_ended=False)
+            return Line(number, text.strip(), "", start, end)
+        return Line(number, b"", "the last line is cut off", start, end)
 
 
 def is_json_object(text: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -63,7 +63,7 @@ def plain_row(row: Mapping[str, Any]) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Dates and times as ISO text, durations as hours, minutes and seconds, decimals as their digits."""
+    """Dates and times as ISO text, decimals as their digits."""
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items() if not _is_binary(one)}
     if isinstance(value, list | tuple):
@@ -76,21 +76,12 @@ def _plain(value: Any) -> Any:
         return value.decode()
     if isinstance(value, Decimal):
         return f"{value:f}"
-    if isinstance(value, timedelta):
-        return _clock(value)
     if isinstance(value, datetime) and value.tzinfo is None and value.time() == time():
         return value.date().isoformat()
     if isinstance(value, date | time):
         return value.isoformat()
     item = getattr(value, "item", None)  # a number of NumPy
     return _plain(item()) if item is not None else str(value)
-
-
-def _clock(value: timedelta) -> str:
-    sign, seconds = ("-", -value) if value < timedelta() else ("", value)
-    minutes, rest = divmod(seconds, timedelta(minutes=1))
-    fraction = f".{rest.microseconds:06d}".rstrip("0") if rest.microseconds else ""
-    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{rest.seconds:02d}{fraction}"
 
 
 def _is_binary(value: Any) -> bool:

@@ -6,13 +6,12 @@ import codecs
 import gzip
 import io
 import re
-import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from engine.errors import InputError, MissingInputError
 
@@ -32,37 +31,16 @@ _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
 )
 _AS_CSV = "Save it as CSV: in Excel Save As, CSV UTF-8."
-_WITH_PYARROW = "Convert it: pyarrow.parquet.write_table(TABLE, 'rows.parquet'), with TABLE read by pyarrow.{}."
-_UNPACK = "Unpack it, and give one of its files."
-_FOREIGN = (
-    (0, b"PK\x03\x04", "a workbook of Excel, or another zip file", _AS_CSV),
-    (0, b"\xd0\xcf\x11\xe0", "a workbook of Excel, or another file of Office", _AS_CSV),
-    (0, b"ARROW1", "an Arrow file (Feather)", _WITH_PYARROW.format("feather.read_table")),
-    (0, b"FEA1", "a Feather file", _WITH_PYARROW.format("feather.read_table")),
-    (0, b"\xff\xff\xff\xff", "an Arrow stream", "Convert it: datasets.Dataset.from_file(FILE).to_json('rows.jsonl')."),
-    (
-        0,
-        b"SQLite format 3\0",
-        "an SQLite database",
-        "Export it: sqlite3 -header -csv FILE 'SELECT ...' > rows.csv.",
+_FOREIGN = {
+    b"PK\x03\x04": ("a workbook of Excel, or another zip file", _AS_CSV + " Unpack another file."),
+    b"\xd0\xcf\x11\xe0": ("a workbook of Excel, or another file of Office", _AS_CSV),
+    b"ARROW1": (
+        "an Arrow file (Feather)",
+        "Convert it to parquet: pyarrow.parquet.write_table(TABLE, 'rows.parquet').",
     ),
-    (0, b"%PDF", "a PDF document", "Give a file of rows."),
-    (0, b"\x89PNG", "an image", "Give a file of rows."),
-    (0, b"\xff\xd8\xff", "an image", "Give a file of rows."),
-    (0, b"GIF8", "an image", "Give a file of rows."),
-    (0, b"RIFF", "an image or a recording", "Give a file of rows."),
-    (0, b"\x93NUMPY", "a NumPy array", "Write its rows as JSONL or CSV."),
-    (0, b"\x89HDF", "an HDF5 file", "Write its rows as JSONL or CSV."),
-    (0, b"\x80\x04\x95", "a pickle", "Write its rows as JSONL or CSV; pickles are not read, as they can run code."),
-    (257, b"ustar", "a tar archive", _UNPACK),
-    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
-    (0, b"Rar!", "a rar archive", _UNPACK),
-    (0, b"BZh", "compressed with bzip2", "Unpack it: bunzip2 FILE."),
-    (0, b"\xfd7zXZ", "compressed with xz", "Unpack it: unxz FILE."),
-    (0, b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it: unzstd FILE."),
-    (0, b"version https://git-lfs", "a pointer of Git LFS, not the file itself", "Fetch it: git lfs pull."),
-)
-"""Where the mark of a file is, the mark, what the file is, and the fix."""
+    b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "Fetch it: git lfs pull."),
+}
+"""First bytes of a file -> what it is, and the fix."""
 
 _PAGES = (b"<!doctype", b"<html", b"<?xml")
 
@@ -146,26 +124,15 @@ class SourceFile:
         Raises:
             InputError: what it is, and what to do.
         """
-        for place, mark, what, fix in _FOREIGN:
-            if self.begin[place:].startswith(mark):
-                what, fix = self._of_zip() or (what, fix)
-                raise InputError(f"{self.path} is {what}", fix=fix.replace("FILE", str(self.path)))
+        for mark, (what, fix) in _FOREIGN.items():
+            if self.begin.startswith(mark):
+                raise InputError(f"{self.path} is {what}", fix=fix)
         if self.begin.lstrip(codecs.BOM_UTF8).lstrip().lower().startswith(_PAGES):
             fix = "Download the file itself: on the web, by its link to the raw content."
             raise InputError(f"{self.path} is a page of HTML, or XML", fix=fix)
         if b"\0" in self.begin and self.marked not in ("utf-16", "utf-32"):
             why = "It has bytes of value zero, as files without text have, and UTF-16 without a byte order mark."
             raise InputError(f"{self.path} is not a text file", why=why, fix="Save it as UTF-8.")
-
-    def _of_zip(self) -> tuple[str, str] | None:
-        try:
-            with zipfile.ZipFile(self.path) as packed:
-                names = [name for name in packed.namelist() if not name.endswith("/")]
-        except (OSError, ValueError, zipfile.BadZipFile):
-            return None
-        if any(name.startswith("xl/") for name in names):
-            return "a workbook of Excel", _AS_CSV
-        return f"a zip file with {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}", _UNPACK
 
     @cached_property
     def encoding(self) -> str:
@@ -176,29 +143,30 @@ class SourceFile:
         Raises:
             InputError: the text has none of these encodings, or a line is too long.
         """
-        marked = self.marked
-        read = self._read_as(marked or "utf-8")
-        if read.fault is None:
-            return marked or "utf-8"
-        # A text with characters of UTF-8 before the fault is damaged UTF-8, which CP1252 would make unreadable.
-        others: dict[str, Callable[[_Read], bool]] = {} if marked else {"gb18030": _is_chinese, "cp1252": _is_western}
-        for encoding, fits in others.items():
-            tried = self._read_as(encoding)
-            if tried.fault is None and fits(tried) and not (read.other and encoding == "cp1252"):
-                return encoding
+        marked = self.marked or "utf-8"
+        line, fault, text = self._read_as(marked)
+        if fault and not self.marked:
+            _, broken, chinese = self._read_as("gb18030")
+            if not broken and _is_chinese(chinese):
+                return "gb18030"
+            # A text with characters of UTF-8 before the fault is damaged UTF-8, which CP1252 would make unreadable.
+            _, broken, western = self._read_as("cp1252")
+            if not broken and text.isascii() and _is_western(western):
+                return "cp1252"
+        if not fault:
+            return marked
         fix = (
             "Save the file as UTF-8 (in Excel: Save As, CSV UTF-8), or: iconv -f ENCODING -t UTF-8 OLD.csv > NEW.csv, "
             "where ENCODING is GB18030 for Chinese, SHIFT_JIS for Japanese, CP1251 for Russian, or UTF-16."
         )
-        raise bad_line(self.path, read.line, f"not {(marked or 'utf-8').upper()}: {read.fault}", fix=fix)
+        raise bad_line(self.path, line, f"not {marked.upper()}: {fault}", fix=fix)
 
-    def _read_as(self, encoding: str) -> _Read:
-        """Read the whole text in an encoding, up to its first fault."""
+    def _read_as(self, encoding: str) -> tuple[int, str, str]:
+        """Read the text in an encoding: the line of its first fault, the fault or nothing, and a sample before it."""
         decoder = codecs.getincrementaldecoder(encoding)()
-        line, letters, fault = 1, 0, None
-        other: list[str] = []
+        line, fault, sample = 1, "", ""
         with self.open() as handle:
-            while fault is None:
+            while not fault:
                 chunk = handle.read(MAX_LINE_BYTES)
                 try:
                     text = decoder.decode(chunk, final=not chunk)
@@ -208,33 +176,23 @@ class SourceFile:
                 if len(chunk) == MAX_LINE_BYTES and "\n" not in text and "\r" not in text:
                     raise bad_line(self.path, line, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
                 line += text.count("\n") or text.count("\r")
-                if not text.isascii() and len(other) < _SEEN:
-                    other += [one for one in text if one > "\x7f"]
-                    letters += len(re.findall("[A-Za-z]", text))
+                if sample.isascii():
+                    sample = text
                 if not chunk:
                     break
-        return _Read(line, fault, other, letters)
+        return line, fault, sample
 
 
-_SEEN = 100_000
-"""Characters that decide about an encoding."""
-
-
-class _Read(NamedTuple):
-    line: int
-    fault: str | None
-    other: list[str]
-    """Characters that are not ASCII, before the fault."""
-    letters: int
-    """Letters of ASCII beside them."""
-
-
-def _is_chinese(read: _Read) -> bool:
-    letters = [letter for letter in read.other if "\u4e00" <= letter <= "\u9fff"]
-    signs = sum("\u3000" <= letter <= "\u303f" or "\uff00" <= letter <= "\uffef" for letter in read.other)
+def _is_chinese(text: str) -> bool:
+    """Whether nearly all characters beyond ASCII are Chinese ones and signs, and common ones among them."""
+    beyond = re.sub("[\0-\x7f]", "", text)
+    letters = re.findall("[\u4e00-\u9fff]", beyond)
+    signs = re.findall("[\u3000-\u303f\uff00-\uffef]", beyond)
     common = sum(letter in _COMMON_CHINESE for letter in letters)
-    return len(letters) + signs > 0.8 * len(read.other) and common > 0.03 * len(letters) > 0
+    return len(letters) + len(signs) > 0.8 * len(beyond) and common > 0.03 * len(letters) > 0
 
 
-def _is_western(read: _Read) -> bool:
-    return len(read.other) < 0.3 * (len(read.other) + read.letters)
+def _is_western(text: str) -> bool:
+    """Whether most letters are those of ASCII."""
+    beyond = len(re.sub("[\0-\x7f]", "", text))
+    return beyond < 0.3 * (beyond + len(re.findall("[A-Za-z]", text)))

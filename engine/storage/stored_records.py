@@ -1,38 +1,89 @@
-"""Records of a file by key, read one at a time: only keys and places in the file stay in memory."""
+"""Records of a file by key, read one at a time: only keys and places stay in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-
-import msgspec
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
-from engine.storage.index_file import Entry, Unreadable
-from engine.storage.indexed_log import IndexedLog, digest_of
-from engine.storage.lines import Line
+from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
-from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summarise_fusion, summarise_group
+from engine.storage.summaries import FusionSummary, GroupSummary, Place, Summary, summarise_fusion, summarise_group
 
 KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
 RecordT = TypeVar("RecordT", bound=Record)
 SummaryT = TypeVar("SummaryT", bound=Summary)
 
 
-_MAX_STEP = (1 << 63) - 1
+class _Stored(NamedTuple):
+    """The place of a record, its step, and whether it has all its rewards."""
 
-
-class _Place(Entry, frozen=True, kw_only=True, array_like=True):
-    """Where a line is, with blank lines before it, and the hash of its text; step and state of its record."""
-
+    place: Place
     step: int | None
     complete: bool
 
 
-_ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Place)
-"""A place in one object takes a third of the memory."""
+class RecordFile(Generic[SummaryT, RecordT]):
+    """The records of a growing file as summaries, each once and in order; a record is read when it is asked for.
+
+    Args:
+        path: the file; it may be created later.
+        model: the record.
+        summarise: makes the summary of a line; raises ``UnreadableLineError`` if it is no record.
+
+    Attributes:
+        broken: the lines that are no records.
+    """
+
+    def __init__(self, path: Path, model: type[RecordT], summarise: Callable[[Line], SummaryT]) -> None:
+        self.path = path
+        self.broken: list[BrokenLine] = []
+        self.lines = LineReader(path)
+        self._model, self._summarise = model, summarise
+
+    def read(self, *, to_the_end: bool = False) -> Iterator[SummaryT]:
+        """The summaries of the lines since the last call. The caller may leave the iteration; the next call goes on.
+
+        Args:
+            to_the_end: the file has no writer any more, so that a last line without a newline counts.
+        """
+        for line in self.lines.read(to_the_end=to_the_end):
+            try:
+                summary = self._summarise(line)
+            except UnreadableLineError as error:
+                self.broken.append(BrokenLine(self.path, line.number, str(error)))
+                continue
+            yield summary
+
+    def record(self, place: Place) -> RecordT:
+        """The record at a place.
+
+        Raises:
+            InputError: the file was replaced.
+            UnreadableLineError: the record has a fault in a field that its summary does not have.
+        """
+        return decode_line(self._line(place), self._model)
+
+    def summary(self, place: Place) -> SummaryT:
+        """The summary of the record at a place.
+
+        Raises:
+            InputError: the file was replaced.
+        """
+        return self._summarise(self._line(place))
+
+    def _line(self, place: Place) -> Line:
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(place.start)
+                text = stream.read(place.end - place.start).strip()
+        except FileNotFoundError:
+            text = b""
+        if hash(text) != place.digest:
+            raise InputError(f"{self.path} was replaced while it was being read", fix="Start the command again.")
+        return Line(place.line, text, "", place.start, place.end)
 
 
 class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
@@ -48,15 +99,13 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
     """
 
     _model: type[RecordT]
-    _summary: type[SummaryT]
-    _summarise: Callable[[Line, Entry], SummaryT]
+    _summarise: Callable[[Line], SummaryT]
 
     def __init__(self, path: Path, *, is_growing: bool = False, with_incomplete: bool = False) -> None:
-        self.broken: list[BrokenLine] = []
-        self._path = path
-        self._log = IndexedLog(path, self._summary, self._summarise)
+        self._file = RecordFile(path, self._model, self._summarise)
+        self.broken = self._file.broken
         self._with_incomplete = with_incomplete
-        self._places: dict[KeyT, bytes] = {}  # packed; empty: not complete yet
+        self._stored: dict[KeyT, _Stored | None] = {}  # None: not complete yet
         if not is_growing:
             self.read(to_the_end=True)
 
@@ -67,26 +116,21 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
             to_the_end: the file has no writer any more, so that a last line without a newline counts.
         """
         changed = []
-        for one in self._log.read(to_the_end=to_the_end):
-            if isinstance(one, Unreadable):
-                self.broken.append(BrokenLine(self._path, one.line, one.reason))
-                continue
-            key: KeyT = one.key
-            known = self._place(key)
-            self._places.setdefault(key, b"")
-            if one.complete or (self._with_incomplete and not (known and known.complete)):
-                step = None if one.step is None or one.step < 0 else min(one.step, _MAX_STEP)
-                self._places[key] = _ENCODER.encode(_Place(**one.where(), step=step, complete=one.complete))
-                if known is None or known.digest != one.digest:
+        for summary in self._file.read(to_the_end=to_the_end):
+            key: KeyT = summary.key
+            known = self._stored.setdefault(key, None)
+            if summary.complete or (self._with_incomplete and not (known and known.complete)):
+                self._stored[key] = _Stored(summary.place, summary.step, summary.complete)
+                if known is None or known.place.digest != summary.place.digest:
                     changed.append(key)
         return changed
 
     def by_problem(self) -> dict[tuple[str, int], list[KeyT]]:
         """The keys of each problem and epoch: one of a generator, several of the critic."""
-        found: dict[tuple[str, int], list[KeyT]] = {}
+        keys_of: dict[tuple[str, int], list[KeyT]] = {}
         for key in self:
-            found.setdefault((key[0], key[1]), []).append(key)
-        return found
+            keys_of.setdefault((key[0], key[1]), []).append(key)
+        return keys_of
 
     def of_keys(self, keys: Iterable[KeyT]) -> list[RecordT]:
         """The records with these keys, without those that cannot be read, which are in ``broken`` then."""
@@ -94,8 +138,8 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     def step(self, key: KeyT) -> int | None:
         """The step of a complete record, without reading the record."""
-        place = self._place(key)
-        return place.step if place else None
+        stored = self._stored.get(key)
+        return stored.step if stored else None
 
     def summary(self, key: KeyT) -> SummaryT | None:
         """The summary of a complete record, without reading the record; None if there is none.
@@ -103,18 +147,18 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         Raises:
             InputError: the file was replaced.
         """
-        place = self._place(key)
-        return None if place is None else self._summarise(self._line(place), place)
+        stored = self._stored.get(key)
+        return self._file.summary(stored.place) if stored else None
 
     def __getitem__(self, key: KeyT) -> RecordT:
-        place = self._place(key)
-        if place is None:
+        stored = self._stored.get(key)
+        if stored is None:
             raise KeyError(key)
         try:
-            return decode_line(self._line(place), self._model)
+            return self._file.record(stored.place)
         except UnreadableLineError as error:  # in a field that the summary has not
-            self.broken.append(BrokenLine(self._path, place.line, str(error)))
-            self._places[key] = b""
+            self.broken.append(BrokenLine(self._file.path, stored.place.line, str(error)))
+            self._stored[key] = None
             raise KeyError(key) from None
 
     def in_order(self) -> Iterator[RecordT]:
@@ -124,41 +168,26 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
             if record is not None:
                 yield record
 
-    def _place(self, key: KeyT) -> _Place | None:
-        packed = self._places.get(key)
-        return _DECODER.decode(packed) if packed else None
-
-    def _line(self, place: _Place) -> Line:
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(place.start)
-                text = stream.read(place.end - place.start).strip().rpartition(b"\n")[2]
-        except FileNotFoundError:
-            text = b""
-        if digest_of(text) != place.digest:
-            raise InputError(f"{self._path} was replaced while it was being read", fix="Start the command again.")
-        return Line(place.line, text)
-
     def __contains__(self, key: object) -> bool:
-        return bool(self._places.get(key))  # type: ignore[call-overload]
+        return self._stored.get(key) is not None  # type: ignore[call-overload]
 
     def __iter__(self) -> Iterator[KeyT]:
-        return iter(in_problem_order((key for key, place in self._places.items() if place), self.step))
+        return iter(in_problem_order((key for key, stored in self._stored.items() if stored), self.step))
 
     def __len__(self) -> int:
-        return sum(map(bool, self._places.values()))
+        return sum(stored is not None for stored in self._stored.values())
 
 
 class StoredGroups(StoredRecords[tuple[str, int], RolloutGroup, GroupSummary]):
     """The complete groups of a generator's file by (problem_id, epoch)."""
 
-    _model, _summary, _summarise = RolloutGroup, GroupSummary, staticmethod(summarise_group)
+    _model, _summarise = RolloutGroup, staticmethod(summarise_group)
 
 
 class StoredFusions(StoredRecords[tuple[str, int, str], Fusion, FusionSummary]):
     """The fusions of the critic's file that carry a reward, by (problem_id, epoch, generator_id)."""
 
-    _model, _summary, _summarise = Fusion, FusionSummary, staticmethod(summarise_fusion)
+    _model, _summarise = Fusion, staticmethod(summarise_fusion)
 
 
 class StepNumbers:

@@ -1,4 +1,4 @@
-"""Summaries of the lines of a rollouts file and of a fusions file, as the index of a log keeps them.
+"""Summaries of the lines of a rollouts file and of a fusions file.
 
 Groups are decoded with msgspec into types that have only the fields of the summary: scaffolds, replies and log-probs
 are skipped. A line that this refuses is decoded as every other reader of the project does, which takes more formats.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from engine.records import FORMAT, AnswerSource, Completion, Fusion, GroupStats, Outcome, RolloutGroup
 from engine.statistics.groups import group_stats
-from engine.storage.index_file import Entry
 from engine.storage.lines import Line, encode_line
 from engine.storage.rollout_store import UnreadableLineError, decode_line
 
@@ -96,19 +95,41 @@ _MAX_NAME = 80
 _MAX_COMPONENTS = 40
 
 
-class Summary(Entry, frozen=True, kw_only=True, array_like=True):
+class Place(NamedTuple):
+    """Where the line of a record is.
+
+    Args:
+        line: its number, from 1.
+        start, end: where it is in the file, in bytes.
+        digest: hash of its text in this process, by which a changed line is recognised.
+    """
+
+    line: int
+    start: int
+    end: int
+    digest: int
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a record without reading it.
 
     Args:
+        place: of its line.
         problem_id, epoch: of its problem.
         step: its place in the run, from 0; None in files of earlier versions and of other programs.
         complete: whether it has all its rewards.
     """
 
+    place: Place
     problem_id: str
     epoch: int
     complete: bool
     step: int | None = None
+
+    @property
+    def line(self) -> int:
+        """The number of its line, from 1."""
+        return self.place.line
 
     @property
     def key(self) -> Any:
@@ -116,7 +137,7 @@ class Summary(Entry, frozen=True, kw_only=True, array_like=True):
         return self.problem_id, self.epoch
 
 
-class Spread(msgspec.Struct, frozen=True, array_like=True):
+class Spread(msgspec.Struct, frozen=True):
     """One component in one group: mean, lowest and highest value, and the number of rollouts it was measured in."""
 
     mean: float
@@ -129,7 +150,7 @@ class Spread(msgspec.Struct, frozen=True, array_like=True):
         return [self.low] + [self.high] * (self.measured - 1)
 
 
-class GroupSummary(Summary, frozen=True, kw_only=True, array_like=True, tag="group"):
+class GroupSummary(Summary, frozen=True, kw_only=True):
     """What a start, a table and the charts need of a group.
 
     Args:
@@ -192,12 +213,8 @@ class GroupSummary(Summary, frozen=True, kw_only=True, array_like=True, tag="gro
         return msgspec.structs.replace(self, is_triggered=stats.triggered)
 
 
-def summarise_group(line: Line, place: Entry) -> GroupSummary:
+def summarise_group(line: Line) -> GroupSummary:
     """The summary of a line of a rollouts file.
-
-    Args:
-        line: the line.
-        place: where it is.
 
     Raises:
         UnreadableLineError: the line is not a group; the message is the reason.
@@ -210,12 +227,16 @@ def summarise_group(line: Line, place: Entry) -> GroupSummary:
             raise UnreadableLineError(
                 f"a reward, a number of tokens, a cost or a time is out of range: {error}"
             ) from None
-    return _summary(group, place)
+    return _summary(group, line)
 
 
 def problem_hash(text: str, ground_truth: str) -> bytes:
     """By which the problem of a group is recognised."""
     return hashlib.blake2b(f"{len(text)} {text}{ground_truth}".encode(errors="replace"), digest_size=8).digest()
+
+
+def _place(line: Line) -> Place:
+    return Place(line.number, line.start, line.end, hash(line.text))
 
 
 def _fast(line: Line) -> _Group | None:
@@ -231,7 +252,7 @@ def _fast(line: Line) -> _Group | None:
     return group if group.problem_id and group.rollouts and (group.format or 0) <= FORMAT else None
 
 
-def _summary(group: _Group, place: Entry) -> GroupSummary:
+def _summary(group: _Group, line: Line) -> GroupSummary:
     outcomes: dict[str, int] = {}
     faults: dict[str, int] = {}
     for rollout in group.rollouts:
@@ -248,7 +269,7 @@ def _summary(group: _Group, place: Entry) -> GroupSummary:
     costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     policy = group.policy or _Policy()
     return GroupSummary(
-        **place.where(),
+        place=_place(line),
         problem_id=group.problem_id,
         problem_text=(group.problem_text or "")[:MAX_TEXT],
         problem=problem_hash(group.problem_text or "", group.ground_truth or ""),
@@ -311,7 +332,7 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(sum(measured) / len(measured), min(measured), max(measured), len(measured))
 
 
-class FusionSummary(Summary, frozen=True, kw_only=True, array_like=True, tag="fusion"):
+class FusionSummary(Summary, frozen=True, kw_only=True):
     """What the list of fusions needs of one.
 
     Args:
@@ -337,20 +358,16 @@ class FusionSummary(Summary, frozen=True, kw_only=True, array_like=True, tag="fu
         return self.problem_id, self.epoch, self.generator
 
 
-def summarise_fusion(line: Line, place: Entry) -> FusionSummary:
+def summarise_fusion(line: Line) -> FusionSummary:
     """The summary of a line of a fusions file.
 
     Raises:
         UnreadableLineError: the line is not a fusion; the message is the reason.
     """
-    return fusion_summary(decode_line(line, Fusion), place)
-
-
-def fusion_summary(fusion: Fusion, place: Entry) -> FusionSummary:
-    """The summary of a fusion."""
+    fusion = decode_line(line, Fusion)
     added, completion = fusion.rewards.r_fusion, fusion.completion or Completion(text="")
     return FusionSummary(
-        **place.where(),
+        place=_place(line),
         problem_id=fusion.problem_id,
         problem=fusion.problem_text[:200],
         epoch=fusion.epoch,

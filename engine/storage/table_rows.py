@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice, zip_longest
 
 from engine.errors import InputError
-from engine.storage.column_names import has_known_name, shown, why_row, without_names
+from engine.storage.column_names import are_numbered, has_known_name, shown, why_row, without_names
 from engine.storage.source_files import MAX_LINE_BYTES, SourceFile, bad_line
 
 _MARKS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
@@ -137,7 +137,7 @@ class Table:
         if twice is not None:
             number = self._skipped + 1
             raise bad_line(path, number, f"the name {twice!r} occurs twice", fix="Rename one of the two.")
-        leave_out = bool(names) and not names[0] and _counts([row[0] for row in below if row])
+        leave_out = bool(names) and not names[0] and are_numbered([row[0] for row in below if row])
         if leave_out:
             notes.append("the numbers of the rows in the first column are left out")
         return self._named(names, has_names, leave_out), notes
@@ -232,11 +232,3 @@ def _without_empty_end(row: Sequence[str]) -> list[str]:
 def _unquoted(field: str) -> str:
     whole = re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*', field)
     return whole[1].replace('""', '"') if whole else field
-
-
-def _counts(values: Iterable[str]) -> bool:
-    """Whether the values are 0, 1, 2 or 1, 2, 3, as programs write the numbers of rows."""
-    numbers = list(values)
-    return len(numbers) > 1 and any(
-        numbers == [str(number) for number in range(begin, begin + len(numbers))] for begin in (0, 1)
-    )

@@ -39,7 +39,7 @@ class RunDirectory(RunFiles):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / CONFIG_JSON, (), lock=AppendLog(folder / "run", owns_directory=True))
+        super().__init__(folder / CONFIG_JSON, (), lock=AppendLog(folder / "run"))
         self.folder = folder
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ DEFAULT_FOLDERS = tuple(
 
 _DESCRIPTION = (
     "Pages that show runs in a browser, while they go on and after: rewards, groups and their rollouts, experiences, "
-    "fusions, trainings. Files are only read; experiences are changed where you ask for it on their page."
+    "fusions, trainings. Files are only read."
 )
 _EPILOG = """\
 examples, each after python -m grpo_training.view:

@@ -7,7 +7,6 @@ import secrets
 import socket
 import sys
 import tempfile
-import threading
 from argparse import Namespace
 from pathlib import Path
 
@@ -19,14 +18,10 @@ from grpo_training.runs.named import found_run
 from grpo_training.runs.scored_groups import write_groups
 from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
+from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.export import export
 from grpo_training.view.web.security import is_loopback
 from grpo_training.view.web.server import application
-
-_STEP_S = 0.02
-"""How long reading ahead keeps a request waiting."""
-_PATIENCE_S = 1.0
-"""How long reading ahead waits for requests."""
 
 
 def view(arguments: Namespace) -> int:
@@ -46,8 +41,10 @@ def view(arguments: Namespace) -> int:
         if arguments.export is None:
             _serve(store, arguments.host, arguments.port)
         else:
-            done = export(store, arguments.export, arguments.export_groups)
-            print(f"{done.pages} pages in {arguments.export}. Open {done.first} in a browser.")
+            target: Path = arguments.export
+            pages = export(store, target, arguments.export_groups)
+            first = target / PAGES[0].path if target.is_dir() else target
+            print(f"{pages} pages in {target}. Open {first} in a browser.")
     return 0
 
 
@@ -85,23 +82,8 @@ def _serve(store: Store, host: str, port: int) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    threading.Thread(target=read_ahead, args=(store,), name="index", daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it
         uvicorn.Server(config).run(sockets=[listening])
-
-
-def read_ahead(store: Store) -> None:
-    """Index all rollouts, small files first, in short steps, and all libraries, while no page is being made."""
-    for run in sorted(store.runs, key=lambda run: run.size()):
-        if run.kind == "generator":
-            index = store.index(run)
-            before = -1.0
-            while before < (before := index.progress()):
-                store.wait_for_visits(_PATIENCE_S)
-                index.update(_STEP_S)
-    for library in store.libraries:
-        store.wait_for_visits(_PATIENCE_S)
-        store.library_index.summary(library)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -112,14 +94,10 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen()  # before the address is printed
+        return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         raise InputError(
             f"Cannot listen on {host}, port {port}",
             why=str(error),
             fix="Pass another --port; --port 0 takes any free one.",
         ) from None
-    return listening

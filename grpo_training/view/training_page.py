@@ -11,7 +11,9 @@ from pathlib import Path
 from engine.errors import InputError, MissingInputError
 from engine.storage.append_log import replace_file
 from grpo_training.view.pages.training import METRICS, PAGE, training_view
-from grpo_training.view.web.one_file import one_file
+from grpo_training.view.web.one_file import in_one_file
+from grpo_training.view.web.page import Request
+from grpo_training.view.web.rendering import AddressesInOneFile, render
 
 REPORT = "report.html"
 
@@ -30,8 +32,11 @@ def write_page(run_dir: Path) -> Path:
     if not path.exists():
         raise MissingInputError(f"No metrics in {run_dir}", fix="Pass the run directory of a training.")
     view = training_view(run_dir)
-    if not view.stages:
+    if not view["stages"]:
         raise InputError(f"{path} has no line of metrics", why="The training stopped before its first step.")
-    page = one_file(PAGE, {"run": None, "state": "", "training": view}, {"run": run_dir.name})
-    replace_file(run_dir / REPORT, page.encode(errors="replace"))
+    request = Request({"run": run_dir.name}, live=False)
+    address = PAGE.path_of(request.params)
+    context = {"run": None, "state": "", "training": view}
+    html = render(PAGE, context, request, alone=True, addresses=AddressesInOneFile(address))
+    replace_file(run_dir / REPORT, in_one_file([(PAGE, address, html)])[0].encode())
     return run_dir / REPORT

@@ -1,9 +1,9 @@
 "use strict";
-// All pages of an export in one file: shows the page whose path stands behind "#page=" in the address, index.html without.
+// Pages in one file: shows the page whose path stands behind "#page=" in the address, or the first one.
 // The file has each page as <script type="text/plain" data-page=PATH>, gzip in base64, and styles and scripts by their
 // names in <script type="application/json" id="report-assets">. Another page is a reload: scripts start afresh.
 (async () => {
-  const FIRST = "index.html";
+  const FIRST = document.querySelector("script[data-page]").dataset.page;
   const assets = JSON.parse(document.getElementById("report-assets").textContent);
 
   /** The path and the element that an address names. */

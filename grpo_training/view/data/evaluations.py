@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 import msgspec
 
 from engine.errors import InputError
-from engine.storage.file_stamp import FileStamp, file_stamp
 
 SAMPLES = ".samples.jsonl"
 """The end of the name of the file of samples, which is beside that of the figures."""
@@ -91,17 +89,10 @@ class Evaluation:
         Raises:
             InputError: the file is not one of figures, or too large.
         """
-        stamp = file_stamp(self.path)
-        if stamp is None:
-            raise InputError(f"Cannot read {self.path}", why="It is not there yet: the evaluation has not ended.")
-        return _report_as_of(self.path, stamp)
-
-
-@functools.lru_cache(maxsize=256)
-def _report_as_of(path: Path, stamp: FileStamp) -> Report:
-    if stamp.size > _MAX_BYTES:
-        raise InputError(f"{path} is larger than {_MAX_BYTES >> 20} MiB")
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Report)
-    except (OSError, msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"Cannot read {path}", why=f"It has no figures of an evaluation: {error}"[:300]) from None
+        try:
+            if self.path.stat().st_size > _MAX_BYTES:
+                raise InputError(f"{self.path} is larger than {_MAX_BYTES >> 20} MiB")
+            return msgspec.json.decode(self.path.read_bytes(), type=Report)
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
+            why = f"It has no figures of an evaluation: {error}"[:300]
+            raise InputError(f"Cannot read {self.path}", why=why) from None

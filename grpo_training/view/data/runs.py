@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
@@ -18,21 +16,19 @@ from engine.storage.file_stamp import FileStamp, file_stamp
 from grpo_training.runs.directory import CONFIG_JSON
 from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
 from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.named import libraries_of
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
-from grpo_training.view.data.file_index import NotFoundError
-from grpo_training.view.data.fusions import FusionIndex
-from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.data.libraries import Library, LibraryIndex
-from grpo_training.view.data.own_tasks import load_task_of
+from grpo_training.view.data.libraries import Library
+from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fusion_index, rollout_index
 
 Kind = Literal["generator", "critic", "training"]
 State = Literal["running", "finished", "stopped", "unknown"]
+ValueT = TypeVar("ValueT")
 
 METRICS = "metrics.jsonl"
 LANDING: Mapping[Kind, str] = {"generator": "overview", "critic": "fusions", "training": "training"}
 """The page that a run's name links to, by its kind."""
 _DEPTH = 4
-_MAX_FILES = 50_000
 _RESCAN_S = 2.0
 _SCAN_SHARE = 20
 """The folders are searched again after twenty times as long as it took."""
@@ -69,13 +65,6 @@ class Run:
         own = self.folder.parent.name if self.folder.name == "cache" else self.folder.name
         return own or self.folder.name
 
-    def size(self) -> int:
-        """Of the file, in bytes; 0 if it is not there."""
-        try:
-            return self.path.stat().st_size
-        except OSError:
-            return 0
-
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
         manifest = _manifest(self.manifest)
@@ -88,11 +77,6 @@ class Run:
         """The model's folder or name as the stored settings have it; empty without them."""
         settings = self.configuration()
         return str(settings.get("model") or settings.get("model_name_or_path") or "")
-
-    def experiences(self) -> Path | None:
-        """The folder of the libraries that the manifest names; None if it names none."""
-        manifest = _manifest(self.manifest)
-        return Path(manifest.experiences) if manifest is not None and manifest.experiences else None
 
     def is_written(self) -> bool:
         """Whether a process holds the lock of the results."""
@@ -112,7 +96,7 @@ class Store:
     """Everything that the pages show.
 
     Args:
-        folders: they are searched to a depth of four folders, and 50,000 files in all; ``is_cut``: there are more.
+        folders: they are searched to a depth of four folders.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -120,30 +104,8 @@ class Store:
         self._runs: dict[str, Run] = {}
         self._libraries: dict[str, Library] = {}
         self._evaluations: dict[str, Evaluation] = {}
-        self.library_index = LibraryIndex()
-        self._indexes: dict[Path, RolloutIndex] = {}
-        self._fusions: dict[Path, FusionIndex] = {}
-        self._tasks_tried: set[tuple[str, Path]] = set()
+        self._indexes: dict[Path, RecordIndex[Any, Any]] = {}
         self._next_scan = float("-inf")
-        self._visits, self._no_visit = 0, threading.Condition()
-        self.is_cut = False
-
-    @contextlib.contextmanager
-    def visit(self) -> Iterator[None]:
-        """Mark that a page is being made during the block."""
-        with self._no_visit:
-            self._visits += 1
-        try:
-            yield
-        finally:
-            with self._no_visit:
-                self._visits -= 1
-                self._no_visit.notify_all()
-
-    def wait_for_visits(self, longest_s: float) -> bool:
-        """Wait until no page is being made, at most ``longest_s`` seconds. Returns whether none is."""
-        with self._no_visit:
-            return self._no_visit.wait_for(lambda: not self._visits, longest_s)
 
     @property
     def runs(self) -> list[Run]:
@@ -163,86 +125,49 @@ class Store:
         self._scan()
         return list(self._evaluations.values())
 
-    def evaluation(self, name: str) -> Evaluation:
-        """The evaluation with an id.
-
-        Raises:
-            NotFoundError: there is none.
-        """
-        self._scan()
-        if name not in self._evaluations:
-            raise NotFoundError(f"No evaluation {name!r}", fix="The page of evaluations lists all that were found.")
-        return self._evaluations[name]
-
-    def run(self, name: str, *kinds: Kind) -> Run:
-        """The run with an id.
-
-        Raises:
-            NotFoundError: there is none of these kinds.
-        """
-        self._scan()
-        run = self._runs.get(name)
-        if run is None or (kinds and run.kind not in kinds):
-            raise NotFoundError(f"No run {name!r}", fix="The list of runs shows all that were found.")
-        return run
+    def run(self, name: str, kind: Kind) -> Run:
+        """The run of a kind with an id; raises NotFoundError if there is none."""
+        return _with_id({run.id: run for run in self.runs if run.kind == kind}, name)
 
     def library(self, name: str) -> Library:
-        """The library with an id.
+        """The library with an id; raises NotFoundError if there is none."""
+        return _with_id({library.id: library for library in self.libraries}, name)
 
-        Raises:
-            NotFoundError: there is none.
-        """
-        self._scan()
-        if name not in self._libraries:
-            raise NotFoundError(f"No library {name!r}", fix="The page of experiences lists all that were found.")
-        return self._libraries[name]
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation with an id; raises NotFoundError if there is none."""
+        return _with_id({evaluation.id: evaluation for evaluation in self.evaluations}, name)
 
     def beside(self, run: Run, kind: Kind) -> list[Run]:
         """The runs of a kind whose results are in the folder of a run."""
-        return [one for one in self.runs if one.kind == kind and one.folder == run.folder]
+        return [other for other in self.runs if other.kind == kind and other.folder == run.folder]
 
     def library_of(self, run: Run) -> Library | None:
-        """The library of the agent whose results these are; None if it is not among the folders.
+        """The library of the agent whose results these are: the one of the run, else the only one of the agent."""
+        libraries = [library for library in self.libraries if library.name == run.name.partition(".")[0]]
+        try:
+            folder = libraries_of(run.folder).resolve()
+        except InputError:  # a damaged manifest names no folder
+            folder = run.folder.parent / "experiences"
+        own = [library for library in libraries if library.path.parent == folder]
+        return own[0] if own else libraries[0] if len(libraries) == 1 else None
 
-        It is beside the results in a run with a name, or in the folder that the manifest names. Without either it is
-        the only one of the agent.
-        """
-        found = [one for one in self.libraries if one.name == run.name.partition(".")[0]]
-        for folder in (run.folder.parent / "experiences", run.experiences()):
-            own = [one for one in found if folder is not None and one.path.parent == folder.resolve()]
-            if own:
-                return own[0]
-        return found[0] if len(found) == 1 else None
-
-    def load_task_of(self, run: Run) -> None:
-        """Make the task known that a run names; see :mod:`grpo_training.view.data.own_tasks`. Tried once for each."""
-        place = str(run.configuration().get("task") or "")
-        if ":" in place and (place, run.folder) not in self._tasks_tried:
-            self._tasks_tried.add((place, run.folder))
-            load_task_of(run.configuration(), [*self.folders, run.folder.parent])
-
-    def index(self, run: Run) -> RolloutIndex:
-        """The index of a generator's rollouts; the caller updates it."""
-        known = self._indexes.get(run.path)
-        if known is None:
+    def index(self, run: Run) -> RecordIndex[Any, Any]:
+        """The index of a generator's rollouts or of a critic's fusions; the caller updates it."""
+        if run.path not in self._indexes:
             tau = run.configuration().get("tau")
-            made = RolloutIndex(run.path, tau if isinstance(tau, int | float) and tau >= 0 else _TAU)
-            known = self._indexes.setdefault(run.path, made)  # another thread may have been faster
-        return known
-
-    def fusions(self, run: Run) -> FusionIndex:
-        """The index of a critic's results; the caller updates it."""
-        return self._fusions.setdefault(run.path, FusionIndex(run.path))
+            tau = tau if isinstance(tau, int | float) and tau >= 0 else _TAU
+            made = rollout_index(run.path, tau) if run.kind == "generator" else fusion_index(run.path)
+            self._indexes.setdefault(run.path, made)  # another thread may have been faster
+        return self._indexes[run.path]
 
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever any of the files does, or an index has read more of its file."""
         runs = self.runs
         files = [*(run.path for run in runs), *(run.manifest for run in runs)]
-        files += [one.path for one in self.evaluations]
-        indexes: list[RolloutIndex | FusionIndex] = [*self._indexes.values(), *self._fusions.values()]
+        files += [evaluation.path for evaluation in self.evaluations]
         writers = (run.is_written() for run in runs)
         libraries = [library.stamp() for library in self.libraries]
-        progress = [*(index.progress() for index in indexes), self.library_index.version]
+        progress = [index.progress() for index in list(self._indexes.values())]
         return (*map(file_stamp, files), *libraries, *progress, *writers)
 
     def _scan(self) -> None:
@@ -253,10 +178,7 @@ class Store:
         runs: dict[str, Run] = {}
         libraries: dict[str, Library] = {}
         evaluations: dict[str, Evaluation] = {}
-        count = 0
-        for count, path in enumerate(_files(self.folders), 1):
-            if count > _MAX_FILES:
-                break
+        for path in _files(self.folders):
             run = _run_of(path, taken)
             if run is not None:
                 runs[run.id] = run
@@ -270,9 +192,14 @@ class Store:
                 name = _new_id(f"{path.parent.name}-{figures.stem}", taken)
                 evaluations[name] = Evaluation(name, figures.stem, figures)
         self._runs, self._libraries, self._evaluations = runs, libraries, evaluations
-        self.is_cut = count > _MAX_FILES
         ended = time.monotonic()
         self._next_scan = ended + max(_RESCAN_S, _SCAN_SHARE * (ended - started))
+
+
+def _with_id(known: Mapping[str, ValueT], name: str) -> ValueT:
+    if name not in known:
+        raise NotFoundError(f"Nothing has the id {name!r}", fix="The page of runs, experiences or tests lists all.")
+    return known[name]
 
 
 def _run_of(path: Path, taken: set[str]) -> Run | None:

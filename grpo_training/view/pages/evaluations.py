@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import InputError
-from engine.experience.events import GateEvent
-from grpo_training.view.data.evaluations import Evaluation, Report, TaskResult
-from grpo_training.view.data.libraries import Library, share_read
+from grpo_training.view.data.evaluations import Evaluation, TaskResult
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.library_view import plot_range
 from grpo_training.view.web.page import Page, Params, Request
@@ -17,60 +14,31 @@ from grpo_training.view.web.page import Page, Params, Request
 _MAX_LISTED = 1000
 
 
-@dataclass(frozen=True)
-class GateRow:
-    """A gate in the list: ``is_current`` if its library has not changed since."""
-
-    library: Library
-    event: GateEvent
-    is_current: bool
-
-
-@dataclass(frozen=True)
-class EvaluationRow:
-    """An evaluation in the list; ``error`` says why it cannot be read."""
-
-    evaluation: Evaluation
-    report: Report | None
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class ProblemRow:
-    """A problem of an evaluation: its samples of the model and of the base."""
-
-    name: str
-    result: TaskResult | None
-    base: TaskResult | None
-
-
 def build_list(store: Store, request: Request) -> dict[str, Any]:
     """All gates, newest first, and all evaluations."""
-    known = store.library_index.summaries(store.libraries, request.budget_s)
     gates = [
-        GateRow(library, gate, gate.version == one.version)
+        {"library": library, "event": gate, "is_current": gate.version == library.summary()["version"]}
         for library in store.libraries
-        if (one := known.get(library.id)) is not None
-        for gate in one.gates
+        for gate in library.summary()["gates"]
     ]
-    gates.sort(key=lambda row: row.event.at, reverse=True)
-    rows = [_row(one) for one in store.evaluations]
-    differences = [row.report.difference for row in rows if row.report is not None]
-    ends = [end for row in gates for end in (row.event.low, row.event.high)]
+    gates.sort(key=lambda row: row["event"].at, reverse=True)
+    rows = [_row(evaluation) for evaluation in store.evaluations]
+    differences = [row["report"].difference for row in rows if row["report"] is not None]
+    ends = [end for row in gates for end in (row["event"].low, row["event"].high)]
     ends += [end for one in differences if one is not None for end in (one.low, one.high) if end is not None]
     return {
         "gates": gates[:_MAX_LISTED],
         "evaluations": rows,
         "range_points": plot_range(ends),
-        "libraries_read": share_read(known, store.libraries),
     }
 
 
-def _row(evaluation: Evaluation) -> EvaluationRow:
+def _row(evaluation: Evaluation) -> dict[str, Any]:
+    """An evaluation in the list; ``error`` says why it cannot be read."""
     try:
-        return EvaluationRow(evaluation, evaluation.report())
+        return {"evaluation": evaluation, "report": evaluation.report(), "error": ""}
     except InputError as error:
-        return EvaluationRow(evaluation, None, str(error))
+        return {"evaluation": evaluation, "report": None, "error": str(error)}
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -78,11 +46,11 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     evaluation = store.evaluation(request.params["evaluation"])
     report = evaluation.report()
     base = report.base.task_results if report.base is not None else {}
-    rows = [
-        ProblemRow(name, report.task_results.get(name), base.get(name))
+    rows: list[dict[str, Any]] = [
+        {"name": name, "result": report.task_results.get(name), "base": base.get(name)}
         for name in dict.fromkeys([*report.task_results, *base])
     ]
-    rows.sort(key=_order)
+    rows.sort(key=lambda row: _order(**row))
     return {
         "evaluation": evaluation,
         "report": report,
@@ -92,10 +60,10 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     }
 
 
-def _order(row: ProblemRow) -> tuple[float, float, str]:
-    own, base = _share(row.result), _share(row.base)
-    difference = 0.0 if own is None or base is None else own - base
-    return -abs(difference), 1.0 if own is None else own, row.name
+def _order(name: str, result: TaskResult | None, base: TaskResult | None) -> tuple[float, float, str]:
+    share, base_share = _share(result), _share(base)
+    difference = 0.0 if share is None or base_share is None else share - base_share
+    return -abs(difference), 1.0 if share is None else share, name
 
 
 def _share(result: TaskResult | None) -> float | None:
@@ -104,8 +72,8 @@ def _share(result: TaskResult | None) -> float | None:
 
 def _instances(store: Store, request: Request) -> Iterator[Params]:
     for row in map(_row, store.evaluations):
-        if row.report is not None:  # the list says what is wrong with the others
-            yield {"evaluation": row.evaluation.id}
+        if row["report"] is not None:  # the list says what is wrong with the others
+            yield {"evaluation": row["evaluation"].id}
 
 
 LIST = Page("evaluations", "Tests", "evaluations.html", build_list, key="v", styles=("library.css",))

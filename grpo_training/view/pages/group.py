@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from engine.errors import InputError
 from engine.mathematics.values import agree
-from engine.records import Candidate, Problem, Rollout, RolloutGroup, Scaffold
+from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
 from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
-from grpo_training.view.data.file_index import lines_beside
-from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.prompt_view import prompt_of
-from grpo_training.view.pages.rollout_view import CutText, RolloutView, cut, rollout_view
+from grpo_training.view.data.runs import Run, Store
+from grpo_training.view.pages.prompt_view import prompts_of
+from grpo_training.view.pages.rollout_view import View, cut, rollout_view
 from grpo_training.view.pages.scaffold_runs import (
     Divergence,
     ScaffoldRun,
     Standing,
     divergence,
     role_of,
+    run_scaffold,
     run_scaffolds,
     standings,
     value_text,
@@ -37,134 +35,74 @@ _ROUNDED = 1e-3
 """An answer may be rounded."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The value of a variable in a rollout; ``given`` if it is a known."""
-
-    text: str
-    mark: str
-    given: bool
-
-
-@dataclass(frozen=True)
-class VariableRow:
-    """A variable and its values, one per rollout; None where a rollout does not have it."""
-
-    name: str
-    role: str
-    differs: bool
-    cells: list[Cell | None]
-
-
-@dataclass(frozen=True)
-class GroupPage:
-    """What the page of a group shows.
-
-    Args:
-        rollouts: the reference first, then those that differ from it, then the others.
-        divergences: each first step that differs, with the rollouts that have it.
-        reference: the rollout that the others are compared with; None without one that can be compared.
-        reference_is_right: whether its answer is right; otherwise it is the best paid one.
-        left_out: rollouts beyond the limit of a page.
-        not_executed: scaffolds beyond the time limit of a page.
-    """
-
-    problem_id: str
-    problem: CutText
-    truth: CutText
-    facts: list[tuple[str, str]]
-    rollouts: list[RolloutView]
-    divergences: list[tuple[list[str], Divergence]]
-    variables: list[VariableRow]
-    reference: str | None
-    reference_is_right: bool
-    left_out: int = 0
-    not_executed: int = 0
-
-
-def group_page(
-    group: RolloutGroup,
-    folder: Path,
-) -> GroupPage:
+def group_page(group: RolloutGroup, folder: Path) -> View:
     """The page of a group. Its scaffolds are executed, in bounded time.
+
+    ``rollouts`` has the reference first, then those that differ from it, then the others; ``divergences`` each first
+    step that differs, with the rollouts that have it; ``left_out`` the number of rollouts, and ``not_executed`` that of
+    scaffolds, beyond the limits of a page.
 
     Args:
         group: the group.
         folder: the folder of its file, where a task may have put pictures.
     """
-    group = _numbered(group)
     shown = group.rollouts[:_MAX_ROLLOUTS]
     problem = problem_of(group)
     task, truth = task_and_truth(problem)
-    candidates = {one.rollout_id: _candidate(task, one, problem) for one in shown}
+    candidates = {rollout.rollout_id: _candidate(task, rollout, problem) for rollout in shown}
     scaffolds = {
-        one.rollout_id: candidate.content
-        for one in sorted(shown, key=lambda one: one.is_correct is not True)
-        if (candidate := candidates[one.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
+        rollout.rollout_id: candidate.content
+        for rollout in sorted(shown, key=lambda rollout: rollout.is_correct is not True)
+        if (candidate := candidates[rollout.rollout_id]) is not None and isinstance(candidate.content, Scaffold)
     }
     runs = run_scaffolds(scaffolds)
-    others = {one.rollout_id: _other_value(one, runs[one.rollout_id]) for one in shown if one.rollout_id in runs}
-    sound = [one for one in shown if one.is_correct and others.get(one.rollout_id) == ""]
+    differing = {
+        rollout.rollout_id: _other_value(rollout, runs[rollout.rollout_id])
+        for rollout in shown
+        if rollout.rollout_id in runs
+    }
+    sound = [rollout for rollout in shown if rollout.is_correct and differing.get(rollout.rollout_id) == ""]
     reference = reference_of(sound, runs) or reference_of(shown, runs)
-    right = [runs[one.rollout_id] for one in sound]
-    compared = right or ([runs[reference.rollout_id]] if reference is not None else [])
+    base = None if reference is None else runs[reference.rollout_id]
+    compared = [runs[rollout.rollout_id] for rollout in sound] or ([] if base is None else [base])
     marks = {number: standings(run, compared) for number, run in runs.items()}
     paid = group.stats.advantages if group.stats else []
-    advantages = dict(zip((one.rollout_id for one in group.rollouts), paid, strict=False))
-    base = None if reference is None else runs[reference.rollout_id]
-    parted = {
-        number: divergence(run, marks[number], base)
-        for number, run in runs.items()
-        if base is not None and run is not base
-    }
-    views = [
-        replace(
-            rollout_view(
-                one,
-                candidates[one.rollout_id],
-                problem,
-                task=task,
-                folder=folder,
-                run=runs.get(one.rollout_id),
-                marks=marks.get(one.rollout_id, {}),
-            ),
-            advantage=advantages.get(one.rollout_id),
-            divergence=parted.get(one.rollout_id),
-            graph_gives=others.get(one.rollout_id, ""),
-        )
-        for one in shown
-    ]
+    advantages = dict(zip((rollout.rollout_id for rollout in group.rollouts), paid, strict=False))
+    views = []
+    for rollout in shown:
+        number = rollout.rollout_id
+        run, mark = runs.get(number), marks.get(number, {})
+        view = rollout_view(rollout, candidates[number], problem, task=task, folder=folder, run=run, marks=mark)
+        view |= {"advantage": advantages.get(number), "graph_gives": differing.get(number, "")}
+        if base is not None and run is not None and run is not base:
+            view["divergence"] = divergence(run, mark, base)
+        views.append(view)
     first = None if reference is None else str(reference.rollout_id)
-    if first is None:
-        views.sort(key=lambda view: (view.verdict != "right", -(view.total or 0.0), int(view.name)))
-    else:
-        views.sort(key=lambda view: (view.name != first, not view.divergence, view.verdict == "right", int(view.name)))
-    ordered = [int(view.name) for view in views]
-    return GroupPage(
-        problem_id=group.problem_id,
-        problem=cut(group.problem_text),
-        truth=cut(truth, 4000),
-        facts=_facts(group),
-        rollouts=views,
-        divergences=_divergences(views),
-        variables=_variables([number for number in ordered if number in runs], runs, marks),
-        reference=first,
-        reference_is_right=bool(reference is not None and reference.is_correct),
-        left_out=len(group.rollouts) - len(shown),
-        not_executed=len(scaffolds) - len(runs),
+    views.sort(
+        key=lambda view: (
+            (view["verdict"] != "right", -(view["total"] or 0.0), int(view["name"]))
+            if first is None
+            else (view["name"] != first, not view["divergence"], view["verdict"] == "right", int(view["name"]))
+        )
     )
+    ordered = [int(view["name"]) for view in views]
+    return {
+        "problem_id": group.problem_id,
+        "problem": cut(group.problem_text),
+        "truth": cut(truth, 4000),
+        "facts": _facts(group),
+        "rollouts": views,
+        "divergences": _divergences(views),
+        "variables": _variables([number for number in ordered if number in runs], runs, marks),
+        "reference": first,
+        "reference_is_right": bool(reference is not None and reference.is_correct),
+        "left_out": len(group.rollouts) - len(shown),
+        "not_executed": len(scaffolds) - len(runs),
+    }
 
 
-def _numbered(group: RolloutGroup) -> RolloutGroup:
-    """The group with numbers that identify its rollouts; another program may have given one to several."""
-    if len({one.rollout_id for one in group.rollouts}) == len(group.rollouts):
-        return group
-    numbered = [one.model_copy(update={"rollout_id": number}) for number, one in enumerate(group.rollouts, 1)]
-    return group.model_copy(update={"rollouts": numbered})
-
-
-def problem_of(group: RolloutGroup) -> Problem:
-    """The problem of a stored group."""
+def problem_of(group: RolloutGroup | Fusion) -> Problem:
+    """The problem of a stored group or fusion."""
     return Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
 
 
@@ -212,65 +150,78 @@ def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
     return [(name, value[:300]) for name, value in found if value]
 
 
-def _divergences(views: Iterable[RolloutView]) -> list[tuple[list[str], Divergence]]:
+def _divergences(views: Iterable[View]) -> list[tuple[list[str], Divergence]]:
     names: dict[Divergence, list[str]] = {}
     for view in views:
-        if view.divergence is not None:
-            names.setdefault(view.divergence, []).append(view.name)
-    return [(together, one) for one, together in sorted(names.items(), key=lambda item: -len(item[1]))]
+        if view["divergence"] is not None:
+            names.setdefault(view["divergence"], []).append(view["name"])
+    return [(together, step) for step, together in sorted(names.items(), key=lambda item: -len(item[1]))]
 
 
 def _variables(
     order: Sequence[int], runs: Mapping[int, ScaffoldRun], marks: Mapping[int, Mapping[str, Standing]]
-) -> list[VariableRow]:
+) -> list[View]:
     """The variables of all rollouts: those of the first in its order of computation, then those of the others."""
-    names: dict[str, str] = {}
+    roles: dict[str, str] = {}
     for number in order:
         for name in marks[number]:
-            if name not in names and len(names) < _MAX_ROWS:
-                names[name] = role_of(runs[number].scaffold, name)
+            if name not in roles and len(roles) < _MAX_ROWS:
+                roles[name] = role_of(runs[number].scaffold, name)
     rows = []
-    for name, role in names.items():
-        cells = [_cell(name, runs[number], marks[number]) for number in order]
-        texts = {None if cell is None else cell.text for cell in cells}
-        differs = len(texts) > 1 or any(cell is not None and cell.mark != "same" for cell in cells)
-        rows.append(VariableRow(name[:120], role, differs, cells))
+    for name, role in roles.items():
+        cells = [  # None where a rollout does not have the variable
+            {"text": value_text(runs[number].execution.values.get(name)), "mark": marks[number][name]}
+            if name in marks[number]
+            else None
+            for number in order
+        ]
+        texts = {None if cell is None else cell["text"] for cell in cells}
+        differs = len(texts) > 1 or any(cell is not None and cell["mark"] != "same" for cell in cells)
+        rows.append({"name": name[:120], "role": role, "differs": differs, "cells": cells})
     return rows
 
 
-def _cell(name: str, run: ScaffoldRun, marks: Mapping[str, Standing]) -> Cell | None:
-    if name not in marks:
-        return None
-    return Cell(value_text(run.execution.values.get(name)), marks[name], name in run.scaffold.knowns)
+def fusion_view(fusion: Fusion, folder: Path) -> View:
+    """A fusion as a rollout is shown; its scaffold is executed."""
+    problem = problem_of(fusion)
+    task, _ = task_and_truth(problem)
+    candidate = None if task is None else task.candidate_from_record(fusion.scaffold, fusion.answer, problem)
+    run = None
+    if candidate is not None and isinstance(candidate.content, Scaffold):
+        run = run_scaffold(candidate.content)
+    return rollout_view(fusion, candidate, problem, task=task, folder=folder, run=run)
 
 
-def build(store: Store, request: Request) -> dict[str, Any]:
+def _fusions_of(store: Store, request: Request, run: Run, group: RolloutGroup) -> Iterator[View]:
+    """The critic's fusions of a group of a run."""
+    for critic in store.beside(run, "critic"):
+        index = store.index(critic).update(request.budget_s)
+        summary = index.latest((group.problem_id, group.epoch, run.name))
+        if summary is not None:
+            yield fusion_view(index.record(summary), run.folder)
+
+
+def build(store: Store, request: Request) -> View:
     """The group of a line of a run's file."""
     run = store.run(request.params["run"], "generator")
-    store.load_task_of(run)
     index = store.index(run).update(request.budget_s)
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
-    others = [one for one in store.libraries if one.name == group.generator_id and one != library]
-    libraries = others if library is None else [library, *others]
-    prompts = [
-        (part.rollouts[0].prompt_half or "", prompt_of(part, libraries, store.library_index.open))
-        for part in group.by_prompt()
-    ]
     page = group_page(group, run.folder)
     lines = [one.line for one in index.current() if request.has_group(run, one.line)]
-    before, after = lines_beside(lines, summary.line)
+    place = lines.index(summary.line) if summary.line in lines else len(lines)
     return {
         "run": run,
         "group": page,
-        "prompts": prompts,
+        "prompts": prompts_of(group, None if library is None else library.path.parent),
         "summary": summary,
+        "fusions": list(_fusions_of(store, request, run, group)),
         "library": library,
-        "right": sum(one.is_correct is True for one in group.rollouts),
-        "components": list(dict.fromkeys(part.name for one in page.rollouts for part in one.components)),
+        "right": sum(rollout.is_correct is True for rollout in group.rollouts),
+        "components": list(dict.fromkeys(part["name"] for view in page["rollouts"] for part in view["components"])),
         "replaced": not index.is_current(summary),
-        "before": before,
-        "after": after,
+        "before": lines[place - 1] if 0 < place < len(lines) else None,
+        "after": lines[place + 1] if place + 1 < len(lines) else None,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from engine.reading.control_characters import as_one_line
 from engine.storage.summaries import GroupSummary
 from grpo_training.view.data.runs import Store
+from grpo_training.view.pages.measures import component, rounded
 from grpo_training.view.web.formats import moment
 from grpo_training.view.web.page import Page, Request
 
@@ -43,16 +44,12 @@ def columns(
         "problem": [problems.setdefault((group.problem_id, group.problem_text), len(problems)) for group in groups],
         "problems": [[as_one_line(name[:_MAX_ID]), as_one_line(text)] for name, text in problems],
         "epoch": [group.epoch for group in groups],
-        "rollouts": [group.rollouts for group in groups],
         "right": [group.right for group in groups],
         "checked": [group.checked for group in groups],
-        "mean": [_rounded(group.mean) for group in groups],
-        "sigma": [_rounded(group.sigma) for group in groups],
+        "mean": rounded([group.mean for group in groups]),
+        "sigma": rounded([group.sigma for group in groups]),
         "teaches": [int(group.triggered) for group in groups],
-        "components": {
-            name: [_rounded(group.components[name].mean) if name in group.components else None for group in groups]
-            for name in names
-        },
+        "components": {name: rounded([component(name)(group) for group in groups]) for name in names},
         "tokens": [group.completion_tokens for group in groups],
         "experiences": [group.experiences for group in groups],
         "time": [moment(group.timestamp) for group in groups],
@@ -60,10 +57,6 @@ def columns(
         "replaced": [int(not is_current(group)) for group in groups],
         "page": [int(has_page(group)) for group in groups],
     }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def _not_ok(group: GroupSummary) -> dict[str, int] | int:

@@ -1,13 +1,15 @@
-"""What is measured of a group, its means over the groups of a run, and how its curve is drawn."""
+"""What is measured of a group, its means over the groups of a run, and how their curves are drawn."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Literal
 
-from engine.statistics.paired import Estimate, clustered_mean, clustered_share
+from engine.statistics.paired import Estimate, clustered_mean, clustered_share, share_interval, student_t_quantile
 from engine.storage.summaries import GroupSummary
 
 POINTS = 300
@@ -51,22 +53,16 @@ def component(name: str) -> Measure:
     return lambda group: group.components[name].mean if name in group.components else None
 
 
-def by_problem(groups: Sequence[GroupSummary], measure: Measure) -> dict[str, list[float]]:
-    """Problem -> the values of its groups."""
-    clusters: dict[str, list[float]] = {}
-    for group in groups:
-        value = measure(group)
-        if value is not None:
-            clusters.setdefault(group.problem_id, []).append(value)
-    return clusters
-
-
 def mean_of(groups: Sequence[GroupSummary], measure: Measure, shown: Shown) -> Estimate | None:
     """The mean over groups with its interval, clustered by problem; None without a value.
 
     The interval of a ``decimal`` ends at 0 or 1 if no value is beyond: few values give a wide one.
     """
-    clusters = by_problem(groups, measure)
+    clusters: dict[str, list[float]] = {}
+    for group in groups:
+        value = measure(group)
+        if value is not None:
+            clusters.setdefault(group.problem_id, []).append(value)
     if not clusters:
         return None
     if shown == "percent":
@@ -80,6 +76,49 @@ def mean_of(groups: Sequence[GroupSummary], measure: Measure, shown: Shown) -> E
         low=max(estimate.low, 0.0) if min(values) >= 0 else estimate.low,
         high=min(estimate.high, 1.0) if max(values) <= 1 else estimate.high,
     )
+
+
+def positions(count: int, points: int) -> list[int]:
+    """At most ``points`` indices of ``count`` values, evenly spaced, with the last one."""
+    if count <= points:
+        return list(range(count))
+    return [round((place + 1) * count / points) - 1 for place in range(points)]
+
+
+def window_for(count: int) -> int:
+    """The window of a run of ``count`` groups: a tenth, between 5 and 200."""
+    return max(5, min(200, count // 10))
+
+
+def moving_mean(
+    values: Sequence[float | None], window: int, at: Sequence[int], *, is_share: bool = False
+) -> dict[str, list[float | None]]:
+    """The means of windows with their 95 % intervals, as ``values``, ``low`` and ``high`` of a curve.
+
+    The interval is that of :func:`engine.statistics.paired.clustered_mean` with one observation in each cluster.
+
+    Args:
+        values: one per group; None where it has none.
+        window: number of groups.
+        at: indices of groups; the window of each ends with it.
+        is_share: values in [0, 1]; the interval is then that of :func:`engine.statistics.paired.clustered_share`.
+    """
+    points = []
+    for last in at:
+        present = [value for value in values[max(0, last + 1 - window) : last + 1] if value is not None]
+        count = len(present)
+        mean = fmean(present) if present else None
+        low = high = None
+        if mean is not None and count > 1:
+            spread = math.fsum((value - mean) ** 2 for value in present)
+            if is_share:
+                low, high = share_interval(mean, spread / count**2, count, count)
+            else:
+                half = student_t_quantile(0.975, count - 1) * math.sqrt(spread / (count - 1) / count)
+                low, high = mean - half, mean + half
+        points.append((mean, low, high))
+    means, lows, highs = zip(*points, strict=True) if points else ((), (), ())
+    return {"values": list(means), "low": list(lows), "high": list(highs)}
 
 
 def rounded(values: Sequence[float | None]) -> list[float | None]:

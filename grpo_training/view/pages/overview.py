@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from engine.errors import InputError
-from engine.statistics.paired import Estimate
+from engine.records import RolloutGroup
+from engine.statistics.groups import ComponentSummary, DeadRewardWatch
 from engine.storage.summaries import GroupSummary
-from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.data.journal import NAME as JOURNAL
-from grpo_training.view.data.journal import moments_between
-from grpo_training.view.data.moving import moving_mean, positions, window_for
+from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Run, Store
 from grpo_training.view.pages.library_view import effect_views
 from grpo_training.view.pages.measures import (
@@ -26,36 +24,12 @@ from grpo_training.view.pages.measures import (
     chart_of,
     component,
     mean_of,
+    moving_mean,
+    positions,
     rounded,
+    window_for,
 )
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
-
-_LISTED = 200
-_SLOTS = 120
-_SHORTEST_SLOT_S = 5.0
-_SHORTEST_RUN_S = 60.0
-"""A shorter run has no time line: numbers per minute would say nothing."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The figures of a run over its current groups. Estimates are clustered by problem; None without data."""
-
-    groups: int
-    problems: int
-    incomplete: int
-    rollouts: int
-    accuracy: Estimate | None
-    reward: Estimate | None
-    components: dict[str, Estimate]
-    sigma: float | None
-    triggered: Estimate | None
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    outcomes: dict[str, int]
-    faults: dict[str, int]
-    duration_s: float | None
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
@@ -68,9 +42,9 @@ def build(store: Store, request: Request) -> dict[str, Any]:
         "state": run.state(),
         "index": index,
         "figures": figures_of(index),
-        "alarms": index.dead_rewards(),
+        "alarms": index.memo("alarms", lambda: dead_rewards(index.all())),
         "window": window_for(len(groups)),
-        "charts": {**index.memo("charts", lambda: charts(groups)), **timeline(run.folder / JOURNAL, groups)},
+        "charts": index.memo("charts", lambda: charts(groups)),
         "lessons": library_table(store, run),
         "settings": run.configuration(),
     }
@@ -82,32 +56,40 @@ def library_table(store: Store, run: Run) -> dict[str, Any] | None:
     if library is None:
         return None
     try:
-        state = store.library_index.open(library).state
+        state = library.open().state
     except (InputError, OSError):
         return None
-    found, range_points = effect_views(state)
-    effects = [one for one in found if one.state != "retired"]
-    measured = {one.experience.id for one in effects}
-    others = [one for one in state.texts if one.id not in measured]
+    views, range_points = effect_views(state)
+    effects = [view for view in views if view["state"] != "retired"]
+    measured = {view["experience"].id for view in effects}
+    others = [experience for experience in state.texts if experience.id not in measured]
     return {
         "library": library,
         "version": state.version,
         "gate": state.gate,
         "count": len(state.texts),
-        "effects": effects[:_LISTED],
-        "others": others[: max(0, _LISTED - len(effects))],
-        "left_out": max(0, len(effects) + len(others) - _LISTED),
+        "effects": effects,
+        "others": others,
         "range_points": range_points,
     }
 
 
-def figures_of(index: RolloutIndex) -> Figures:
+def dead_rewards(groups: Sequence[GroupSummary]) -> list[ComponentSummary]:
+    """The reward components that do not vary now, or did not for a while."""
+    watch = DeadRewardWatch()
+    for group in groups:
+        if group.is_scored:
+            watch.feed({name: spread.as_values() for name, spread in group.components.items()})
+    return [summary for summary in watch.summary() if summary.alarms]
+
+
+def figures_of(index: RecordIndex[GroupSummary, RolloutGroup]) -> dict[str, Any]:
     """The figures of a run as far as its file was read."""
     return index.memo("figures", lambda: figures(index.current()))
 
 
-def figures(groups: Sequence[GroupSummary]) -> Figures:
-    """The figures of some groups."""
+def figures(groups: Sequence[GroupSummary]) -> dict[str, Any]:
+    """The figures of some groups. Estimates are clustered by problem; a figure without data is None."""
     outcomes: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     for group in groups:
@@ -117,25 +99,26 @@ def figures(groups: Sequence[GroupSummary]) -> Figures:
     costs = [group.cost_usd for group in groups if group.cost_usd is not None]
     names = dict.fromkeys(name for group in groups for name in group.components)
     sigmas = [group.sigma for group in complete if group.sigma is not None]
-    return Figures(
-        groups=len(groups),
-        problems=len({group.problem_id for group in groups}),
-        incomplete=len(groups) - len(complete),
-        rollouts=sum(group.rollouts for group in groups),
-        accuracy=mean_of(complete, MEASURES["accuracy"], "percent"),
-        reward=mean_of(complete, MEASURES["reward"], "decimal"),
-        components={
+    moments = _moments(groups)
+    return {
+        "groups": len(groups),
+        "problems": len({group.problem_id for group in groups}),
+        "incomplete": len(groups) - len(complete),
+        "rollouts": sum(group.rollouts for group in groups),
+        "accuracy": mean_of(complete, MEASURES["accuracy"], "percent"),
+        "reward": mean_of(complete, MEASURES["reward"], "decimal"),
+        "components": {
             name: mean for name in names if (mean := mean_of(complete, component(name), "decimal")) is not None
         },
-        sigma=sum(sigmas) / len(sigmas) if sigmas else None,
-        triggered=mean_of(complete, MEASURES["triggered"], "percent"),
-        prompt_tokens=sum(group.prompt_tokens for group in groups),
-        completion_tokens=sum(group.completion_tokens for group in groups),
-        cost_usd=sum(costs) if costs else None,
-        outcomes=dict(outcomes.most_common()),
-        faults=dict(faults.most_common()),
-        duration_s=_duration(groups),
-    )
+        "sigma": fmean(sigmas) if sigmas else None,
+        "triggered": mean_of(complete, MEASURES["triggered"], "percent"),
+        "prompt_tokens": sum(group.prompt_tokens for group in groups),
+        "completion_tokens": sum(group.completion_tokens for group in groups),
+        "cost_usd": sum(costs) if costs else None,
+        "outcomes": dict(outcomes.most_common()),
+        "faults": dict(faults.most_common()),
+        "duration_s": max(moments) - min(moments) if len(moments) > 1 else None,
+    }
 
 
 def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
@@ -144,8 +127,8 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
 
     def curve(chart: str, label: str, measure: Measure) -> dict[str, Any]:
         mean = moving_mean([measure(group) for group in groups], window, at, is_share="max" in AXES[chart])
-        low = [None if one is None else max(0.0, one) for one in mean.low]
-        return {"label": label, "values": rounded(mean.values), "low": rounded(low), "high": rounded(mean.high)}
+        mean["low"] = [None if end is None else max(0.0, end) for end in mean["low"]]
+        return {"label": label} | {name: rounded(values) for name, values in mean.items()}
 
     names = dict.fromkeys(name for group in groups for name in group.components)
     experiences = [groups[place].experiences or None for place in at]
@@ -157,34 +140,13 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
     return {name: chart for name in AXES if (chart := chart_of(name, at, series[name])) is not None}
 
 
-def timeline(journal: Path, groups: Sequence[GroupSummary]) -> dict[str, Any]:
-    """Replies and finished groups per slot of time, as a chart; empty for a short run or without time stamps."""
-    finished = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
-    replies = moments_between(journal, min(finished) - 3600, max(finished) + 3600) if finished else []
-    moments = replies or finished
-    if len(moments) < 2 or max(moments) - min(moments) < _SHORTEST_RUN_S:
-        return {}
-    start, duration = min(moments), max(moments) - min(moments)
-    slots = min(_SLOTS, int(duration / _SHORTEST_SLOT_S))
-    width = duration / slots
-    counts = Counter(min(slots - 1, int((moment - start) / width)) for moment in moments)
-    values = [counts[slot] / width * 60 for slot in range(slots)]
-    xs = [round(start + slot * width, 2) for slot in range(slots)]
-    series = [{"label": "", "values": rounded(values), "step": True}]
-    name = "replies" if replies else "finished"
-    return {name: {"x": xs, "xTime": True, "y": {"format": "count", "min": 0}, "series": series}}
-
-
-def _seconds(timestamp: str) -> float | None:
-    try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _duration(groups: Sequence[GroupSummary]) -> float | None:
-    moments = [moment for group in groups if (moment := _seconds(group.timestamp)) is not None]
-    return max(moments) - min(moments) if len(moments) > 1 else None
+def _moments(groups: Sequence[GroupSummary]) -> list[float]:
+    """When the groups were scored, in seconds since 1970, of those that say it."""
+    moments = []
+    for group in groups:
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            moments.append(datetime.fromisoformat(group.timestamp).timestamp())
+    return moments
 
 
 _STYLES = (*CHART_STYLES, "library.css", "overview.css")

@@ -1,82 +1,53 @@
-"""The prompt of a group, rendered again, with its experiences marked."""
+"""The prompts of a group, rendered again, with their experiences marked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 
-from agents.generator import prompt_hash
 from engine.errors import InputError, TemplateError
-from engine.experience.library import ExperienceLibrary
 from engine.records import RolloutGroup
-from engine.tasks.registry import task_named
-from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, StoredPrompts
-from grpo_training.view.data.libraries import Library
-from prompts import prompt_styles
+from grpo_training.runs.stored_prompts import PromptNotFoundError, StoredPrompts
+from grpo_training.view.pages.rollout_view import View
 
 
-@dataclass(frozen=True)
-class Segment:
-    """A piece of a prompt; ``experience`` is the id of the experience that it is, or empty."""
+def prompts_of(group: RolloutGroup, folder: Path | None) -> list[View]:
+    """The prompts of a group, rendered again from their templates and the library of that time.
 
-    text: str
-    experience: str = ""
-
-
-@dataclass(frozen=True)
-class PromptView:
-    """The prompt of a group, rendered again from its templates and the library of that time.
+    ``half`` says which of the two prompts of the group it is, and ``why`` why it is not shown; empty if ``messages`` is
+    exactly what was sent: role and pieces of each message. ``experiences`` has id and text of those in it, in order.
 
     Args:
-        messages: role and pieces of each message.
-        experiences: id and text of the experiences in it, in order.
-        why: why it is not shown, ``prompt.why.WHY`` in the catalogues; empty if it is exactly what was sent.
-        remark: more about that, or empty.
+        group: the group.
+        folder: of the library; None: no library was found.
     """
-
-    messages: list[tuple[str, list[Segment]]] = field(default_factory=list)
-    experiences: list[tuple[str, str]] = field(default_factory=list)
-    why: str = ""
-    remark: str = ""
+    prompts = StoredPrompts(None, folder or Path())
+    return [_prompt_of(half, prompts, folder) for half in group.by_prompt()]
 
 
-def prompt_of(
-    group: RolloutGroup, libraries: Iterable[Library], open_library: Callable[[Library], ExperienceLibrary]
-) -> PromptView:
-    """The prompt of a group, with the experiences from the first library that has them."""
+def _prompt_of(group: RolloutGroup, prompts: StoredPrompts, folder: Path | None) -> View:
+    first = group.rollouts[0]
+    view: View = {"half": first.prompt_half or "", "messages": [], "experiences": [], "why": ""}
+    if first.experience_ids and folder is None:
+        return view | {"why": "no library of this generator was found"}
     try:
-        task = task_named(group.task)
-        asked = group.policy.prompt_hash if group.policy else ""
-        style = next((name for name in prompt_styles() if prompt_hash(task, name) == asked), None)
-    except (InputError, TemplateError) as error:
-        return PromptView(why="unreadable", remark=error.what)
-    if style is None:
-        return PromptView(why="templates_changed" if asked else "no_templates")
-    found = PromptView(why="no_library")
-    for library in libraries if group.rollouts[0].experience_ids else [None]:
-        try:
-            opened = {} if library is None else {group.generator_id: open_library(library)}
-            return _rendered(group, StoredPrompts(style, Path() if library is None else library.path.parent, opened))
-        except (ExperiencesNotFoundError, InputError, TemplateError, OSError) as error:
-            found = PromptView(why="unreadable", remark=str(error))
-    return found
+        experiences = [(experience.id, experience.content) for experience in prompts.experiences(group)]
+        stored = prompts.render(group, with_experiences=True)
+    except (PromptNotFoundError, InputError, TemplateError, OSError) as error:
+        return view | {"why": str(error)}
+    if stored.difference:
+        return view | {"why": "the file does not say which templates were used"}
+    messages = [(str(message.role), marked(message.content, experiences)) for message in stored.messages]
+    return view | {"messages": messages, "experiences": experiences}
 
 
-def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[Segment]:
-    """A text in pieces, of which those that are an experience have its id. Experiences stand in their order."""
+def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """A text in pieces, each with the id of the experience that it is, or an empty one, in the order of the text."""
     pieces, place = [], 0
     for name, content in experiences:
-        found = text.find(content, place) if content else -1
-        if found >= 0:
-            pieces += [Segment(text[place:found]), Segment(content, name)]
-            place = found + len(content)
-    pieces.append(Segment(text[place:]))
-    return [piece for piece in pieces if piece.text]
-
-
-def _rendered(group: RolloutGroup, prompts: StoredPrompts) -> PromptView:
-    experiences = [(one.id, one.content) for one in prompts.experiences(group)]
-    stored = prompts.render(group, with_experiences=True)
-    messages = [(str(message.role), marked(message.content, experiences)) for message in stored.messages]
-    return PromptView(messages, experiences)
+        start = text.find(content, place) if content else -1
+        if start >= 0:
+            pieces += [(text[place:start], ""), (content, name)]
+            place = start + len(content)
+    pieces.append((text[place:], ""))
+    return [piece for piece in pieces if piece[0]]

@@ -1,4 +1,4 @@
-"""All pages and operations, in the order of the navigation."""
+"""All pages, in the order of the navigation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from grpo_training.view.pages import (
     runs,
     training,
 )
-from grpo_training.view.web.page import Operation, Page
+from grpo_training.view.web.page import Page
 
 PAGES: tuple[Page, ...] = (
     runs.PAGE,
     overview.PAGE,
     groups.PAGE,
     group.PAGE,
-    fusions.LIST,
     fusions.PAGE,
     training.PAGE,
     experiences.LIST,
@@ -27,5 +26,3 @@ PAGES: tuple[Page, ...] = (
     evaluations.LIST,
     evaluations.PAGE,
 )
-
-OPERATIONS: tuple[Operation, ...] = (experiences.CHANGE,)

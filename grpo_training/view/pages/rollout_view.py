@@ -11,14 +11,12 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.abilities import DisplaysItself
-from engine.records import Candidate, Completion, DisplayBlock, Fault, Fusion, Problem, Rollout, Scaffold
+from engine.records import Candidate, Completion, DisplayBlock, Fault, Fusion, Problem, Rollout
 from engine.task import Task
 from grpo_training.view.pages.scaffold_runs import (
-    Divergence,
     ScaffoldRun,
     Standing,
     graph_data,
-    intervention_rows,
     rule_rows,
 )
 
@@ -35,71 +33,12 @@ class CutText:
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class ComponentView:
-    """A reward component: its value (None: not measured) and the figures behind it, by name."""
-
-    name: str
-    value: float | None
-    parts: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class BlockView:
-    """A :class:`DisplayBlock`; ``picture`` is a ``data:`` address."""
-
-    title: str
-    kind: str
-    text: CutText
-    rows: Sequence[Sequence[str]] = ()
-    picture: str = ""
-
-
-@dataclass(frozen=True)
-class ScaffoldView:
-    """A scaffold: its picture as data for the browser, its rules, plan and interventions."""
-
-    strategy: str
-    premises: list[str]
-    graph: dict[str, Any] | None
-    rules: list[dict[str, str]]
-    plan: list[tuple[str, str]]
-    interventions: list[dict[str, Any]]
-    executed: bool
-    rules_left_out: int = 0
-
-
-@dataclass(frozen=True)
-class RolloutView:
-    """What a page shows of a rollout.
-
-    Args:
-        name: number or generator.
-        verdict: ``right``, ``wrong``, ``unchecked`` or ``failed`` (no reward).
-        divergence: the first step whose value no right rollout has.
-        graph_gives: the value of the target where it is not the answer that was scored; else empty.
-        facts: what else is known, by name.
-    """
-
-    name: str
-    verdict: str
-    answer: str
-    stated: str
-    source: str
-    total: float | None
-    components: list[ComponentView]
-    facts: list[tuple[str, str]]
-    scaffold: ScaffoldView | None
-    blocks: list[BlockView]
-    reply: CutText | None
-    reasoning: CutText | None
-    advantage: float | None = None
-    divergence: Divergence | None = None
-    graph_gives: str = ""
+View = dict[str, Any]
+"""The values of a template."""
 
 
 def rollout_view(
-    one: Rollout | Fusion,
+    rollout: Rollout | Fusion,
     candidate: Candidate | None,
     problem: Problem,
     *,
@@ -107,11 +46,11 @@ def rollout_view(
     folder: Path,
     run: ScaffoldRun | None,
     marks: Mapping[str, Standing] = MappingProxyType({}),
-) -> RolloutView:
+) -> View:
     """The view of a rollout or of a fusion by itself: without what only its group says.
 
     Args:
-        one: the record.
+        rollout: the record.
         candidate: what the task reads in it; None if the task is not known.
         problem: its problem.
         task: its task; None if it is not known.
@@ -119,32 +58,34 @@ def rollout_view(
         run: its scaffold, executed.
         marks: how the values of the scaffold compare with those of others.
     """
-    name, answer = (str(one.rollout_id), one.answer) if isinstance(one, Rollout) else ("fusion", one.final_answer)
-    components = one.rewards.by_name()
+    components, completion = rollout.rewards.by_name(), rollout.completion
     thinking, blocks = None, []
     if task is not None:
-        thinking = task.thinking(one.completion) if one.completion is not None else None
+        thinking = task.thinking(completion) if completion is not None else None
         if candidate is not None and isinstance(task, DisplaysItself):
-            blocks = list(task.display(candidate, problem, one.reward_detail, folder))
-    reply, reasoning = reply_texts(one.completion, candidate, thinking)
-    return RolloutView(
-        name=name,
-        verdict=verdict_of(one.is_correct, one.outcome.carries_reward),
-        answer=(answer or "")[:2000],
-        stated="" if one.stated_answer in (None, answer) else str(one.stated_answer)[:2000],
-        source=one.answer_source or "",
-        total=one.rewards.r_total,
-        components=component_views(components, one.reward_detail),
-        facts=[
-            *call_facts(one.completion, one.fault, one.repairs),
-            *([("prompt", one.prompt_half)] if one.prompt_half else []),
-            *remaining_facts(components, one.reward_detail),
+            blocks = list(task.display(candidate, problem, rollout.reward_detail, folder))
+    kept = candidate.text if candidate is not None and completion is None else ""  # of a reply that was unreadable
+    reply = kept if completion is None else completion.text
+    return {
+        "name": str(rollout.rollout_id) if isinstance(rollout, Rollout) else "fusion",
+        "verdict": verdict_of(rollout.is_correct, rollout.outcome.carries_reward),
+        "answer": (rollout.answer or "")[:2000],
+        "stated": "" if rollout.stated_answer in (None, rollout.answer) else str(rollout.stated_answer)[:2000],
+        "source": rollout.answer_source or "",
+        "total": rollout.rewards.r_total,
+        "components": component_views(components, rollout.reward_detail),
+        "facts": [
+            *call_facts(completion, rollout.fault, rollout.repairs),
+            *([("prompt", rollout.prompt_half)] if rollout.prompt_half else []),
+            *remaining_facts(components, rollout.reward_detail),
         ],
-        scaffold=None if run is None else scaffold_view(run, marks),
-        blocks=[block_view(block) for block in blocks],
-        reply=reply,
-        reasoning=reasoning,
-    )
+        "scaffold": None if run is None else scaffold_view(run, marks),
+        "blocks": [block_view(block) for block in blocks],
+        "reply": cut(reply) if reply or completion is not None else None,
+        "reasoning": cut(thinking) if thinking and completion is not None else None,
+        "divergence": None,
+        "graph_gives": "",
+    }
 
 
 def cut(text: str, limit: int = MAX_TEXT) -> CutText:
@@ -159,14 +100,14 @@ def verdict_of(is_correct: bool | None, carries_reward: bool) -> str:
     return {True: "right", False: "wrong", None: "unchecked"}[is_correct]
 
 
-def component_views(components: Mapping[str, float | None], detail: Mapping[str, Any]) -> list[ComponentView]:
+def component_views(components: Mapping[str, float | None], detail: Mapping[str, Any]) -> list[View]:
     """The components, each with the part of the detail that has its name (``r_graph``: ``graph``)."""
-    found = []
+    views = []
     for name, value in components.items():
         parts: Any = next((detail[key] for key in (name, name.removeprefix("r_")) if key in detail), {})
         if value is not None or parts:
-            found.append(ComponentView(name, value, flat(parts)))
-    return found
+            views.append({"name": name, "value": value, "parts": flat(parts)})
+    return views
 
 
 def remaining_facts(components: Mapping[str, float | None], detail: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -200,39 +141,33 @@ def _plain(value: Any) -> str:
     return text[:2000]
 
 
-def scaffold_view(run: ScaffoldRun, marks: Mapping[str, Standing]) -> ScaffoldView:
-    """The view of a scaffold that was executed."""
-    scaffold: Scaffold = run.scaffold
+def scaffold_view(run: ScaffoldRun, marks: Mapping[str, Standing]) -> View:
+    """The view of a scaffold that was executed: its picture as data for the browser, rules, plan."""
+    scaffold = run.scaffold
     rules = rule_rows(run)
-    return ScaffoldView(
-        strategy=scaffold.chosen_strategy[:2000],
-        premises=[one[:500] for one in scaffold.constraints_and_premises[:_MAX_PARTS]],
-        graph=graph_data(run, marks),
-        rules=rules,
-        plan=[
+    return {
+        "strategy": scaffold.chosen_strategy[:2000],
+        "premises": [text[:500] for text in scaffold.constraints_and_premises[:_MAX_PARTS]],
+        "graph": graph_data(run, marks),
+        "rules": rules,
+        "plan": [
             (step.id[:60], step.description[:500] or f"{step.target} ← {', '.join(step.inputs)}"[:500])
             for step in scaffold.computation_plan[:_MAX_PARTS]
         ],
-        interventions=intervention_rows(run),
-        executed=run.execution.executed,
-        rules_left_out=len(scaffold.causal_graph) - len(rules),
-    )
+        "executed": run.execution.executed,
+        "rules_left_out": len(scaffold.causal_graph) - len(rules),
+    }
 
 
-def block_view(block: DisplayBlock) -> BlockView:
+def block_view(block: DisplayBlock) -> View:
     """A block of a task; an image becomes a ``data:`` address of a PNG file and of nothing else."""
-    picture = "data:image/png;base64," + base64.b64encode(block.image).decode() if block.kind == "image" else ""
-    rows = [[cell[:2000] for cell in row] for row in block.rows]
-    return BlockView(block.title, block.kind, cut(block.text), rows, picture)
-
-
-def reply_texts(
-    completion: Completion | None, candidate: Candidate | None, thinking: str | None
-) -> tuple[CutText | None, CutText | None]:
-    """Reply and reasoning; without a completion, the text that was kept of an unreadable reply."""
-    if completion is not None:
-        return cut(completion.text), cut(thinking) if thinking else None
-    return (cut(candidate.text) if candidate is not None and candidate.text else None), None
+    return {
+        "title": block.title,
+        "kind": block.kind,
+        "text": cut(block.text),
+        "rows": [[cell[:2000] for cell in row] for row in block.rows],
+        "picture": f"data:image/png;base64,{base64.b64encode(block.image).decode()}" if block.kind == "image" else "",
+    }
 
 
 def call_facts(completion: Completion | None, fault: Fault | None, repairs: Sequence[str]) -> list[tuple[str, str]]:

@@ -6,9 +6,8 @@ import time
 from itertools import groupby
 from typing import Any
 
-from grpo_training.view.data.fusions import fusion_figures
-from grpo_training.view.data.libraries import share_read
 from grpo_training.view.data.runs import LANDING, Run, Store
+from grpo_training.view.pages.fusions import fusion_figures
 from grpo_training.view.pages.overview import figures_of
 from grpo_training.view.web.page import Page, Request
 
@@ -17,54 +16,43 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     """The runs by folder, with their state and figures."""
     runs = store.runs
     deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
-    for run in sorted(runs, key=lambda run: run.size()):  # small ones first: of the others, the next refresh reads more
+    for run in runs:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if run.kind == "generator":
+        if run.kind != "training":
             store.index(run).update(left)
-        elif run.kind == "critic":
-            store.fusions(run).update(left)
     rows = [_row(store, run) for run in runs]
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    known = store.library_index.summaries(store.libraries, left)
+    summaries = [(library, library.summary()) for library in store.libraries]
     return {
         "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
-        "is_cut": store.is_cut,
         "count": len(runs),
         "landing": LANDING,
         "verdicts": [
-            (library, one.version, one.gates[0])
-            for library in store.libraries
-            if (one := known.get(library.id)) is not None and one.gates
+            (library, summary["version"], summary["gates"][0]) for library, summary in summaries if summary["gates"]
         ],
-        "libraries_read": share_read(known, store.libraries),
     }
 
 
 def _row(store: Store, run: Run) -> dict[str, Any]:
-    settings = run.configuration()
     row: dict[str, Any] = {
         "run": run,
         "state": run.state(),
         "model": run.model(),
-        "dataset": str(settings.get("dataset") or ""),
+        "dataset": str(run.configuration().get("dataset") or ""),
         "figures": None,
         "fusions": None,
         "progress": 1.0,
         "last": "",
     }
-    if run.kind == "generator":
-        index = store.index(run)
-        row["figures"] = figures_of(index)
-        row["progress"] = index.progress()
-        found = index.all()
-        if found:
-            row["last"] = found[-1].timestamp
-            row["model"] = row["model"] or found[-1].model
-    elif run.kind == "critic":
-        row["fusions"] = fusion_figures(store.fusions(run).current())
-        row["progress"] = store.fusions(run).progress()
-    return row
+    if run.kind == "training":
+        return row
+    index = store.index(run)
+    row["progress"] = index.progress()
+    if run.kind == "critic":
+        return row | {"fusions": fusion_figures(index)}
+    groups = index.all()
+    last = {"last": groups[-1].timestamp, "model": row["model"] or groups[-1].model} if groups else {}
+    return row | {"figures": figures_of(index)} | last
 
 
 PAGE = Page("runs", "Runs", "index.html", build, key="r", styles=("runs.css",))

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from engine.mathematics.values import Value, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.execution import Execution, execute
-from engine.scaffold.interventions import InterventionReport, intervene
 
 MAX_DRAWN = 120
 """Variables of the largest graph that is drawn; larger ones are only listed."""
@@ -28,11 +27,10 @@ Standing = Literal["", "same", "other", "first", "failed"]
 
 @dataclass(frozen=True)
 class ScaffoldRun:
-    """A scaffold with its execution and the reactions to changes of its knowns."""
+    """A scaffold with its execution."""
 
     scaffold: Scaffold
     execution: Execution
-    interventions: InterventionReport
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,8 @@ class Divergence:
 
 
 def run_scaffold(scaffold: Scaffold) -> ScaffoldRun:
-    """Execute a scaffold and, unless it is too large to be drawn, change its knowns; in bounded time."""
-    execution = execute(scaffold)
-    changed = execution.executed and len(scaffold.causal_graph) <= MAX_DRAWN
-    report = intervene(scaffold, execution) if changed else InterventionReport(None)
-    return ScaffoldRun(scaffold, execution, report)
+    """Execute a scaffold; in bounded time."""
+    return ScaffoldRun(scaffold, execute(scaffold))
 
 
 def run_scaffolds(
@@ -177,20 +172,6 @@ def rule_rows(run: ScaffoldRun) -> list[dict[str, str]]:
             "fault": failed.get((edge.effect, edge.rule), "")[:_MAX_RULE],
         }
         for edge in run.scaffold.causal_graph[:MAX_DRAWN]
-    ]
-
-
-def intervention_rows(run: ScaffoldRun) -> list[dict[str, Any]]:
-    """Each changed known: the effects that should react and did, that should not and did, that should and did not."""
-    return [
-        {
-            "known": reaction.known[:_MAX_NAME],
-            "reacted": sorted(reaction.expected & reaction.reacted),
-            "unexpected": sorted(reaction.reacted - reaction.expected),
-            "missing": sorted(reaction.expected - reaction.reacted),
-            "score": reaction.score,
-        }
-        for reaction in run.interventions.reactions
     ]
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+from engine.storage.lines import LineReader
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.rollout_view import CutText, cut
+from grpo_training.view.pages.rollout_view import cut
 from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
@@ -18,170 +18,75 @@ METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.json
 _SAMPLE_CHARACTERS = 4000
 _MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40
 _START = "start"
-_MAX_FILE_BYTES = 256 << 20
 _LAST_STEP = 10**15
 _DRAWN = 1e12
 """Larger values are drawn at this height."""
 _STORED = {"title": "Reward of the stored rollouts", "note": "says nothing of the model that is trained"}
 _OFFLINE_STAGES = ("rce", "early", "late", "sft")
-_IN_SUMMARY = (
-    *("validation/reward", "validation/loss", "validation/kl", "reward", "pass_rate", "kl"),
-    *("completions/mean_length", "tokens_per_s"),
-)
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Which metrics a chart shows.
-
-    Args:
-        name: of the chart on the page.
-        title, note: above the chart.
-        metrics: one ``*`` in a name matches any text.
-        band: the metric that is the standard deviation of the first one.
-    """
-
-    name: str
-    title: str
-    note: str
-    metrics: tuple[str, ...]
-    band: str = ""
-
-
-CURVES = (
-    Curves(
-        "held_out",
+CURVES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "held_out": (
         "Held-out groups",
         "estimated reward of a fresh reply, and that of the initial model",
         ("validation/reward", "validation/reward_start"),
     ),
-    Curves("held_out_loss", "Held-out loss", "supervised training", ("validation/loss",)),
-    Curves("reward", "Reward", "mean, and ± its standard deviation", ("reward",), band="reward_std"),
-    Curves("pass_rate", "Pass rate", "share of right completions", ("pass_rate",)),
-    Curves("components", "Reward components", "means", ("rewards/*/mean",)),
-    Curves("kl", "KL", "nats per token", ("kl", "validation/kl")),
-    Curves("beta", "Beta", "weight of the KL term", ("beta",)),
-    Curves("loss", "Loss", "terms before their weights", ("loss", "loss/*")),
-    Curves("weights", "Weights of the loss terms", "", ("weight/*",)),
-    Curves(
-        "clipped",
+    "held_out_loss": ("Held-out loss", "supervised training", ("validation/loss",)),
+    "reward": ("Reward", "mean, and ± its standard deviation", ("reward",)),
+    "pass_rate": ("Pass rate", "share of right completions", ("pass_rate",)),
+    "components": ("Reward components", "means", ("rewards/*/mean",)),
+    "kl": ("KL", "nats per token", ("kl", "validation/kl")),
+    "beta": ("Beta", "weight of the KL term", ("beta",)),
+    "loss": ("Loss", "terms before their weights", ("loss", "loss/*")),
+    "weights": ("Weights of the loss terms", "", ("weight/*",)),
+    "clipped": (
         "Clipped",
         "shares of the tokens",
         ("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean", "cispo_clip_ratio"),
     ),
-    Curves(
-        "no_spread", "Groups without spread", "they teach nothing; near 1 nothing is learned", ("frac_reward_zero_std",)
-    ),
-    Curves("length", "Completion length", "tokens", ("completions/mean_length",)),
-    Curves("truncated", "Truncated completions", "share", ("completions/clipped_ratio",)),
-    Curves("entropy", "Entropy", "nats per token; near 0 the policy no longer explores", ("entropy",)),
-    Curves("format", "Form of the replies", "shares of the completions", ("format/*",)),
-    Curves("agreement", "Agreement", "with other decisions", ("agreement/*",)),
-    Curves("regret", "Regret", "", ("regret",)),
-    Curves("faults", "Faults", "", ("faults/*", "old_logps_missing")),
-    Curves("speed", "Speed", "tokens per second", ("tokens_per_s",)),
-    Curves("learning_rate", "Learning rate", "", ("learning_rate",)),
-    Curves("gradient", "Gradient norm", "before clipping", ("grad_norm",)),
-)
+    "no_spread": ("Groups without spread", "they teach nothing; near 1 nothing is learned", ("frac_reward_zero_std",)),
+    "length": ("Completion length", "tokens", ("completions/mean_length",)),
+    "truncated": ("Truncated completions", "share", ("completions/clipped_ratio",)),
+    "entropy": ("Entropy", "nats per token; near 0 the policy no longer explores", ("entropy",)),
+    "format": ("Form of the replies", "shares of the completions", ("format/*",)),
+    "agreement": ("Agreement", "with other decisions", ("agreement/*",)),
+    "regret": ("Regret", "", ("regret",)),
+    "faults": ("Faults", "", ("faults/*", "old_logps_missing")),
+    "speed": ("Speed", "tokens per second", ("tokens_per_s",)),
+    "learning_rate": ("Learning rate", "", ("learning_rate",)),
+    "gradient": ("Gradient norm", "before clipping", ("grad_norm",)),
+}
+"""Chart -> title, note, and metrics; one ``*`` in the name of a metric matches any text."""
+_BANDS = {"reward": "reward_std"}
+"""Metric -> the one that is its standard deviation."""
 
 
-@dataclass(frozen=True)
-class SummaryLine:
-    """A metric at both ends of a run, as text."""
+def training_view(folder: Path) -> dict[str, Any]:
+    """The view of a run directory; without metrics, a view without curves.
 
-    name: str
-    first: str
-    last: str
-    change: str
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A completion at a step, as text."""
-
-    step: int
-    verdict: str
-    reward: str
-    completion: CutText
-
-
-@dataclass(frozen=True)
-class ProblemSamples:
-    """The completions of one problem over time."""
-
-    problem: CutText
-    answer: CutText
-    samples: list[Sample]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The estimated reward of fresh replies to held-out problems: of the initial model, and of the trained one."""
-
-    initial: float
-    trained: float
-
-    @property
-    def change(self) -> float:
-        """Trained minus initial."""
-        return self.trained - self.initial
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A model that the training could have exported, with its held-out figures; None where they are not recorded."""
-
-    checkpoint: str
-    reward: float | None
-    kl: float | None
-    exported: bool
-
-
-@dataclass(frozen=True)
-class TrainingView:
-    """What the page shows.
-
-    Args:
-        stages: name, first and last step of each.
-        held_out: of the exported model; before the export, of the last measurement. None if it was not measured.
-        helped: what the training itself concluded; None if it is not recorded.
-        why: why it exported what it did.
-        charts: name -> what ``charts.js`` draws, in order.
+    ``stages`` has name, first and last step of each; ``held_out`` the estimated reward of fresh replies to held-out
+    problems of the exported model, or before the export of the last measurement; ``helped`` and ``why`` what the
+    training itself concluded.
     """
-
-    name: str
-    steps: int
-    stages: list[tuple[str, int, int]]
-    held_out: HeldOut | None
-    helped: bool | None
-    why: str
-    candidates: list[Candidate]
-    summary: list[SummaryLine]
-    charts: dict[str, dict[str, Any]]
-    problems: list[ProblemSamples]
-    settings: CutText
-
-
-def training_view(folder: Path) -> TrainingView:
-    """The view of a run directory; without metrics, a view without curves."""
     rows = read_metrics(folder / METRICS)
     config = folder / CONFIG
     settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     export = _export(folder / EXPORT)
     candidates = _candidates(export)
-    return TrainingView(
-        name=folder.name,
-        steps=rows[-1]["step"] if rows else 0,
-        stages=[(name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)],
-        held_out=_held_out(rows, candidates),
-        helped=export["helped"] if isinstance(export.get("helped"), bool) else None,
-        why=str(export.get("why", ""))[:1000],
-        candidates=candidates,
-        summary=_summary(rows),
-        charts=charts_of(rows),
-        problems=samples_over_time(_json_lines(folder / SAMPLES)),
-        settings=cut(settings),
-    )
+    return {
+        "name": folder.name,
+        "steps": rows[-1]["step"] if rows else 0,
+        "stages": [
+            (name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)
+        ],
+        "held_out": _held_out(rows, candidates),
+        "helped": export["helped"] if isinstance(export.get("helped"), bool) else None,
+        "why": str(export.get("why", ""))[:1000],
+        "candidates": candidates,
+        "charts": charts_of(rows),
+        "problems": samples_over_time(_json_lines(folder / SAMPLES)),
+        "settings": cut(settings),
+    }
 
 
 def read_metrics(path: Path) -> list[Row]:
@@ -196,9 +101,9 @@ def charts_of(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """
     points = thinned(rows) if rows else []
     charts = {
-        one.name: {"title": one.title, "note": one.note} | chart
-        for one in CURVES
-        if (chart := chart_of(one.metrics, points, band=one.band)) is not None
+        name: {"title": title, "note": note} | chart
+        for name, (title, note, metrics) in CURVES.items()
+        if (chart := chart_of(metrics, points)) is not None
     }
     if "reward" in charts and offline(rows):
         charts["reward_stored"] = charts.pop("reward") | _STORED
@@ -210,14 +115,8 @@ def offline(rows: Sequence[Row]) -> bool:
     return any(row.get("stage") in _OFFLINE_STAGES for row in rows)
 
 
-def chart_of(metrics: Sequence[str], points: Sequence[Row], *, band: str = "") -> dict[str, Any] | None:
-    """What ``charts.js`` draws of some metrics; None where none of them has a value.
-
-    Args:
-        metrics: one ``*`` in a name matches any text.
-        points: the rows.
-        band: the metric that is the standard deviation of the first one.
-    """
+def chart_of(metrics: Sequence[str], points: Sequence[Row]) -> dict[str, Any] | None:
+    """What ``charts.js`` draws of some metrics; None where none of them has a value."""
     names = [name for name in matching(metrics, points) if name != "step"]
     rows = [row for row in points if any(number(row, name) is not None for name in names)]
     if not rows:
@@ -226,8 +125,8 @@ def chart_of(metrics: Sequence[str], points: Sequence[Row], *, band: str = "") -
     for name in names:
         values = [drawn(number(row, name)) for row in rows]
         one: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
-        if band and name == metrics[0]:
-            spreads = [drawn(number(row, band)) for row in rows]
+        if name in _BANDS:
+            spreads = [drawn(number(row, _BANDS[name])) for row in rows]
             pairs = list(zip(values, spreads, strict=True))
             one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
             one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
@@ -240,7 +139,7 @@ def drawn(value: float | None) -> float | None:
     return None if value is None else max(-_DRAWN, min(_DRAWN, value))
 
 
-def samples_over_time(rows: Sequence[Row]) -> list[ProblemSamples]:
+def samples_over_time(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The completions of each problem in order of their steps; of many steps, the first, the last and some between."""
     by_problem: dict[str, list[Row]] = {}
     for row in rows:
@@ -253,28 +152,29 @@ def samples_over_time(rows: Sequence[Row]) -> list[ProblemSamples]:
         places = sorted({round(place * last / (_MAX_STEPS - 1)) for place in range(_MAX_STEPS)})
         text, answer = str(own[0].get("problem", "")), str(own[0].get("answer", ""))
         samples = [_sample(own[place]) for place in places]
-        found.append(ProblemSamples(cut(text, _SAMPLE_CHARACTERS), cut(answer, 500), samples))
+        found.append({"problem": cut(text, _SAMPLE_CHARACTERS), "answer": cut(answer, 500), "samples": samples})
     return found
 
 
-def _sample(row: Row) -> Sample:
+def _sample(row: Row) -> dict[str, Any]:
     reward, correct = number(row, "reward"), row.get("is_correct")
-    return Sample(
-        step=row["step"],
-        verdict="right" if correct is True else "wrong" if correct is False else "unchecked",
-        reward="" if reward is None else shown(reward),
-        completion=cut(str(row.get("completion", "")), _SAMPLE_CHARACTERS),
-    )
+    return {
+        "step": row["step"],
+        "verdict": "right" if correct is True else "wrong" if correct is False else "unchecked",
+        "reward": "" if reward is None else shown(reward),
+        "completion": cut(str(row.get("completion", "")), _SAMPLE_CHARACTERS),
+    }
 
 
-def _held_out(rows: Sequence[Row], candidates: Sequence[Candidate]) -> HeldOut | None:
-    before = [one.reward for one in candidates if one.checkpoint == _START and one.reward is not None]
-    after = [one.reward for one in candidates if one.exported and one.reward is not None]
-    if before and after:
-        return HeldOut(before[0], after[0])
-    initial = [value for row in rows if (value := number(row, "validation/reward_start")) is not None]
-    trained = [value for row in rows if (value := number(row, "validation/reward")) is not None]
-    return HeldOut(drawn(initial[-1]) or 0.0, drawn(trained[-1]) or 0.0) if initial and trained else None
+def _held_out(rows: Sequence[Row], candidates: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+    initial = [one["reward"] for one in candidates if one["checkpoint"] == _START and one["reward"] is not None]
+    trained = [one["reward"] for one in candidates if one["exported"] and one["reward"] is not None]
+    if not (initial and trained):
+        initial = [drawn(value) for row in rows if (value := number(row, "validation/reward_start")) is not None]
+        trained = [drawn(value) for row in rows if (value := number(row, "validation/reward")) is not None]
+    if not (initial and trained):
+        return None
+    return {"initial": initial[-1], "trained": trained[-1], "change": trained[-1] - initial[-1]}
 
 
 def _export(path: Path) -> dict[str, Any]:
@@ -286,15 +186,16 @@ def _export(path: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _candidates(export: dict[str, Any]) -> list[Candidate]:
+def _candidates(export: dict[str, Any]) -> list[dict[str, Any]]:
+    """The models that the training could have exported, with their held-out figures."""
     listed = export.get("candidates")
     return [
-        Candidate(
-            checkpoint=str(one.get("checkpoint", ""))[:100],
-            reward=drawn(number(one, "reward")),
-            kl=drawn(number(one, "kl")),
-            exported=one.get("checkpoint") == export.get("exported"),
-        )
+        {
+            "checkpoint": str(one.get("checkpoint", ""))[:100],
+            "reward": drawn(number(one, "reward")),
+            "kl": drawn(number(one, "kl")),
+            "exported": one.get("checkpoint") == export.get("exported"),
+        }
         for one in (listed[:_MAX_CANDIDATES] if isinstance(listed, list) else ())
         if isinstance(one, dict)
     ]
@@ -307,32 +208,11 @@ def _has_step(row: Row) -> bool:
 
 def _json_lines(path: Path) -> list[Row]:
     """The objects of a file. A line that is not JSON (an incomplete one after a crash) is skipped."""
-    if not path.is_file():
-        return []
-    with path.open("rb") as stream:
-        content = stream.read(_MAX_FILE_BYTES)
-    found = []
-    for line in content.splitlines():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
-
-
-def _summary(rows: Sequence[Row]) -> list[SummaryLine]:
-    """The means over the first and the last tenth of the run."""
-    lines = []
-    for name in _IN_SUMMARY:
-        values = [value for row in rows if (value := number(row, name)) is not None]
-        if values:
-            tenth = max(1, len(values) // 10)
-            first, last = fmean(values[:tenth]), fmean(values[-tenth:])
-            sign = "+" if last > first else ""
-            lines.append(SummaryLine(name, shown(first), shown(last), sign + shown(last - first)))
-    return lines
+    rows = []
+    for line in LineReader(path).read(to_the_end=True):
+        with contextlib.suppress(ValueError, RecursionError):
+            rows.append(json.loads(line.text))
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:

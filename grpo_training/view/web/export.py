@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
-from engine.storage.append_log import named_if_full, replace_file
-from grpo_training.view.data.index import RolloutIndex
+from engine.records import RolloutGroup
+from engine.storage.append_log import replace_file
+from engine.storage.folders import replace_folder
+from engine.storage.summaries import GroupSummary
+from grpo_training.view.data.record_index import RecordIndex
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
-from grpo_training.view.web.one_file import all_in_one_file
+from grpo_training.view.web.one_file import in_one_file
 from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import AddressesInOneFile, render
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What an export wrote.
-
-    Args:
-        pages: their number.
-        first: the file to open.
-    """
-
-    pages: int
-    first: Path
-
-
-def export(store: Store, target: Path, groups: int) -> Exported:
+def export(store: Store, target: Path, groups: int) -> int:
     """Write all pages.
 
     Args:
@@ -39,17 +27,22 @@ def export(store: Store, target: Path, groups: int) -> Exported:
         target: a new or empty folder, or a new file whose name ends in ``.html``.
         groups: how many groups of each run get a page.
 
+    Returns:
+        the number of pages.
+
     Raises:
         InputError: the target exists, or the number is negative.
         MissingInputError: there is nothing to show.
     """
     if groups < 0:
         raise InputError(f"--export-groups must be at least 0, got {groups}")
-    in_one_file = target.suffix.lower() in (".html", ".htm")
-    if in_one_file and target.exists():
-        raise InputError(f"{target} exists", fix="Pass a new file as --export.")
-    if not in_one_file and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new folder as --export.")
+    is_file = target.suffix.lower() in (".html", ".htm")
+
+    def check() -> None:
+        if target.exists() and (is_file or not target.is_dir() or any(target.iterdir())):
+            raise InputError(f"{target} exists and is not an empty folder", fix="Pass a new name as --export.")
+
+    check()
     if not store.runs and not store.libraries:
         raise MissingInputError(
             "Nothing to export",
@@ -61,40 +54,29 @@ def export(store: Store, target: Path, groups: int) -> Exported:
         if run.kind == "generator":
             index = store.index(run).update()
             chosen[run.id] = _chosen(index, groups)
-    pages = _pages(store, chosen, in_one_file=in_one_file)
-    if in_one_file:
-        html, count = all_in_one_file(pages)
+    pages = _pages(store, chosen, in_one_file=is_file)
+    if is_file:
+        html, count = in_one_file(pages)
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, html.encode())
-        return Exported(count, target)
-    is_new, count = not target.exists(), 0
-    try:
-        with named_if_full(target):
-            for _, name, html in pages:
-                path = target / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(html, encoding="utf-8", errors="replace")
-                count += 1
-            with as_file(files("grpo_training.view") / "assets") as assets:
-                for source in (one for one in assets.rglob("*") if one.is_file()):
-                    copied = target / "assets" / source.relative_to(assets)
-                    copied.parent.mkdir(parents=True, exist_ok=True)
-                    copied.write_bytes(source.read_bytes())  # copytree has one error for all files, without a name
-    except BaseException:
-        _clear(target, is_new=is_new)
-        raise
-    return Exported(count, target / PAGES[0].path)
+        return count
+    count = 0
 
+    def write(folder: Path) -> None:
+        nonlocal count
+        for _, name, html in pages:
+            count += 1
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(html, encoding="utf-8", errors="replace")
+        with as_file(files("grpo_training.view") / "assets") as assets:
+            for source in (path for path in assets.rglob("*") if path.is_file()):
+                copied = folder / "assets" / source.relative_to(assets)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                copied.write_bytes(source.read_bytes())  # copytree has one error for all files, without a name
 
-def _clear(folder: Path, *, is_new: bool) -> None:
-    """Delete what an export has written, so that the same command can write it again."""
-    for path in list(folder.iterdir()) if folder.is_dir() else ():
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-    if is_new and folder.is_dir():
-        folder.rmdir()
+    replace_folder(target, write, check)
+    return count
 
 
 def _pages(store: Store, chosen: Mapping[str, frozenset[int]], *, in_one_file: bool) -> Iterator[tuple[Page, str, str]]:
@@ -107,7 +89,7 @@ def _pages(store: Store, chosen: Mapping[str, frozenset[int]], *, in_one_file: b
             yield page, path, render(page, page.build(store, request), request, addresses=addresses)
 
 
-def _chosen(index: RolloutIndex, count: int) -> frozenset[int]:
+def _chosen(index: RecordIndex[GroupSummary, RolloutGroup], count: int) -> frozenset[int]:
     """Half of the groups by sigma, the others by age, newest first."""
     found = index.all()
     by_sigma = sorted(found, key=lambda group: (-(group.sigma or 0.0), group.line))[: (count + 1) // 2]

@@ -1,4 +1,4 @@
-"""One page, or all of them, as one HTML file with scripts and styles inside, which opens from disk without requests."""
+"""Pages as one HTML file with scripts and styles inside, which opens from disk without requests."""
 
 from __future__ import annotations
 
@@ -9,51 +9,20 @@ import hashlib
 import json
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Any
 
-from grpo_training.view.web.page import Page, Params, Request
-from grpo_training.view.web.rendering import Addresses, render, render_alone
+from grpo_training.view.web.page import Page
+from grpo_training.view.web.rendering import render_alone
 
 _STYLES, _FIRST_SCRIPT, _SCRIPTS = ("theme.css", "base.css"), "theme.js", ("base.js",)
 _SHELL = "one_file.js"
-_END = "</body>"
 _VENDOR = "vendor/"
 
 
-def one_file(page: Page, context: dict[str, Any], params: Params) -> str:
-    """A page without links to others.
+def in_one_file(pages: Iterable[tuple[Page, str, str]]) -> tuple[str, int]:
+    """Pages in one file.
 
     Args:
-        page: its entry in the registry.
-        context: what its template needs.
-        params: the variable parts of its path.
-
-    Returns:
-        HTML whose content security policy allows the scripts and styles in it, by their hashes, and nothing else.
-    """
-    html = render(page, context, Request(params, live=False), alone=True)
-    address = Addresses(page.path_of(params)).asset
-    styles = [*_STYLES, *page.styles]
-    for name in styles:
-        html = _replaced(html, f'<link rel="stylesheet" href="{address(name)}">', f"<style>{_text(name)}</style>")
-    html = _replaced(
-        html, f'<script src="{address(_FIRST_SCRIPT)}"></script>', f"<script>{_text(_FIRST_SCRIPT)}</script>"
-    )
-    scripts = [*_SCRIPTS, *page.scripts]
-    for name in scripts:
-        html = _replaced(html, f'<script src="{address(name)}" defer></script>', "")
-    inline = "".join(f"<script>{_text(name)}</script>" for name in scripts)  # where deferred ones run: at the end
-    head, end, rest = html.rpartition(_END)
-    html = f"{head}{inline}{end}{rest}"
-    before, old, after = html.partition('<meta http-equiv="Content-Security-Policy"')
-    return f'{before}{old} content="{_policy([_FIRST_SCRIPT, *scripts], styles)}">{after.partition(">")[2]}'
-
-
-def all_in_one_file(pages: Iterable[tuple[Page, str, str]]) -> tuple[str, int]:
-    """All pages of an export in one file.
-
-    Args:
-        pages: entry in the registry, path and HTML of each, with :class:`AddressesInOneFile`.
+        pages: entry in the registry, path and HTML of each, with :class:`AddressesInOneFile`; the first is shown first.
 
     Returns:
         HTML whose script ``one_file.js`` shows the page that the address names, and the number of pages. They are
@@ -100,9 +69,3 @@ def _text(name: str) -> str:
 def _hashes(names: list[str]) -> str:
     digests = (base64.b64encode(hashlib.sha256(_text(name).encode()).digest()).decode() for name in names)
     return " ".join(f"'sha256-{digest}'" for digest in digests)
-
-
-def _replaced(html: str, old: str, new: str) -> str:
-    if html.count(old) != 1:
-        raise ValueError(f"{old} is {html.count(old)} times on the page")
-    return html.replace(old, new)

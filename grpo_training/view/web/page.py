@@ -23,14 +23,12 @@ class Request:
 
     Args:
         params: the variable parts of the path.
-        query: the query of the address; empty in an export.
-        live: whether a server renders the page, so that it may change and operations are possible.
+        live: whether a server renders the page, so that it may change.
         budget_s: how long reading files may take; None reads everything.
         groups: the groups that have a page, by run id, as line numbers; None: all of them.
     """
 
     params: Params = field(default_factory=dict)
-    query: Mapping[str, list[str]] = field(default_factory=dict)
     live: bool = True
     budget_s: float | None = None
     groups: Mapping[str, frozenset[int]] | None = None
@@ -79,17 +77,3 @@ class Page:
         if self.instances is not None:
             return self.instances(store, request)
         return [{"run": run.id} for run in store.runs if run.kind in self.kinds] if self.kinds else [{}]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A change that a form on a page asks for, such as pinning an experience. There are none in an export.
-
-    Args:
-        name: for ``operation_url(name)`` in templates.
-        run: makes the change, from the form's fields, and returns the page to show after it: name and parameters. May
-            raise ScaffoldError; its text is shown.
-    """
-
-    name: str
-    run: Callable[[Store, Mapping[str, str]], tuple[str, Params]]

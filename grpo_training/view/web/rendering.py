@@ -72,10 +72,6 @@ class Addresses:
         """The address of a file in ``viewer/assets``."""
         return self.to(f"assets/{name}")
 
-    def operation_url(self, name: str) -> str:
-        """The address that the form of an operation is sent to."""
-        return self.to(f"operations/{name}")
-
     def to(self, path: str) -> str:
         """The address of a path below the root."""
         return posixpath.relpath(path, self._folder)
@@ -93,7 +89,6 @@ def render(
     page: Page,
     context: dict[str, Any],
     request: Request,
-    csrf: str = "",
     *,
     alone: bool = False,
     addresses: Addresses | None = None,
@@ -104,7 +99,6 @@ def render(
         page: its entry in the registry.
         context: what its ``build`` returned.
         request: what it was built for.
-        csrf: the token that forms send; empty in an export.
         alone: without links to other pages.
         addresses: of pages and assets; None: relative to the page.
     """
@@ -114,13 +108,11 @@ def render(
         **{"run": None, "library": None, **context},
         page=page,
         live=request.live,
-        csrf=csrf,
         alone=alone,
         site_pages=[one for one in PAGES if one.key and not one.kinds and not alone],
         run_pages=[one for one in PAGES if run is not None and run.kind in one.kinds],
         url=addresses.url,
         asset=addresses.asset,
-        operation_url=addresses.operation_url,
         json_script=json_script,
     )
 

@@ -1,31 +1,30 @@
-"""Who may see the pages and change things: hosts, a token, the origin of forms, and headers of every response."""
+"""Who may see the pages: hosts, a token, and headers of every response."""
 
 from __future__ import annotations
 
 import ipaddress
 import secrets
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "scaffold_viewer"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """No inline script or style, nothing from another origin: every text on the pages is a model's."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # with no-referrer, browsers send forms with the origin null
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "x-frame-options": "DENY",
 }
-_OWN_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_STRANGE_NAME = "This server answers to names of this machine only."
 
 
 def is_loopback(host: str) -> bool:
@@ -39,7 +38,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware that refuses requests of other origins and sets the headers.
+    """ASGI middleware that refuses strangers and sets the headers.
 
     Without a token, only names of this machine are accepted in ``Host``, so that a page of another site whose name was
     pointed at this machine (DNS rebinding) sees nothing. With one, the first visit has it in the address; a cookie
@@ -64,44 +63,20 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refusal = self._refusal(scope)
+        refusal = self._refusal(Request(scope))
         await (self._app if refusal is None else refusal)(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> ASGIApp | None:
-        headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if self._token is None and _name_of(host) not in _OWN_NAMES and not is_loopback(_name_of(host).strip("[]")):
-            return PlainTextResponse("This server answers to names of this machine only.", 421)
-        if scope["method"] not in ("GET", "HEAD") and not _is_own_origin(headers, host):
-            return PlainTextResponse("Forms of other origins are refused.", 403)
-        return None if self._token is None else self._token_refusal(scope, headers, self._token)
-
-    def _token_refusal(self, scope: Scope, headers: Headers, token: str) -> ASGIApp | None:
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = dict(query).get("token")
-        if given is not None and secrets.compare_digest(given.encode(), token.encode()):
-            rest = urlencode([(name, value) for name, value in query if name != "token"])
-            response = RedirectResponse(scope["path"] + (f"?{rest}" if rest else ""), 303)
-            response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+    def _refusal(self, request: Request) -> Response | None:
+        if self._token is None:
+            host = request.headers.get("host", "")
+            name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+            return None if is_loopback(name.lower().strip("[]")) else PlainTextResponse(_STRANGE_NAME, 421)
+        given = request.query_params.get("token")
+        if given is not None and secrets.compare_digest(given.encode(), self._token.encode()):
+            address = request.url.remove_query_params("token").replace(scheme="", netloc="")
+            response = RedirectResponse(str(address), 303)
+            response.set_cookie(COOKIE, self._token, httponly=True, samesite="strict")
             return response
-        if secrets.compare_digest(_cookie(headers).encode(), token.encode()):
+        if secrets.compare_digest(request.cookies.get(COOKIE, "").encode(), self._token.encode()):
             return None
         return PlainTextResponse("Open the address that the command printed: it has the token.", 401)
-
-
-def _name_of(host: str) -> str:
-    """A ``Host`` header without its port."""
-    return host.lower().rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host.lower()
-
-
-def _is_own_origin(headers: Headers, host: str) -> bool:
-    """Whether a form was sent by a page of this server. Browsers send ``Origin`` with every POST."""
-    return headers.get("origin") in (f"http://{host}", f"https://{host}")
-
-
-def _cookie(headers: Headers) -> str:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return cookie[COOKIE].value if COOKIE in cookie else ""

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.resources import files
-from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request as HTTPRequest
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from engine.errors import ScaffoldError
-from grpo_training.view.data.file_index import NotFoundError
+from grpo_training.view.data.record_index import NotFoundError
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.registry import OPERATIONS, PAGES
-from grpo_training.view.web.page import Operation, Page, Request
-from grpo_training.view.web.rendering import Addresses, render, render_alone
+from grpo_training.view.pages.registry import PAGES
+from grpo_training.view.web.page import Page, Request
+from grpo_training.view.web.rendering import render, render_alone
 from grpo_training.view.web.security import Guard
 
-_READING_S = 0.1
+_READING_S = 0.3
 """How long a request may read files; the page says how far it is, and asks again."""
-_MAX_FORM_BYTES = 1 << 20
-_NOT_FOUND = "Not found"
 
 
 def application(store: Store, *, token: str | None = None) -> Starlette:
@@ -38,68 +34,34 @@ def application(store: Store, *, token: str | None = None) -> Starlette:
         store: what the pages show.
         token: required of every visitor; None: none.
     """
-    site = _Site(store)
-    pages = [Route(f"/{page.path}", site.page(page)) for page in PAGES]
-    operations = [
-        Route(f"/operations/{one.name}", site.operation(one), methods=["POST"], name=f"operation {one.name}")
-        for one in OPERATIONS
-    ]
+    start = secrets.token_hex(4)
+
+    def tag() -> str:
+        return f'"{hashlib.sha256(repr((start, store.stamp())).encode()).hexdigest()[:24]}"'
+
+    def endpoint(page: Page) -> Callable[[HTTPRequest], Response]:
+        def answer(request: HTTPRequest) -> Response:
+            if request.headers.get("if-none-match") == tag():
+                return Response(status_code=304, headers={"etag": tag()})
+            wanted = Request(request.path_params, budget_s=_READING_S)
+            html = render(page, page.build(store, wanted), wanted)
+            return HTMLResponse(html, headers={"etag": tag(), "cache-control": "no-cache"})
+
+        return answer
+
+    pages = [Route(f"/{page.path}", endpoint(page)) for page in PAGES]
     assets = Mount("/assets", StaticFiles(directory=str(files("grpo_training.view") / "assets")))
     return Starlette(
-        routes=[Route("/", site.page(PAGES[0])), assets, *operations, *pages],
+        routes=[Route("/", endpoint(PAGES[0])), assets, *pages],
         middleware=[Middleware(Guard, token=token), Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)],
-        exception_handlers={404: site.not_found, ScaffoldError: site.failed},
+        exception_handlers={404: _not_found, ScaffoldError: _failed},
     )
 
 
-class _Site:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._csrf = secrets.token_urlsafe(24)
+def _not_found(request: HTTPRequest, error: Exception) -> Response:
+    return HTMLResponse(render_alone("error", title="Not found", text=request.url.path), 404)
 
-    def page(self, page: Page) -> Callable[[HTTPRequest], Awaitable[Response]]:
-        async def answer(request: HTTPRequest) -> Response:
-            with self._store.visit():
-                return await run_in_threadpool(self._answer, page, request)
 
-        return answer
-
-    def _answer(self, page: Page, request: HTTPRequest) -> Response:
-        tag = self._tag()
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers={"etag": tag})
-        wanted = Request(
-            params=request.path_params,
-            query={name: request.query_params.getlist(name) for name in request.query_params},
-            budget_s=_READING_S,
-        )
-        context = page.build(self._store, wanted)
-        tag = self._tag()  # building may have read more of a file
-        html = render(page, context, wanted, self._csrf)
-        return HTMLResponse(html, headers={"etag": tag, "cache-control": "no-cache"})
-
-    def operation(self, operation: Operation) -> Callable[[HTTPRequest], Awaitable[Response]]:
-        async def answer(request: HTTPRequest) -> Response:
-            body = b""
-            async for part in request.stream():
-                body += part
-                if len(body) > _MAX_FORM_BYTES:
-                    return Response("The form is too long.", 413)
-            fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-            if not secrets.compare_digest(fields.pop("csrf", "").encode(), self._csrf.encode()):
-                return Response("The page is from an earlier start of the server. Load it again.", 403)
-            name, params = await run_in_threadpool(operation.run, self._store, fields)
-            return RedirectResponse("/" + Addresses("").url(name, **params), 303)
-
-        return answer
-
-    async def not_found(self, request: HTTPRequest, error: Exception) -> Response:
-        return HTMLResponse(render_alone("error", title=_NOT_FOUND, text=request.url.path), 404)
-
-    async def failed(self, request: HTTPRequest, error: Exception) -> Response:
-        title, status = (_NOT_FOUND, 404) if isinstance(error, NotFoundError) else ("This did not work", 409)
-        return HTMLResponse(render_alone("error", title=title, text=str(error)), status)
-
-    def _tag(self) -> str:
-        digest = hashlib.sha256(repr((self._csrf, self._store.stamp())).encode())
-        return f'"{digest.hexdigest()[:24]}"'
+def _failed(request: HTTPRequest, error: Exception) -> Response:
+    title, status = ("Not found", 404) if isinstance(error, NotFoundError) else ("This did not work", 409)
+    return HTMLResponse(render_alone("error", title=title, text=str(error)), status)

@@ -270,29 +270,6 @@ def test_a_file_that_grows_by_another_program_is_accepted(tmp_path):
     assert [line["n"] for line in lines(log.path)] == [1, 2, 3]
 
 
-def test_deleting_the_lock_file_admits_no_second_writer(tmp_path):
-    first, second = AppendLog(tmp_path / "a.jsonl"), AppendLog(tmp_path / "a.jsonl", wait_s=0)
-    with first.hold():
-        first.append(b"{}")
-        (tmp_path / "a.jsonl.lock").unlink()
-        with pytest.raises(LockHeldError, match="lock file was deleted"), second.hold():
-            pass
-        first.append(b"{}")
-    with second.hold():
-        second.append(b"{}")
-    assert len(lines(first.path)) == 3
-
-
-def test_deleting_the_lock_file_of_a_directory_admits_no_second_writer(tmp_path):
-    first, second = (AppendLog(tmp_path / "out/run", owns_directory=True, wait_s=0) for _ in range(2))
-    with first.hold():
-        (tmp_path / "out/run.lock").unlink()
-        with pytest.raises(LockHeldError, match="lock file was deleted"), second.hold():
-            pass
-    with second.hold(), AppendLog(tmp_path / "out/a.jsonl").hold():  # a file of the directory has a lock of its own
-        pass
-
-
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     def full(fd, content):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -313,41 +290,6 @@ def test_processes_that_replace_the_same_file_do_not_disturb_each_other(tmp_path
         assert path.read_bytes() == b"second"
     assert path.read_bytes() == b"first"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
-
-
-def test_what_a_killed_process_left_of_a_new_file_is_used_again(tmp_path):
-    path = tmp_path / "a.json"
-    (tmp_path / "a.json.tmp").write_bytes(b"a longer content that is not complete")
-    replace_file(path, b"new")
-    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"new")]
-
-
-def test_what_killed_processes_left_beside_others_is_removed_and_live_ones_are_not_disturbed(tmp_path):
-    path, go = tmp_path / "a.json", FORK.Event()
-
-    def write(content, ready):
-        with replacement(path) as stream:
-            stream.write(content)
-            stream.flush()
-            ready.set()
-            go.wait(60) if content == b"alive" else time.sleep(60)
-
-    processes = []
-    for content in (b"killed", b"killed too", b"alive", b"killed last"):
-        ready = FORK.Event()
-        processes.append(FORK.Process(target=write, args=(content, ready)))
-        processes[-1].start()
-        assert ready.wait(60)
-    for number in (0, 1, 3):
-        os.kill(processes[number].pid, signal.SIGKILL)
-        processes[number].join()
-    assert len(list(tmp_path.iterdir())) == 4
-    replace_file(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert [entry.read_bytes() for entry in tmp_path.iterdir() if entry != path] == [b"alive"]
-    go.set()
-    processes[2].join()
-    assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("a.json", b"alive")]
 
 
 def test_threads_that_replace_the_same_file_have_files_of_their_own(tmp_path):

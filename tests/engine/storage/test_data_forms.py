@@ -4,7 +4,6 @@ import contextlib
 import csv
 import datetime
 import gzip
-import io
 import itertools
 import json
 import os
@@ -12,7 +11,6 @@ import random
 import sys
 import threading
 import tracemalloc
-import zipfile
 from decimal import Decimal
 from types import ModuleType
 
@@ -98,6 +96,11 @@ def test_nested_questions_are_rows_with_the_fields_of_what_holds_them(opened, do
     assert opened("".join(json.dumps(line) + "\n" for line in lines * 2))[0] == rows * 2
 
 
+def test_half_a_surrogate_pair_becomes_a_question_mark(opened):
+    for content in ('{"question": "a\\ud800", "answer": "b"}\n', '[{"question": "a\\ud800", "answer": "b"}]'):
+        assert opened(content)[0] == [{"question": "a?", "answer": "b"}]
+
+
 def test_the_split_that_is_read_can_be_named(opened):
     document = {"data": {"dev": ASKED[:2], "test": ASKED[2:]}}
     for split, rows in (("validation", 2), ("dev", 2), ("data.test", 4)):
@@ -112,14 +115,11 @@ def test_the_split_that_is_read_can_be_named(opened):
     ("content", "what", "fix"),
     [
         (b"ARROW1\0\0" + bytes(50), "an Arrow file", "parquet"),
-        (b"SQLite format 3\0" + bytes(50), "an SQLite database", "sqlite3 -header -csv"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(50), "an image", "file of rows"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "not a text file", "UTF-8"),
         (b"\n <!DOCTYPE html>\n<html>", "a page of HTML", "raw content"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "a pointer of Git LFS", "git lfs pull"),
-        (b"BZh91AY", "compressed with bzip2", "bunzip2"),
-        (b"%PDF-1.7", "a PDF document", "file of rows"),
         (b"\xd0\xcf\x11\xe0" + bytes(50), "a workbook of Excel", "CSV UTF-8"),
-        (gzip.compress(bytes(257) + b"ustar"), "a tar archive", "Unpack"),
+        (gzip.compress(bytes(257) + b"ustar"), "not a text file", "UTF-8"),
         (gzip.compress(b"a,b\n" * 999)[:-20], "a damaged gzip file", "anew"),
         (b"PAR1" + bytes(50), "not a parquet file", ""),
         (b"one line of prose\nand another one\n", "neither JSON nor a table", "JSONL"),
@@ -137,15 +137,6 @@ def test_other_files_are_named_as_what_they_are(opened, content, what, fix):
         assert fix in caught.value.fix
 
 
-@table(("member", "what"), [("xl/workbook.xml", "a workbook of Excel"), ("train.csv", "a zip file with train.csv")])
-def test_zip_files_are_told_apart(opened, member, what):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        file.writestr(member, "x")
-    with pytest.raises(InputError, match=what):
-        opened(packed.getvalue())
-
-
 def test_values_of_parquet_become_texts_and_classes_have_names(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     day = datetime.datetime(2026, 1, 2)
@@ -155,7 +146,7 @@ def test_values_of_parquet_become_texts_and_classes_have_names(tmp_path):
         "time": (datetime.time(9, 30), "09:30:00"),
         "moment": (day.replace(hour=9), "2026-01-02T09:00:00"),
         "zone": (day.replace(hour=9, tzinfo=datetime.UTC), "2026-01-02T09:00:00+00:00"),
-        "span": (datetime.timedelta(days=1, minutes=2, seconds=3), "24:02:03"),
+        "span": (datetime.timedelta(days=1, minutes=2, seconds=3), "1 day, 0:02:03"),
         "price": (Decimal("1.50"), "1.50"),
         "code": (b"text", "text"),
         "nested": ({"when": day.date(), "all": [Decimal("0.10")]}, {"when": "2026-01-02", "all": ["0.10"]}),

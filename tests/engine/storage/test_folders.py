@@ -1,13 +1,9 @@
-import multiprocessing
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine.errors import InputError
 from engine.storage.folders import replace_folder
-
-FORK = multiprocessing.get_context("fork")
 
 
 def write(folder: Path, content: str = "new") -> None:
@@ -22,22 +18,6 @@ def nothing() -> None:
 
 def contents(folder):
     return {path.name: path.read_text() for path in folder.iterdir()}
-
-
-def test_processes_that_replace_the_same_folder_leave_a_whole_one_of_the_last(tmp_path):
-    def replace_often(name):
-        for number in range(200):
-            replace_folder(tmp_path / "out", partial(write, content=f"{name}{number}"), nothing)
-
-    processes = [FORK.Process(target=replace_often, args=(name,)) for name in ("x", "y", "z")]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    found = contents(tmp_path / "out")
-    assert found["a"] == found["b"] in ("x199", "y199", "z199")
 
 
 def test_a_failure_leaves_the_folder_that_was_there(tmp_path, monkeypatch):

@@ -1,23 +1,21 @@
 """What a fusion adds to its inputs, with rewards worked out by hand."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from agents.chat import ReadReply
 from engine.records import Completion, Outcome, Problem, Reply, RolloutGroup
-from engine.reward_evaluator import RewardEvaluator
-from engine.storage.index_file import Entry
-from engine.storage.summaries import fusion_summary
+from engine.reward_evaluator import RewardEvaluator, fusion_baseline, measured_total
+from engine.storage.lines import Line, encode_line
+from engine.storage.summaries import summarise_fusion
 from engine.tasks.registry import task_named
 from grpo_training.learning.critic import Critic
 from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.run import Connections
 from grpo_training.learning.scored_groups import Step, rollout_from
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.view.pages.fusions import fusion_page
 from tests.support.scripted_client import ScriptedClient
 
 MATH = task_named("math")
@@ -101,20 +99,27 @@ async def test_the_opinions_of_a_judge_are_left_out_on_both_sides(of_inputs, of_
     inputs = group_of(stored_rollout(1, SILENT, of_inputs), stored_rollout(2, SILENT, of_inputs), wrong)
     fusion = await fuse(inputs, json.dumps(SILENT), opinion=of_fusion)
     assert fusion.rewards.r_fusion == pytest.approx(0.5)
-    page = fusion_page(fusion, inputs, Path())
-    assert (page.own, page.baseline.best) == (pytest.approx(0.875), pytest.approx(0.875))
+    own, totals = _totals(fusion, inputs)
+    assert (own, max(totals)) == (pytest.approx(0.875), pytest.approx(0.875))
 
 
-async def test_the_list_of_fusions_and_the_page_of_one_agree():
+def _totals(fusion, inputs):
+    """Of the fusion and of its inputs, by the weights of the task and without ``r_fusion``."""
+    totals = [measured_total(MATH, rollout.rewards, rollout.reward_detail) for rollout in inputs.rollouts]
+    return measured_total(MATH, fusion.rewards, fusion.reward_detail), totals
+
+
+async def test_the_lead_in_the_list_of_fusions_is_that_over_the_best_input_and_the_majority():
     inputs = group_of(
         stored_rollout(1, SILENT), stored_rollout(2, SILENT | {"causal_graph": SUM}), stored_rollout(3, STATED)
     )
     fusion = await fuse(inputs, json.dumps(STATED))
-    page = fusion_page(fusion, inputs, Path())
-    assert [one.total for one in page.inputs] == [pytest.approx(total) for total in (0.875, 0.15, 0.9375)]
-    lead = ((page.own - page.baseline.best) + (page.own - page.baseline.majority)) / 2
+    own, totals = _totals(fusion, inputs)
+    assert totals == [pytest.approx(total) for total in (0.875, 0.15, 0.9375)]
+    baseline = fusion_baseline([rollout.answer for rollout in inputs.rollouts], totals, MATH.same_answer)
+    lead = ((own - baseline.best) + (own - baseline.majority)) / 2
     assert lead == pytest.approx((0 + 0.9375 - (0.875 + 0.9375) / 2) / 2)
-    assert fusion_summary(fusion, Entry(line=1, start=0, end=1)).added == pytest.approx(lead / 2)
+    assert summarise_fusion(Line(1, encode_line(fusion))).added == pytest.approx(lead / 2)
 
 
 async def test_rollouts_of_a_file_without_rewards_are_scored_when_they_are_fused():

@@ -1,4 +1,4 @@
-"""Groups, libraries, fusions and trainings in a browser: what is drawn, operations, hostile texts."""
+"""Groups, libraries, fusions and trainings in a browser: what is drawn, hostile texts."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from tests.grpo_training.view.pages.test_evaluations import evaluated, gated
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
 from tests.support.browser import expect
-from tests.support.library import by_hand, commit, step_of
+from tests.support.library import commit, step_of
 from tests.support.viewer_runs import exported_page
 
 pytestmark = pytest.mark.browser
@@ -27,7 +27,6 @@ PAGES = {
     "experiences": "experiences.html",
     "library": LIBRARY,
     "fusions": "cache-critic/fusions.html",
-    "fusion": "cache-critic/fusions/1.html",
     "training": "tuned/training.html",
     "tests": "evaluations.html",
     "evaluation": "evaluations/tests-sums.html",
@@ -91,7 +90,7 @@ def test_each_page_fits_its_window(runs, served, open_page, screenshot, name):
             screenshot(page, f"{name}-{scheme}{'-narrow' if width == 420 else ''}")
 
 
-@pytest.mark.parametrize("name", ["group", "library", "fusion", "overview"])
+@pytest.mark.parametrize("name", ["group", "library", "overview"])
 def test_what_is_unfolded_fits_a_narrow_window(runs, served, open_page, name):
     """Forms, and what a table has in its rows; a table itself scrolls."""
     with served([runs]) as address:
@@ -103,8 +102,6 @@ def test_what_is_unfolded_fits_a_narrow_window(runs, served, open_page, name):
             .filter((one) => one.closest(".scroll, .beside") === null && one.getBoundingClientRect().right > innerWidth)
             .map((one) => one.outerHTML.slice(0, 200))"""
         assert page.evaluate(beyond) == []
-        if name == "fusion":
-            assert page.locator(".scroll:has(.more)").evaluate("box => box.scrollWidth - box.clientWidth") <= 1
 
 
 def test_a_narrow_page_names_its_run_in_full_and_has_the_library_without_scrolling(runs, served, open_page):
@@ -136,10 +133,10 @@ def test_effects_and_the_name_of_a_long_folder_fit_a_narrow_window(tmp_path, ser
 
 
 def check_the_graphs(page):
-    """Both graphs are drawn, without overlaps; the step that differs is marked; a node shows what it rests on."""
+    """The graphs of two rollouts and their fusion are drawn, without overlaps; the step that differs is marked."""
     page.wait_for_selector(".graph svg")
     graphs = page.locator(".graph svg")
-    assert graphs.count() == 2
+    assert graphs.count() == 3
     assert graphs.nth(0).locator(".node").count() == 6
     assert graphs.nth(0).locator("path.edge").count() == 7
     assert graphs.nth(1).locator(".node.first .value").text_content() == "40"
@@ -169,9 +166,7 @@ def test_the_graphs_of_exported_groups_and_fusions_are_drawn(cache, tmp_path, op
     check_the_graphs(open_page(exported_page(tmp_path / target, f"{RUN}/groups/1.html")))
     page = open_page(exported_page(tmp_path / target, "cache-critic/fusions.html"))
     page.get_by_role("link", name="p", exact=True).click()
-    expect(page.locator(".graph .node")).to_have_count(3)
-    page.get_by_role("link", name="their group").click()
-    expect(page.locator(".graph svg")).to_have_count(2)
+    expect(page.locator("#rollout-fusion .graph .node")).to_have_count(3)
 
 
 def test_each_page_of_an_export_opens(report, open_page):
@@ -180,7 +175,6 @@ def test_each_page_of_an_export_opens(report, open_page):
         "library": "main .entry ins",
         "group": ".graph svg",
         "fusions": "main tbody tr a",
-        "fusion": ".graph svg",
         "training": ".chart canvas",
     }.items():
         page.goto("about:blank")  # in one file, only the part behind # differs
@@ -190,47 +184,12 @@ def test_each_page_of_an_export_opens(report, open_page):
     assert page.locator(".time .tag").all_text_contents() == ["wrong", "wrong", "right"]
 
 
-def test_the_graph_of_a_fusion_is_drawn(cache, served, open_page):
+def test_a_fusion_in_the_list_leads_to_its_graph_on_the_page_of_its_group(cache, served, open_page):
     with served([cache]) as address:
         page = open_page(f"{address}cache-critic/fusions.html")
         page.get_by_role("link", name="p", exact=True).click()
-        expect(page.locator(".graph .node")).to_have_count(3)
-        page.get_by_role("link", name="their group").click()
-        page.wait_for_url(f"**/{RUN}/groups/1.html")
-
-
-def test_a_library_is_changed_on_its_page(tmp_path, served, open_page):
-    path = tmp_path / "experiences/generator_1_experiences.json"
-    path.parent.mkdir()
-    library = ExperienceLibrary(path)
-    texts = ("Weigh by the amounts.", "Count gaps plus one.", "Mind sixty minutes an hour.")
-    by_hand(library, new=texts)
-    with served([tmp_path]) as address:
-        page = open_page(address + LIBRARY)
-        page.locator("#G1-002 summary").click()
-        page.locator("#G1-002").get_by_role("button", name="Pin", exact=True).click()
-        expect(page.locator("#G1-002 .tag.accent")).to_have_text("pinned")
-        page.locator("#G1-002 summary").click()
-        page.locator("#G1-002").get_by_role("button", name="Unpin").click()
-        expect(page.locator("#G1-002 .tag.accent")).to_have_count(0)
-        page.locator("#G1-003 summary").click()
-        page.locator("#G1-003").get_by_role("button", name="Forbid").click()
-        assert page.locator("#G1-003").count() == 1  # it asks first
-        page.locator("#G1-003").get_by_role("button", name="Take G1-003 out for good?").click()
-        expect(page.locator("#G1-003")).to_have_count(0)
-        page.locator("#G1-001 summary").click()
-        page.locator("#G1-001").get_by_role("button", name="Remove").click()
-        page.locator("#G1-001").get_by_role("button", name="Remove G1-001 from the library?").click()
-        expect(page.locator("#G1-001")).to_have_count(0)
-        state = ExperienceLibrary(path, read_only=True).state
-        assert [(one.content, one.status) for one in state.experiences] == [(texts[1], "active")]
-
-
-def test_an_exported_library_has_no_operations(runs, tmp_path, open_page):
-    export(Store([runs / "experiences"]), tmp_path / "report", 0)
-    page = open_page((tmp_path / "report" / LIBRARY).as_uri())
-    assert page.locator(".entry ins").count() > 0
-    assert page.locator("main form").count() == 0
+        page.wait_for_url(f"**/{RUN}/groups/1.html#rollout-fusion")
+        expect(page.locator("#rollout-fusion .graph .node")).to_have_count(3)
 
 
 def test_the_report_of_a_training_draws_from_disk(runs, tmp_path, open_page):

@@ -13,8 +13,7 @@ import pytest
 from engine.errors import InputError, MissingInputError
 from engine.tasks import registry
 from grpo_training.view.__main__ import main
-from grpo_training.view.data.runs import Store
-from grpo_training.view.start import listen, read_ahead
+from grpo_training.view.start import listen
 from tests.conftest import ROOT
 from tests.support.viewer_runs import group, write
 
@@ -85,23 +84,6 @@ def test_a_port_that_is_taken_is_an_error():
     with pytest.raises(InputError, match="Cannot listen on 127"):
         listen("127.0.0.1", taken.getsockname()[1])
     taken.close()
-
-
-def test_files_are_read_before_anyone_asks(tmp_path):
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}/generator_1_rollouts.jsonl", [group(f"p{number}", [0.1, 0.9]) for number in range(5)])
-    store = Store([tmp_path])
-    read_ahead(store)
-    assert [len(store.index(run).all()) for run in store.runs] == [5, 5]
-
-
-def test_reading_ahead_makes_way_for_pages(tmp_path, monkeypatch):
-    write(tmp_path / "generator_1_rollouts.jsonl", [group("p", [0.1, 0.9])])
-    store, waited = Store([tmp_path]), []
-    index = store.index(store.runs[0])
-    monkeypatch.setattr(store, "wait_for_visits", lambda longest_s: waited.append(index.progress()))
-    read_ahead(store)
-    assert waited == [0.0, 1.0]  # before each step
 
 
 def test_a_task_of_a_file_is_known_to_the_pages(tmp_path, monkeypatch):

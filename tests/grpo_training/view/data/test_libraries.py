@@ -10,7 +10,6 @@ from engine.experience.events import BeginEvent, GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Operation, Problem
 from grpo_training.view.data import libraries
-from grpo_training.view.data.libraries import LibraryIndex
 from grpo_training.view.data.runs import Store
 from tests.support.library import commit, step_of
 
@@ -36,87 +35,63 @@ def library(tmp_path):
 def opened(monkeypatch):
     """The paths of the libraries that were opened from their first line on, in order."""
     found = []
-    whole = libraries.open_read_only
-    monkeypatch.setattr(libraries, "open_read_only", lambda one: found.append(one.path) or whole(one))
+    whole = libraries._opened
+    monkeypatch.setattr(libraries, "_opened", lambda path: found.append(path) or whole(path))
     return found
 
 
 def test_a_library_that_did_not_change_is_not_read_again(tmp_path, library, opened):
     store = Store([tmp_path])
     for _ in range(3):
-        [summary] = store.library_index.summaries(store.libraries).values()
-    assert (summary.experiences, summary.version, summary.gates) == (1, library.state.version, ())
+        [summary] = [one.summary() for one in store.libraries]
+    assert (summary["experiences"], summary["version"], summary["gates"]) == (1, library.state.version, [])
     assert len(opened) == 1
 
 
-def test_of_a_library_that_has_grown_only_the_new_lines_are_read(tmp_path, library, opened):
+def test_a_library_that_has_grown_is_read_again(tmp_path, library, opened):
     store = Store([tmp_path])
-    store.library_index.summaries(store.libraries)
+    store.libraries[0].summary()
+    before = store.stamp()
     learn(library, 1)
     library.record_gate(GateEvent(version=library.state.version, **GATE))
-    before = store.stamp()
-    [summary] = store.library_index.summaries(store.libraries).values()
-    assert (summary.experiences, summary.version) == (2, library.state.version)
-    assert [gate.verdict for gate in summary.gates] == ["adopted"]
-    assert store.library_index.open(store.libraries[0]).history()[-1].event.event == "gate"
-    assert len(opened) == 1
+    [summary] = [one.summary() for one in store.libraries]
+    assert (summary["experiences"], summary["version"]) == (2, library.state.version)
+    assert [gate.verdict for gate in summary["gates"]] == ["adopted"]
+    assert len(opened) == 2
     assert store.stamp() != before  # so that an open page is sent again
 
 
 def test_a_file_edited_by_hand_is_read_as_it_is(tmp_path, library, opened):
-    store = Store([tmp_path])
-    index, [one] = store.library_index, store.libraries
-    index.open(one)
+    [one] = Store([tmp_path]).libraries
+    one.open()
     edited = json.loads(one.path.read_text(encoding="utf-8"))
     edited[0]["content"] = "Another text."
     one.path.write_text(json.dumps(edited), encoding="utf-8")
-    assert any("was edited: 1 modified" in notice for notice in index.open(one).notices)
+    assert any("was edited: 1 modified" in notice for notice in one.open().notices)
     learn(library, 1)  # imports the edit first
-    again = index.open(one)
+    again = one.open()
     assert [text.content for text in again.state.texts][:1] == ["Another text."]
     assert again.notices == []
-    assert len(opened) == 3
 
 
 def test_a_log_in_the_place_of_another_is_read_from_its_first_line(tmp_path, library, opened):
-    store = Store([tmp_path])
-    index, [one] = store.library_index, store.libraries
-    index.open(one)
+    [one] = Store([tmp_path]).libraries
+    one.open()
     log = one.path.with_suffix(".ops.jsonl")
     other = ExperienceLibrary(tmp_path / "b/generator_1_experiences.json")
     for number in range(3):
         learn(other, number)
     os.replace(other.log_path, log)
     os.replace(other.json_path, one.path)
-    assert index.summary(one).experiences == 3
+    assert one.summary()["experiences"] == 3
     assert len(opened) == 2
 
 
 def test_a_damaged_library_says_why_and_is_not_read_again(tmp_path, library, opened):
     library.log_path.write_bytes(library.log_path.read_bytes() + b"no event\n")
-    store = Store([tmp_path])
-    index, [one] = store.library_index, store.libraries
+    [one] = Store([tmp_path]).libraries
     for _ in range(2):
-        assert "line 3" in index.summary(one).error
+        assert "line 3" in one.summary()["error"]
     assert len(opened) == 1
     with pytest.raises(InputError):
-        index.open(one)
-
-
-def test_the_first_page_does_not_wait_for_all_libraries(tmp_path):
-    for name in "abc":
-        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json")
-        learn(made, 0)
-    store = Store([tmp_path])
-    read = [len(store.library_index.summaries(store.libraries, 0.0)) for _ in range(3)]
-    assert read == [1, 2, 3]
-
-
-def test_few_libraries_stay_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(libraries, "_OPEN", 2)
-    for name in "abcd":
-        made = ExperienceLibrary(tmp_path / name / "generator_1_experiences.json")
-        learn(made, 0)
-    store, index = Store([tmp_path]), LibraryIndex()
-    assert len(index.summaries(store.libraries)) == 4
-    assert len(index._open) == 2
+        one.open()

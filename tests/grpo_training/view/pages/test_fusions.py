@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from engine.records import Completion, Fusion, Outcome, Rewards
-from grpo_training.view.data.fusions import FusionIndex
-from grpo_training.view.pages.fusions import fusion_page
-from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
+from grpo_training.view.data.record_index import NotFoundError, fusion_index
+from grpo_training.view.pages.group import fusion_view
+from tests.grpo_training.view.pages.test_group import MEAN
+from tests.support.attributes import attributes
 from tests.support.table import table
 
 
@@ -29,34 +30,13 @@ def fusion(**changes):
     return Fusion(**fields | changes)
 
 
-def page(one, inputs):
-    return fusion_page(one, inputs, Path())
+def page(one):
+    return attributes(fusion_view(one, Path()))
 
 
-INPUTS = group(
-    rollout(1, RIGHT, "44", 0.875), rollout(2, MEAN, "40", 0.15, r_graph=0.4, r_logic=0.2), rollout(3, MEAN, "40", 0.1)
-)
-
-
-def test_a_fusion_is_compared_with_its_best_input_and_their_majority():
-    found = page(fusion(), INPUTS)
-    assert found.own == pytest.approx(0.5 * 1 + 0.25 * 0.5 + 0.25 * 1)
-    assert found.baseline.best == pytest.approx(0.875)  # rollout 1: 0.5 + 0.25 * 0.5 + 0.25
-    assert found.baseline.majority == pytest.approx((0.25 * 0.4 + 0.25 * 0.2 + 0.25 * 1 + 0.25 * 0.5) / 2)  # 40, twice
-    assert [(one.name, one.verdict, one.agrees) for one in found.inputs] == [
-        ("1", "right", True),
-        ("2", "wrong", False),
-        ("3", "wrong", False),
-    ]
-
-
-def test_conflicts_of_the_inputs_are_named():
-    found = page(fusion(), INPUTS)
-    assert any(text.startswith("percent: ") and " | " in text for text in found.conflicts)
-
-
-def test_the_result_has_its_graph_and_rewards():
-    result = page(fusion(), INPUTS).result
+def test_a_fusion_has_its_graph_and_rewards():
+    result = page(fusion())
+    assert (result.name, result.verdict) == ("fusion", "right")
     assert [part.name for part in result.components] == ["r_ans", "r_logic", "r_graph", "r_fusion"]
     assert {node["name"]: node["value"] for node in result.scaffold.graph["nodes"]}["percent"] == "40"
 
@@ -70,16 +50,15 @@ def test_the_result_has_its_graph_and_rewards():
         {"rewards": Rewards(components={"other": 1.0})},
     ],
 )
-def test_odd_fusions_have_a_page(changes):
-    assert page(fusion(**changes), INPUTS).result.name == "fusion"
-    assert page(fusion(**changes), None).inputs == []
+def test_odd_fusions_are_shown(changes):
+    assert page(fusion(**changes)).name == "fusion"
 
 
 def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_path):
     path = tmp_path / "critic_results.jsonl"
     lost = fusion(outcome=Outcome.INFRA_FAULT, rewards=Rewards())
     path.write_text(lost.model_dump_json() + "\n{broken\n")
-    index = FusionIndex(path)
+    index = fusion_index(path)
     index.update()
     assert [row.complete for row in index.current()] == [False]
     assert len(index.broken) == 1
@@ -98,10 +77,13 @@ def test_the_index_follows_the_file_and_later_fusions_replace_earlier_ones(tmp_p
 def test_a_fusion_far_into_a_file_that_is_not_read_yet_is_found(tmp_path):
     path = tmp_path / "critic_results.jsonl"
     path.write_text("".join(fusion(problem_id=f"p{number}").model_dump_json() + "\n" for number in range(300)))
-    index = FusionIndex(path)
+    index = fusion_index(path)
     index.update(0.0)
     assert index.progress() < 1
-    assert index.find(300).problem_id == "p299"
-    assert index.find(301) is None
+    summary, record = index.record_of_line("300")
+    assert summary.problem_id == record.problem_id == "p299"
+    with pytest.raises(NotFoundError):
+        index.record_of_line("301")
     path.write_bytes(path.read_bytes() + b'{"problem_id": "incomp')
-    assert FusionIndex(path).find(302) is None
+    with pytest.raises(NotFoundError):
+        fusion_index(path).record_of_line("302")

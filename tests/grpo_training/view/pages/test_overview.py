@@ -1,11 +1,11 @@
-import sqlite3
 from dataclasses import replace
 
 import pytest
 
 from engine.statistics.paired import clustered_mean
-from grpo_training.view.data.index import RolloutIndex
-from grpo_training.view.pages.overview import charts, figures, timeline
+from grpo_training.view.data.record_index import rollout_index
+from grpo_training.view.pages.overview import charts, figures
+from tests.support.attributes import attributes
 from tests.support.viewer_runs import group, write
 
 
@@ -17,13 +17,13 @@ def groups(tmp_path):
         group("p2", [0.1, 0.9], at=120, epoch=1),
         group("p3", [0.4, None], at=600),
     ]
-    index = RolloutIndex(write(tmp_path / "generator_1_rollouts.jsonl", made))
+    index = rollout_index(write(tmp_path / "generator_1_rollouts.jsonl", made))
     index.update()
     return index.current()
 
 
 def test_the_figures_of_a_run(groups):
-    found = figures(groups)
+    found = attributes(figures(groups))
     assert (found.groups, found.problems, found.incomplete, found.rollouts) == (4, 3, 1, 8)
     assert found.accuracy.value == pytest.approx((0.5 + 1 + 0.5) / 3)  # of the complete groups
     assert found.accuracy.clusters == 2
@@ -41,7 +41,7 @@ def test_the_figures_of_a_run(groups):
 
 
 def test_a_run_without_a_group_has_no_figures_and_no_charts():
-    found = figures([])
+    found = attributes(figures([]))
     assert (found.groups, found.accuracy, found.reward, found.cost_usd, found.duration_s) == (0, None, None, None, None)
     assert charts([]) == {}
 
@@ -58,30 +58,3 @@ def test_charts_have_one_value_per_group_and_no_curve_without_values(groups):
 def edges(chart):
     [series] = chart["series"]
     return [[value for value in series[side] if value is not None] for side in ("low", "high")]
-
-
-def test_the_time_line_counts_replies_of_the_journal_or_else_groups(groups, tmp_path):
-    [(name, chart)] = timeline(tmp_path / "requests.sqlite", groups).items()
-    assert name == "finished"
-    assert sum(chart["series"][0]["values"]) * 600 / 120 / 60 == pytest.approx(4, abs=0.01)
-    journal = tmp_path / "requests.sqlite"
-    with sqlite3.connect(journal) as database:
-        database.execute("CREATE TABLE replies (key TEXT, completion TEXT, stored_at REAL)")
-        start = 1767312000.0  # 2026-01-02 00:00 UTC
-        database.executemany("INSERT INTO replies VALUES ('', '', ?)", [(start + 5 * number,) for number in range(100)])
-    [(name, chart)] = timeline(journal, groups).items()
-    assert name == "replies"
-    assert sum(chart["series"][0]["values"]) * 495 / 99 / 60 == pytest.approx(100, abs=0.1)  # slots of 5 s
-
-
-def test_a_run_of_less_than_a_minute_has_no_time_line(tmp_path):
-    for seconds, is_shown in ((59, False), (60, True)):
-        made = [group("p1", [0.2, 0.8], at=0), group("p2", [0.2, 0.8], at=seconds)]
-        index = RolloutIndex(write(tmp_path / f"{seconds}_rollouts.jsonl", made))
-        index.update()
-        assert bool(timeline(tmp_path / "requests.sqlite", index.current())) == is_shown
-
-
-def test_a_damaged_journal_is_ignored(groups, tmp_path):
-    (tmp_path / "requests.sqlite").write_bytes(b"no database" * 100)
-    assert "finished" in timeline(tmp_path / "requests.sqlite", groups)

@@ -14,7 +14,7 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.web.server import application
 from tests.grpo_training.view.pages.test_fusions import fusion
 from tests.grpo_training.view.pages.test_group import MEAN, RIGHT, group, rollout
-from tests.support.library import by_hand, commit, step_of
+from tests.support.library import commit, step_of
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\x1b[31m{{7*7777}}"
 
@@ -142,15 +142,6 @@ def test_a_library_without_a_log_has_the_time_of_its_file(tmp_path):
         assert "2026-01-02 00:00:00" in site.get(f"/{page}").text
 
 
-def csrf_of(site):
-    return next(tag["value"] for name, tag in Tags(site.get(LIBRARY).text).tags if tag.get("name") == "csrf")
-
-
-def post(site, **fields):
-    fields = {"csrf": csrf_of(site), "library": "cache-generator_1-library", **fields}
-    return site.post("/operations/experiences", data=fields, headers={"origin": "http://localhost"})
-
-
 def test_a_library_is_shown_with_its_evidence_and_history(site, library):
     page = site.get(LIBRARY)
     assert page.status_code == 200
@@ -162,52 +153,14 @@ def test_a_library_is_shown_with_its_evidence_and_history(site, library):
     assert site.get("/experiences.html").text.count(LIBRARY.strip("/")) == 1
 
 
-def test_operations_are_those_of_the_command(site, library, cache):
-    def reopened():
-        return ExperienceLibrary(cache / "generator_1_experiences.json", read_only=True).state
-
-    assert post(site, action="pin", id="G1-001").status_code == 200  # the page, after a redirect
-    assert reopened().get("G1-001").status == "pinned"
-    post(site, action="unpin", id="G1-001")
-    assert reopened().get("G1-001").status == "active"
-    assert post(site, action="remove", id="G1-009").status_code == 409
-    post(site, action="forbid", id="G1-001")
-    assert [one.id for one in reopened().forbidden] == ["G1-001"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"action": "pin", "id": "G1-999"}, 409),
-        ({"action": "drop"}, 409),
-        ({"action": "edit", "id": "G1-001"}, 409),
-        ({"action": "pin", "id": "G1-001", "library": "../../etc"}, 404),
-        ({"action": "pin", "id": "G1-001", "csrf": "x"}, 403),
-    ],
-)
-def test_operations_that_cannot_be_done_change_nothing(site, library, cache, fields, status):
-    log = cache / "generator_1_experiences.ops.jsonl"
-    before = log.read_bytes()
-    assert post(site, **fields).status_code == status
-    assert log.read_bytes() == before
-
-
-def test_two_versions_are_compared(site, library):
-    library = by_hand(library, {"G1-001": "Weigh by the masses."})
-    old, new = library.history()[1].after.version, library.state.version
-    text = site.get(f"{LIBRARY}?from={old}&to={new}").text
-    assert "<del>amounts</del><ins>masses</ins>" in text
-    assert site.get(f"{LIBRARY}?from=ffff&to={new}").status_code == 409
-
-
 def test_fusions_are_listed_and_shown(site, cache):
     fused = [fusion(), fusion(problem_id=EVIL, problem_text=EVIL, fused_scaffold=EVIL, final_answer=EVIL, task=EVIL)]
     (cache / "critic_results.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in fused))
     listed = site.get("/cache-critic/fusions.html")
     assert assert_harmless(listed.text)
-    assert listed.text.count("cache-critic/fusions/") + listed.text.count('href="fusions/') == 2
-    one = site.get("/cache-critic/fusions/1.html")
-    assert "../../cache-generator_1/groups/1.html" in one.text or "../cache-generator_1/groups/1.html" in one.text
-    assert_harmless(one.text)
-    assert_harmless(site.get("/cache-critic/fusions/2.html").text)
-    assert site.get("/cache-critic/fusions/3.html").status_code == 404
+    assert listed.text.count('href="../cache-generator_1/groups/1.html#rollout-fusion"') == 1
+    assert listed.text.count('href="../cache-generator_1/groups/2.html#rollout-fusion"') == 1
+    for line in (1, 2):
+        page = site.get(f"/cache-generator_1/groups/{line}.html").text
+        assert_harmless(page)
+        assert page.count('id="rollout-fusion"') == 1

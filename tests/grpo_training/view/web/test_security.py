@@ -1,4 +1,4 @@
-"""Hosts, the token, the origin of forms, headers."""
+"""Hosts, the token, headers."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -48,12 +48,6 @@ def test_a_server_for_others_asks_for_the_token_and_keeps_it_in_a_cookie(remote)
     assert "HttpOnly" in first.headers["set-cookie"]
     assert "SameSite=strict" in first.headers["set-cookie"]
     assert remote.get("/").status_code == 200
-
-
-@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://localhost:1"])
-def test_a_form_of_another_origin_is_refused(local, origin):
-    headers = {} if origin is None else {"origin": origin}
-    assert local.post("/operations/pin", headers=headers).status_code == 403
 
 
 @pytest.mark.parametrize(

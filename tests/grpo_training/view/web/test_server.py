@@ -48,16 +48,6 @@ def test_the_pages_of_a_recorded_run_link_to_pages_that_exist(pocket):
     assert len(seen) > 15
 
 
-def test_the_store_knows_that_somebody_waits_for_a_page(pocket, monkeypatch):
-    store, free = Store([pocket]), []
-    stamp = store.stamp
-    monkeypatch.setattr(store, "stamp", lambda: (free.append(store.wait_for_visits(0.0)), *stamp()))
-    TestClient(application(store), base_url="http://localhost").get("/index.html")
-    assert free
-    assert not any(free)
-    assert store.wait_for_visits(0.0)
-
-
 @pytest.mark.parametrize(
     "path",
     ["nothing.html", "nothing/overview.html", "cache-critic/overview.html", "cache-generator_1/groups/99.html",

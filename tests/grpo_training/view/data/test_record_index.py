@@ -3,14 +3,15 @@ import json
 import pytest
 
 from engine.records import RolloutGroup
-from engine.storage.rollout_store import UnreadableLineError, read
-from grpo_training.view.data.index import RolloutIndex
+from engine.storage.rollout_store import read
+from grpo_training.view.data.record_index import NotFoundError, rollout_index
+from grpo_training.view.pages.overview import dead_rewards
 from tests.conftest import shared_file
 from tests.support.viewer_runs import append, group, write
 
 
 def indexed(path, **arguments):
-    index = RolloutIndex(path, **arguments)
+    index = rollout_index(path, **arguments)
     index.update()
     return index
 
@@ -47,7 +48,7 @@ def test_only_what_was_appended_is_read(tmp_path):
     path.write_bytes(overwritten)
     index.update()
     assert [one.problem_id for one in index.all()] == ["p1", "p2"]
-    assert index.all()[1].start == start
+    assert index.all()[1].place.start == start
     assert index.broken == []
 
 
@@ -76,12 +77,13 @@ def test_a_replaced_file_is_read_from_its_start(tmp_path):
     write(path, [group("p3", [0.5, 0.6])])
     index.update()
     assert [one.problem_id for one in index.all()] == ["p3"]
-    assert index.find(2) is None
+    with pytest.raises(NotFoundError):
+        index.record_of_line("2")
 
 
 def test_a_budget_stops_after_a_line_and_the_next_call_goes_on(tmp_path):
     path = write(tmp_path / "a_rollouts.jsonl", [group(f"p{number}", [0.1, 0.9]) for number in range(5)])
-    index = RolloutIndex(path, clock=iter(range(100)).__next__)
+    index = rollout_index(path, clock=iter(range(100)).__next__)
     index.update(budget_s=1.5)
     assert len(index.all()) == 2
     assert index.progress() == pytest.approx(0.4, abs=0.01)
@@ -165,13 +167,13 @@ def test_the_whole_group_is_read_by_its_place(tmp_path):
     index = indexed(path)
     assert index.record(index.all()[1]) == groups[1]
     path.write_bytes(b"")
-    with pytest.raises(UnreadableLineError, match="changed"):
+    with pytest.raises(NotFoundError, match="replaced"):
         index.record(index.all()[1])
 
 
 def test_components_that_no_longer_vary_raise_an_alarm(tmp_path):
     groups = [group(f"p{number}", [0.1, 0.9]) for number in range(12)]  # r_graph is always 0.5
-    [dead] = indexed(write(tmp_path / "a_rollouts.jsonl", groups)).dead_rewards()
+    [dead] = dead_rewards(indexed(write(tmp_path / "a_rollouts.jsonl", groups)).all())
     assert (dead.component, dead.alarms) == ("r_graph", 1)
     assert (dead.dead.value, dead.dead.groups, dead.dead.rollouts) == (0.5, 10, 20)
 

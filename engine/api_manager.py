@@ -59,15 +59,14 @@ class Endpoint(BaseModel):
         api_key: the key; ``EMPTY`` for local servers without keys.
         base_url: OpenAI-compatible base URL, such as ``http://localhost:8129/v1``.
         model: name of the model on the server.
-        max_concurrency: maximum number of requests in flight over all processes; None: adaptive.
+        max_concurrency: maximum number of requests in flight of one process; None: adaptive.
         extra_concurrency: further requests in flight that are only the analyst's and the judge's.
-        rpm: requests per minute over all processes; None: unlimited.
-        tpm: tokens per minute over all processes; None: unlimited.
+        rpm: requests per minute of one process; None: unlimited.
+        tpm: tokens per minute of one process; None: unlimited.
         price_in: USD per million prompt tokens; None: unknown.
         price_out: USD per million completion tokens; None: unknown.
         extra_body: further fields of the request body, sent unchanged.
-        timeout_s: timeout of one attempt in seconds. It is counted anew while the server's metrics page shows progress.
-        queues_requests: whether the server works through a queue, so that a reply to any request is progress for all.
+        timeout_s: timeout of one attempt in seconds.
         never_send: optional parameters that the endpoint handles wrongly without an error: ``n``, ``seed``,
             ``response_format``, ``logprobs``, ``return_token_ids``, ``max_tokens``.
     """
@@ -86,7 +85,6 @@ class Endpoint(BaseModel):
     price_out: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=600.0, gt=0, le=_LARGEST)
-    queues_requests: bool = False
     never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
 
     @field_validator("base_url")
@@ -179,7 +177,7 @@ class ApiManager:
         self.path = path
         self._entries = dict(entries)
         self._environ = os.environ if environ is None else environ
-        self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
+        self._endpoints: dict[str, Endpoint] = {}
         for role, entry in self._entries.items():
             if looks_secret(role):
                 raise ConfigurationError(
@@ -292,24 +290,16 @@ class ApiManager:
         return list(self._entries)
 
     def endpoint(self, role: str) -> Endpoint:
-        """The endpoint of a role; the first one if the role has several servers.
+        """The endpoint of a role.
 
         Raises:
             ConfigurationError: the role, its key or a required field is missing, or a value is invalid.
-        """
-        return self.endpoints(role)[0]
-
-    def endpoints(self, role: str) -> tuple[Endpoint, ...]:
-        """The endpoints of a role: one per address in ``base_url``, which may be a list.
-
-        Raises:
-            ConfigurationError: as :meth:`endpoint`.
         """
         if role not in self._endpoints:
             self._endpoints[role] = self._build(role)
         return self._endpoints[role]
 
-    def _build(self, role: str) -> tuple[Endpoint, ...]:
+    def _build(self, role: str) -> Endpoint:
         if not self.has(role):
             raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
         entry = self._entry(role)
@@ -332,10 +322,15 @@ class ApiManager:
                 )
             entry["api_key"] = self._environ[variable].strip()
         self._refuse_placeholder(role, entry["api_key"], variable)
-        addresses = entry.get("base_url")
-        several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
+        if isinstance(entry.get("base_url"), list):
+            raise ConfigurationError(
+                f"base_url of {role!r} in {self.path} is a list",
+                why="A role has one address.",
+                fix="Put a router such as nginx before the servers and give its address (docs/how-to/own-endpoint.md "
+                "has a configuration).",
+            )
         try:
-            return tuple(Endpoint(role=role, **{**entry, **own}) for own in several or [{}])
+            return Endpoint(role=role, **entry)
         except ValidationError as error:
             # Only field names and reasons: the rejected input may be the key.
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())

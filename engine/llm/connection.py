@@ -9,19 +9,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.interfaces import Journal, Ledger
+from engine.llm.journal import ResponseJournal
 from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
-from engine.llm.limits.rate_lease import Permit, RateLease
-from engine.llm.limits.rate_limits import RateLimits
+from engine.llm.limits.rates import MinuteLimits, Use
 from engine.llm.retry import RequestContext, RetryDecision
-from engine.llm.server_health import ServerHealth
-from engine.llm.server_progress import ServerProgress
 from engine.llm.wire.replies import ChatResponse, read_reply
 from engine.llm.wire.requests import CHAT, Capabilities
 from engine.llm.wire.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
-_LEDGER_POLL_S = 1.0
 _DEFAULT_COMPLETION_TOKENS = 2048
 _NULL_FINISHES = 3
 """So many replies whose finish reason is null, and none with another one, show a server that always writes null."""
@@ -32,10 +28,8 @@ class EndpointConnection:
 
     Args:
         endpoint: gives address, key and limits; roles that share these share the connection.
-        scope: the endpoint's id in the ledger.
         rule: parameters of the adaptive concurrency.
         journal: stores the endpoint's capabilities; may be None.
-        ledger: shares limits and pauses with other processes; may be None.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
     """
@@ -43,10 +37,8 @@ class EndpointConnection:
     def __init__(
         self,
         endpoint: Endpoint,
-        scope: str,
         rule: ConcurrencyRule,
-        journal: Journal | None,
-        ledger: Ledger | None,
+        journal: ResponseJournal | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -57,27 +49,19 @@ class EndpointConnection:
         self._null_finishes = 0
         self.reached = False
         self.first_sent_at = 0.0
-        self.health = ServerHealth()
-        self.progress = ServerProgress(
-            endpoint, lambda running, waiting: self.controller.server_queues(self.in_flight, running, waiting)
-        )
         self.in_flight = 0
         self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
         self.testing = asyncio.Lock()
         self.failed_test: int | None = None
-        self._scope, self._journal, self._ledger = scope, journal, ledger
-        self._clock, self._sleep = clock, sleep
+        self._journal, self._clock, self._sleep = journal, clock, sleep
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         self.paused_until = 0.0
-        self._ledger_read_at = 0.0
         self._longest_completion = 0
         self._completion_sum = 0
         self._completion_count = 0
-        self._unrecorded = (0, 0.0)
-        limits = RateLimits.of(endpoint)
-        self._lease = RateLease(ledger, scope, limits, sleep) if ledger and limits.any else None
+        self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep)
         facts = journal.capabilities(endpoint.shown_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
         self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
@@ -102,8 +86,8 @@ class EndpointConnection:
                 return self.read(content, count, names)
         return result
 
-    async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Permit | None:
-        """Wait for a slot, for the end of a pause and for a permit of the shared rate limits.
+    async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Use:
+        """Wait for a slot, for the end of a pause and for the limits per minute.
 
         Args:
             tokens: estimated tokens of the request; they count towards ``tpm``.
@@ -111,7 +95,7 @@ class EndpointConnection:
                 ``extra_concurrency``.
 
         Returns:
-            the permit to pass to :meth:`release`; None without shared limits.
+            what to pass to :meth:`release`.
         """
         while True:
             await self._wait_for_pause()
@@ -119,35 +103,22 @@ class EndpointConnection:
             if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
             self._release_slot(is_urgent)
-        if self._lease is None:
-            return None
         try:
-            return await self._lease.acquire(tokens)
+            return await self._rates.acquire(tokens)
         except BaseException:
             self._release_slot(is_urgent)
             raise
 
-    def release(self, permit: Permit | None, tokens_used: int, *, is_urgent: bool = False) -> None:
-        """Return the slot and the permit of a finished request; ``is_urgent`` as in :meth:`acquire`."""
+    def release(self, use: Use, tokens: int, *, is_urgent: bool = False) -> None:
+        """Return the slot of a finished request and count the tokens that it used; ``is_urgent`` as above."""
         self._release_slot(is_urgent)
-        if self._lease is not None and permit is not None:
-            self._lease.release(permit, tokens_used)
+        self._rates.correct(use, tokens)
 
-    async def pause(self, seconds: float) -> None:
-        """Send nothing to this endpoint for ``seconds``, in all processes that share the ledger."""
-        until = self._clock() + seconds
-        if until <= self.paused_until:
-            return
-        self.paused_until = until
-        if self._ledger is not None:
-            await asyncio.to_thread(self._ledger.pause, self._scope, seconds)
+    def pause(self, seconds: float) -> None:
+        """Send nothing to this endpoint for ``seconds``. A longer pause in place is kept."""
+        self.paused_until = max(self.paused_until, self._clock() + seconds)
 
     async def _wait_for_pause(self) -> None:
-        now = self._clock()
-        if self._ledger is not None and now - self._ledger_read_at >= _LEDGER_POLL_S:
-            self._ledger_read_at = now
-            left = await asyncio.to_thread(self._ledger.pause_left_s, self._scope)
-            self.paused_until = max(self.paused_until, now + left)
         while (left := self.paused_until - self._clock()) > 0:
             await self._sleep(left)
 
@@ -185,16 +156,14 @@ class EndpointConnection:
                     self._take_slot(urgent)
                     waiter.set_result(None)
 
-    def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int, seconds: float) -> None:
+    def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int) -> None:
         """Record what a reply shows.
 
         Args:
             response: the reply.
             names: names of the optional parts that were sent.
             samples: how many samples were asked for.
-            seconds: the time it took.
         """
-        self.health.answered(seconds)
         self.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < samples:
             names -= {"n"}
@@ -230,10 +199,6 @@ class EndpointConnection:
         """Upper bound for one sample: ``max_tokens``; without it the largest completion so far."""
         return max_tokens or self._longest_completion or _DEFAULT_COMPLETION_TOKENS
 
-    def record_usage(self, tokens: int, usd: float) -> None:
-        """Count what an attempt used. The ledger's totals are updated when the connection is closed."""
-        self._unrecorded = (self._unrecorded[0] + tokens, self._unrecorded[1] + usd)
-
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
         """Send one request and return the body of the reply, without keys that the server repeats.
 
@@ -252,11 +217,5 @@ class EndpointConnection:
         return classify_exception(error, RequestContext(optional, max_tokens, self.answered, time.time()))
 
     async def close(self) -> None:
-        """Return the lease, record the usage in the ledger and close the HTTP connections."""
-        await self.progress.close()
-        if self._lease is not None:
-            await self._lease.close()
-        if self._ledger is not None and self._unrecorded != (0, 0.0):
-            await asyncio.to_thread(self._ledger.add_spent, self._scope, *self._unrecorded)
-            self._unrecorded = (0, 0.0)
+        """Close the HTTP connections."""
         await self._transport.close()

@@ -21,7 +21,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.llm.interfaces import Entry
 from engine.llm.wire.failed_replies import is_failed_finish
 from engine.records import ChatRequest, Completion
 from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
@@ -84,7 +83,7 @@ class _Row:
     key: str
     completion: Completion
     text: str
-    future: asyncio.Future[Completion] | None = None
+    future: asyncio.Future[Completion]
 
 
 class ResponseJournal:
@@ -142,26 +141,14 @@ class ResponseJournal:
             a future that is done when the completion is stored. Its result is the stored completion: this one, or
             the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
-        row = _row(Entry(key, completion))
-        row.future = future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        row = _Row(key, completion, completion.model_dump_json(exclude_defaults=True), future)
         with self._guard:
             if self._closed:
                 raise JournalError(f"The response journal is closed: {self.path}")
             self._queue.append(row)
         self._wake.set()
         return future
-
-    def put_many(self, entries: Sequence[Entry]) -> list[Completion]:
-        """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns.
-
-        Raises:
-            JournalError: they cannot be stored. The first ones may be.
-        """
-        rows = list(map(_row, entries))
-        with self._errors(_NOT_STORED), self._guard:
-            for start in range(0, len(rows), _MAX_ROWS):
-                self._insert(self._reader, rows[start : start + _MAX_ROWS])
-        return [row.completion for row in rows]
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if none can be read."""
@@ -286,10 +273,6 @@ def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[s
     return connection.execute(sql, keys).fetchall()
 
 
-def _row(entry: Entry) -> _Row:
-    return _Row(entry.key, entry.completion, entry.completion.model_dump_json(exclude_defaults=True))
-
-
 def _move_log(connection: sqlite3.Connection) -> None:
     """Move what no reader needs any more from SQLite's log into the file."""
     with contextlib.suppress(sqlite3.Error):  # the replies stay in the log; a disk that is full fails the next commit
@@ -314,8 +297,7 @@ def _notify(rows: list[_Row], error: JournalError | None) -> None:
     """Resolve the futures of rows, with one callback per event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Completion], Completion]]] = {}
     for row in rows:
-        if row.future is not None:
-            loops.setdefault(row.future.get_loop(), []).append((row.future, row.completion))
+        loops.setdefault(row.future.get_loop(), []).append((row.future, row.completion))
     for loop, part in loops.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiting caller
             loop.call_soon_threadsafe(_resolve, part, error)

@@ -15,7 +15,7 @@ from agents.judge import Judge, Opinion, judged_by_rubric
 from engine.abilities import TakesOpinions
 from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, ApiManager
 from engine.llm.client import LLMClient
-from engine.llm.interfaces import Purse
+from engine.llm.limits.budget import Budget
 from engine.llm.tally import Counters, sum_of
 from engine.records import Candidate, Fault, Outcome, Problem
 from engine.reward_evaluator import Baseline, RewardEvaluator, Scored, unverified
@@ -28,7 +28,7 @@ from grpo_training.serve.endpoints import check_budget, open_client
 class Cluster(Protocol):
     """Workers on a cluster that make groups or fusions."""
 
-    budget: Purse | None
+    budget: Budget | None
 
     def opened(self, window: int) -> AbstractAsyncContextManager[None]:
         """Start the workers for ``window`` problems in flight; they end with the block."""
@@ -124,7 +124,7 @@ async def open_session(
         if remote is not None:
             await stack.enter_async_context(remote.opened(settings.window or USUAL))
         client = await stack.enter_async_context(
-            open_client(settings, manager, budget=None if remote is None else remote.budget)
+            open_client(settings, manager)
         )
         session = replace(make_session(settings, manager, client, role, tasks), remote=remote)
         try:
@@ -178,6 +178,4 @@ def usual_window(manager: ApiManager, role: str, steps: int | None, epochs: int 
         role: whose endpoint is asked.
         steps, epochs, learns: as in :func:`default_window`.
     """
-    slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
-    known = sum(one for one in slots if one) if all(slots) else None
-    return default_window(known, steps, epochs, learns=learns)
+    return default_window(manager.endpoint(role).max_concurrency, steps, epochs, learns=learns)

@@ -19,11 +19,8 @@ from agents.generator import prompt_hash
 from agents.templates import role_template
 from engine.api_manager import ApiManager
 from engine.errors import ConfigurationError, InputError
-from engine.executor.accounts import SharedAccounts
 from engine.executor.choice import is_cluster, open_cluster
-from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteLedger
 from engine.llm.client import LLMClient
-from engine.llm.interfaces import Purse
 from engine.llm.tally import Counters
 from engine.records import Fault, Fusion, RolloutGroup
 from engine.tasks.registry import load_task, task_named
@@ -31,10 +28,13 @@ from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions
 from grpo_training.learning.groups.work import GroupOrder, LocalGroups
 from grpo_training.learning.session import Session, make_session
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
-from grpo_training.serve.endpoints import journal_path, ledger_path, retry_policy
+from grpo_training.serve.endpoints import journal_path, retry_policy
 
 if TYPE_CHECKING:
+    from engine.executor.accounts import SharedAccounts
     from engine.executor.ray_cluster import RayExecutor
+    from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteLedger
+    from engine.llm.interfaces import Purse
 
 _DRIVER = "command"
 """Name of the command among the workers in the shared accounts."""
@@ -149,7 +149,6 @@ class GroupWorker:
             journal=accounts_client,
             ledger=RemoteLedger(accounts_client),
             retry=retry_policy(settings),
-            hedge=settings.hedge,
             budget=RemoteBudget(accounts_client, settings.budget_usd, settings.budget_tokens),
         )
 
@@ -298,7 +297,7 @@ def open_remote_groups(
 def _check_addresses(role: str, manager: ApiManager, hosts: set[str]) -> None:
     if len(hosts) < 2:
         return
-    for endpoint in manager.endpoints(role):
+    for endpoint in [manager.endpoint(role)]:
         if urlsplit(endpoint.base_url).hostname in _LOOPBACK:
             raise InputError(
                 f"{endpoint.shown_url} is this machine only, and the cluster has {len(hosts)} machines",

@@ -24,8 +24,8 @@ _Spaced = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) i
 """A list as one text, with spaces or commas between its values."""
 _IMAGES = ("images", "images_dir", "max_image_mb")
 _ASKED = (
-    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
-    *("budget_usd", "budget_tokens", "budget_file"),
+    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
+    *("budget_usd", "budget_tokens"),
 )
 
 
@@ -50,7 +50,7 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ResumableSettings, ImageSe
         "files": ("output_dir", "resume", "fresh"),
         "endpoint and budget": (
             *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
-            *("budget_usd", "budget_tokens", "budget_file"),
+            *("budget_usd", "budget_tokens"),
         ),
     }
 

@@ -91,11 +91,8 @@ async def _score_all(
     endpoint: Endpoint,
     log: AppendLog,
 ) -> None:
-    with (
-        closing(ResponseJournal(settings.output_dir / REPLIES)) as journal,
-        closing(settings.open_budget()) as budget,
-    ):
-        retry = RetryPolicy(attempts=settings.attempts)
+    with closing(ResponseJournal(settings.output_dir / REPLIES)) as journal:
+        retry, budget = RetryPolicy(attempts=settings.attempts), settings.open_budget()
         scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal=journal, budget=budget)
         try:
             for anchor in progress_bar(anchors, desc="queries", unit=""):

@@ -142,7 +142,7 @@ def model_decisions(served: ServedModel, prompting: Prompting, journal: Response
 
     async def open_client() -> ModelDecisions:
         client = LLMClient(
-            served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=served.budget
+            served.manager, journal=journal, retry=served.retry, budget=served.budget
         )
         return ModelDecisions(client, served.role, prompting, loop)
 

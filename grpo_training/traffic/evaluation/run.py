@@ -57,15 +57,15 @@ def evaluate(settings: EvaluateSettings, folders: Sequence[Path], stream: TextIO
     )
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     results = EvaluationResults()
-    with closing(settings.open_budget()) as budget:
-        for policy in policies:
-            with (
-                _asked(policy, settings, prompting, budget) as model,
-                problem_bar(len(folders) * settings.seeds, policy.name, "simulations") as done,
-            ):
-                _simulate(policy, folders, settings, model, results, done)
-                if model is not None:
-                    results.usage[policy.name] = model.usage
+    budget = settings.open_budget()
+    for policy in policies:
+        with (
+            _asked(policy, settings, prompting, budget) as model,
+            problem_bar(len(folders) * settings.seeds, policy.name, "simulations") as done,
+        ):
+            _simulate(policy, folders, settings, model, results, done)
+            if model is not None:
+                results.usage[policy.name] = model.usage
     write(settings, policies, results)
     show(View(stream or sys.stdout), settings, results)
     check_complete(results)

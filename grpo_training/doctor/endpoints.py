@@ -16,9 +16,6 @@ from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Fault, Message, Sampling
 from grpo_training.doctor.settings import DoctorSettings
-from grpo_training.serve.model_folder import parameter_count
-from grpo_training.serve.shared_server import shared_server
-from grpo_training.teacher.connection import ask_for_solution
 
 _OPTIONAL_ROLES = {
     ANALYST_ROLE: "; each learner then writes its own experiences",
@@ -32,8 +29,6 @@ _NO_TEXT = (
     "content filter of the provider."
 )
 _FIXES = dict.fromkeys(("connection", "timeout"), "Start that server, or change base_url.") | {"empty_reply": _NO_TEXT}
-_COMPACT_BELOW = 3e9
-"""Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
 
 
 def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:
@@ -72,35 +67,26 @@ def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResul
             has_model, f"{role}: the model in {local_model}", "Give the folder of a model (config.json ...)."
         )
     try:
-        endpoint, *others = manager.endpoints(role)
+        endpoint = manager.endpoint(role)
     except ScaffoldError as error:
         return failure_of(error)
-    addresses = ", ".join(each.shown_url for each in (endpoint, *others))
     key = "no key" if endpoint.api_key.get_secret_value() == "EMPTY" else "key present"
-    return passed(f"{role}: {endpoint.model} at {addresses}, {key}")
+    return passed(f"{role}: {endpoint.model} at {endpoint.shown_url}, {key}")
 
 
 def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:
-    """One short request to each configured role and server."""
+    """One short request to each configured role."""
     return asyncio.run(_ask_all(settings.load_endpoints()))
 
 
 async def _ask_all(manager: ApiManager) -> list[CheckResult]:
     local = manager.local_models()
-    results = [skipped(f"{role}: a local model; check it with --model {local[role]}") for role in local]
+    results = [skipped(f"{role}: the model in {local[role]}, which is not served now") for role in local]
     for role in manager.roles():
-        for own in () if role in local else _one_server_each(manager, role):
-            async with LLMClient(own, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
-                results.append(await _ask(client, own, role))
+        if role not in local:
+            async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
+                results.append(await _ask(client, manager, role))
     return results
-
-
-def _one_server_each(manager: ApiManager, role: str) -> list[ApiManager]:
-    try:
-        endpoints = manager.endpoints(role)
-    except ScaffoldError:  # the request to this role raises it again, and it is reported there
-        return [manager]
-    return [manager.with_entries({role: {"base_url": endpoint.base_url}}) for endpoint in endpoints]
 
 
 async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult:
@@ -133,27 +119,3 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
         )
     thought = f" and {len(reasoning)} characters of reasoning" if reasoning else ""
     return failed(f"{answered}, but the reply is empty: no text{thought}, finish_reason {finish}", _NO_TEXT)
-
-
-def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
-    """One small problem to the teacher."""
-    manager = settings.load_endpoints()
-    return asyncio.run(ask_for_solution(manager, ROLE, settings.prompts, settings.max_tokens))
-
-
-def ask_model(folder: Path, settings: DoctorSettings) -> Iterable[CheckResult]:
-    """Serve a model and send it the same problem; say which prompt style fits its size."""
-    yield prompt_style(parameter_count(folder), settings.prompts)
-    with shared_server(folder) as entry:
-        manager = ApiManager(folder, {"student": entry})
-        yield from asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))
-
-
-def prompt_style(parameters: int, style: str) -> CheckResult:
-    """Whether a prompt style fits the size of a model, as far as that is known."""
-    if parameters <= 0:
-        return skipped("the size of the model is not known: below three billion parameters use --prompts compact")
-    size = f"{parameters / 1e9:.2g} billion parameters"
-    if parameters < _COMPACT_BELOW and style != "compact":
-        return warned(f"{size}: small models leave the format of --prompts {style}", "Use --prompts compact.")
-    return passed(f"{size}: --prompts {style} fits")

@@ -1,4 +1,4 @@
-"""Serves a model on this machine over the OpenAI protocol, with vLLM or transformers in child processes."""
+"""Serves a model on this machine over the OpenAI protocol, with vLLM or transformers in a child process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
@@ -49,26 +48,23 @@ _WARM_UP = "What is the sum of 2 and 2? Answer with a number."
 instruction": it multiplies up to 4 tokens by small weights without AMX, and its attention uses AMX without asking Linux
 for the permission, as its products with AMX do. A process keeps the permission, so later steps may be short.
 """
-_SMALL_MODEL_BYTES = 64 * 1024**2
-_SMALL_MODEL_PROCESSES = 2
-"""On a CPU: one core each, without thread barriers (9.6 requests/s; one process on both cores: 6.9)."""
 
 
 @dataclass(frozen=True)
 class LocalServer:
-    """A served model: one process, or several that share the requests.
+    """A served model.
 
     Args:
-        base_urls: root of each process's API, ending in ``/v1``.
+        base_url: root of the API, ending in ``/v1``.
         model: the model name of requests.
         never_send: request parameters that the server handles wrongly without an error.
-        ended: whether one of the processes has exited.
-        max_concurrency: requests in flight above which a process becomes slower; None if unknown.
-        log: the output of the processes.
+        ended: whether the process has exited.
+        max_concurrency: requests in flight above which it becomes slower; None if unknown.
+        log: its output.
         otherwise: how to serve the model with another engine; empty if there is none.
     """
 
-    base_urls: tuple[str, ...]
+    base_url: str
     model: str
     never_send: tuple[str, ...]
     ended: Callable[[], bool]
@@ -77,14 +73,14 @@ class LocalServer:
     otherwise: str = ""
 
     def check(self) -> None:
-        """Check that all processes run.
+        """Check that the process runs.
 
         Raises:
-            ConfigurationError: one has exited; with the line of its log that says why.
+            ConfigurationError: it has exited; with the line of its log that says why.
         """
         if self.ended():
             raise ConfigurationError(
-                f"The local server of {self.model} at {', '.join(self.base_urls)} has exited",
+                f"The local server of {self.model} at {self.base_url} has exited",
                 why=why_ended(self.log),
                 fix=again_or(self.otherwise),
             )
@@ -94,10 +90,9 @@ class LocalServer:
         limits = {} if self.max_concurrency is None else {"max_concurrency": self.max_concurrency}
         return {
             "api_key": "EMPTY",
-            "base_url": list(self.base_urls),
+            "base_url": self.base_url,
             "model": self.model,
             "never_send": list(self.never_send),
-            "queues_requests": True,
             "timeout_s": _SILENT_S,
             **limits,
         }
@@ -112,7 +107,6 @@ def local_server(
     temperature: float = 1.0,
     top_p: float | None = None,
     port: int = 0,
-    processes: int | None = None,
     log: Path | None = None,
     quiet: bool = False,
 ) -> Iterator[LocalServer]:
@@ -125,9 +119,8 @@ def local_server(
         temperature: sampling temperature of the warm-up request. transformers' continuous batching samples all
             requests with the parameters of the first one. 0 is greedy.
         top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
-        port: port of a single process; 0 takes free ports.
-        processes: number of processes; None chooses it by the size of the model.
-        log: file for the output of the processes, which is appended; None: a temporary one, which stays after an error.
+        port: port; 0 takes a free one.
+        log: file for the output of the process, which is appended; None: a temporary one, which stays after an error.
         quiet: do not show how long the start takes.
 
     Raises:
@@ -141,33 +134,28 @@ def local_server(
         names = _names_of(model if adapter is None else adapter)
         model, adapter = _named_by_content(stack, engine, folder.resolve(), adapter)
         names = [(adapter or model).name, *names]
-        ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
+        port = _free_port(port)
         log = log or _temporary_log(stack)
         output = stack.enter_context(log.open("ab"))
         vllm = find_vllm() if engine is VLLM else None
-        environment = (vllm.variables if vllm else {}) | os.environ | _thread_variables(len(ports)) | _OFFLINE
-        running = []
-        for own_port in ports:
-            command = engine.command(model, adapter, own_port, names)
-            process = start_guarded(command, output=output, environment=environment)
-            stack.callback(_stop, process)
-            running.append(process)
+        environment = (vllm.variables if vllm else {}) | os.environ | _OFFLINE
+        process = start_guarded(engine.command(model, adapter, port, names), output=output, environment=environment)
+        stack.callback(_stop, process)
         server = LocalServer(
-            tuple(f"http://{HOST}:{own_port}/v1" for own_port in ports),
+            f"http://{HOST}:{port}/v1",
             engine.model_name(model, adapter),
             engine.never_send,
-            lambda: any(process.poll() is not None for process in running),
+            lambda: process.poll() is not None,
             _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
             log,
             other_engine(engine, folder, adapter),
         )
-        for process, base_url in zip(running, server.base_urls, strict=True):
-            try:
-                _wait_until_up(process, base_url, quiet=quiet)
-                _send_first_request(base_url, server.model, first_sampling(model, temperature, top_p))
-            except ConfigurationError as error:
-                why = "\n".join(filter(None, (error.why, why_ended(log))))
-                raise ConfigurationError(error.what, why=why, fix=server.otherwise) from None
+        try:
+            _wait_until_up(process, server.base_url, quiet=quiet)
+            _send_first_request(server.base_url, server.model, first_sampling(model, temperature, top_p))
+        except ConfigurationError as error:
+            why = "\n".join(filter(None, (error.why, why_ended(log))))
+            raise ConfigurationError(error.what, why=why, fix=server.otherwise) from None
         yield server
 
 
@@ -209,20 +197,6 @@ def first_sampling(model: Path, temperature: float, top_p: float | None) -> dict
     config["do_sample"] = temperature > 0
     fields: dict[str, Any] = {"temperature": temperature, "generation_config": json.dumps(config)}
     return fields if top_p is None else {**fields, "top_p": top_p}
-
-
-def _process_count(engine: Engine, model: Path) -> int:
-    """Number of processes. vLLM uses the GPU or all cores by itself; a second copy of a large model costs memory."""
-    if engine is not TRANSFORMERS or has_gpu():
-        return 1
-    # No safetensors: the size is unknown, so one process.
-    is_small = 0 < sum(part.stat().st_size for part in model.glob("*.safetensors")) <= _SMALL_MODEL_BYTES
-    return min(_SMALL_MODEL_PROCESSES, os.cpu_count() or 1) if is_small else 1
-
-
-def _thread_variables(processes: int) -> dict[str, str]:
-    """Environment variables that divide the cores between the processes."""
-    return {} if processes == 1 else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
 
 
 def _named_by_content(
@@ -318,20 +292,14 @@ def when_up(check: Callable[[], T], process: subprocess.Popen[bytes], *, quiet: 
         quiet: show nothing.
     """
     form = "the server starts: {elapsed}"
-    leave = not sys.stderr.isatty()
+    leave, deadline = not sys.stderr.isatty(), time.monotonic() + _START_TIMEOUT_S
     with progress_bar(bar_format=form, delay=_SHOWN_AFTER_S, miniters=1, leave=leave, disable=quiet) as bar:
-
-        def show(_: RetryCallState) -> None:
+        while not (result := check()):
+            if process.poll() is not None or time.monotonic() > deadline:
+                return None
+            time.sleep(_START_POLL_S)
             bar.update()
-
-        until_up = Retrying(
-            retry=retry_if_result(lambda found: not found and process.poll() is None),
-            wait=wait_fixed(_START_POLL_S),
-            stop=stop_after_delay(_START_TIMEOUT_S),
-            before_sleep=show,
-            retry_error_callback=lambda _: None,
-        )
-        return until_up(check) or None
+    return result
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, *, quiet: bool) -> None:
@@ -376,23 +344,21 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _free_ports(requested: Sequence[int]) -> list[int]:
-    """Check that ports are free, and find a free one for each 0. Another server on the port would answer instead.
+def _free_port(port: int) -> int:
+    """Check that a port is free, or find a free one for 0. Another server on the port would answer instead.
 
     Raises:
-        ConfigurationError: a port is not available.
+        ConfigurationError: the port is not available.
     """
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in requested]
-        for probe, port in zip(probes, requested, strict=True):
-            if port:  # allow a port that was closed a moment ago
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError as error:
-                raise ConfigurationError(
-                    f"Port {port} is already in use or not permitted",
-                    why=str(error),
-                    fix="Stop the program that listens there, or choose another --port (0 takes a free one).",
-                ) from None
-        return [probe.getsockname()[1] for probe in probes]
+    with socket.socket() as probe:
+        if port:  # allow a port that was closed a moment ago
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"Port {port} is already in use or not permitted",
+                why=str(error),
+                fix="Stop the program that listens there, or choose another --port (0 takes a free one).",
+            ) from None
+        return int(probe.getsockname()[1])

@@ -31,11 +31,10 @@ def serve(settings: ServeSettings, engine: Engine | None = None) -> NoReturn:
         adapter=settings.adapter,
         temperature=settings.temperature,
         port=settings.port,
-        processes=1,
         log=settings.log,
     ) as server:
         name = Path(server.model).name  # it changes with the weights, so that no stored reply is of earlier ones
-        print(f"{server.base_urls[0]} serves the model {name} (Ctrl-C to stop)", flush=True)
+        print(f"{server.base_url} serves the model {name} (Ctrl-C to stop)", flush=True)
         while True:
             server.check()
             time.sleep(_POLL_S)

@@ -61,7 +61,7 @@ def shared_server(
         try:
             yield entry
         except (FatalEndpointError, IncompleteRunError) as error:
-            if all(map(is_up, entry["base_url"])):
+            if is_up(entry["base_url"]):
                 raise
             # The error says that the server cannot be reached; only its log says why.
             why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
@@ -110,7 +110,7 @@ class _ServerFiles:
         """The entry in the state file, if its server passes its health check."""
         try:
             entry: dict[str, Any] = json.loads(self.state.read_text())
-            return entry if all(map(is_up, entry["base_url"])) else None
+            return entry if is_up(entry["base_url"]) else None
         except (FileNotFoundError, ValueError, KeyError):
             return None
 

@@ -31,10 +31,11 @@ from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.serve.endpoints import journal_path, retry_policy
 
 if TYPE_CHECKING:
+    from engine.llm.interfaces import Purse
+
     from engine.executor.accounts import SharedAccounts
     from engine.executor.ray_cluster import RayExecutor
     from engine.executor.remote_accounts import AccountsClient, Handle, RemoteBudget, RemoteLedger
-    from engine.llm.interfaces import Purse
 
 _DRIVER = "command"
 """Name of the command among the workers in the shared accounts."""

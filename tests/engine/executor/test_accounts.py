@@ -5,7 +5,6 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, RateLimits
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.errors import BudgetExceededError, IncompleteRunError
@@ -13,6 +12,7 @@ from engine.executor.accounts import SharedAccounts
 from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteLedger
 from engine.llm.journal import JournalError
 from engine.llm.limits.budget import Budget, BudgetFileError
+from engine.llm.limits.rate_limits import LeaseRequest, LedgerError, RateLimits
 from engine.records import Completion
 
 

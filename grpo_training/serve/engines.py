@@ -41,19 +41,15 @@ class Engine:
     never_send: tuple[str, ...] = ()
     has_one_sampling: bool = False
 
-    def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str] = ()) -> list[str]:
-        """The command line that serves ``model`` on ``port``, also under further names."""
+    def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str]) -> list[str]:
+        """The command line that serves ``model`` with an adapter on ``port``, under each of the names."""
         if self.name == "vllm":
             vllm = find_vllm() or VllmProgram("vllm", "")
-            named = _vllm_lora_flags(adapter, names) if adapter else ["--served-model-name", str(model), *names]
+            named = _vllm_lora_flags(adapter, names) if adapter else ["--served-model-name", *names]
             return [vllm.path, "serve", str(model), "--host", HOST, "--port", str(port), *vllm.flags, *named]
         program = [sys.executable, "-m", "grpo_training.serve.transformers_program", json.dumps(list(names))]
         flags = ["--continuous-batching", "--log-level", "error", *([] if has_gpu() else _CPU_FLAGS)]
         return [*program, "serve", *flags, "--host", HOST, "--port", str(port), str(model)]
-
-    def model_name(self, model: Path, adapter: Path | None) -> str:
-        """The model name of requests."""
-        return adapter.name if adapter and self.name == "vllm" else str(model)
 
 
 VLLM = Engine("vllm")
@@ -113,8 +109,8 @@ def other_engine(engine: Engine, model: Path, adapter: Path | None = None) -> st
 
 
 def _vllm_lora_flags(adapter: Path, names: Sequence[str]) -> list[str]:
-    """vLLM's flags for an adapter. Further names are names of the adapted model, not of its base."""
+    """vLLM's flags for an adapter. The names are those of the adapted model, not of its base."""
     rank = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8")).get("r") or 8
     max_rank = next((size for size in _LORA_RANKS if rank <= size), _LORA_RANKS[-1])
-    modules = [f"{name}={adapter}" for name in dict.fromkeys((adapter.name, *names)) if "=" not in name]
+    modules = [f"{name}={adapter}" for name in names if "=" not in name]
     return ["--enable-lora", "--max-lora-rank", str(max_rank), "--lora-modules", *modules]

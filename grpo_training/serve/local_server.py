@@ -13,14 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.reading.control_characters import without_control_characters
-from engine.storage.user_folder import user_folder
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu, other_engine
@@ -128,22 +127,25 @@ def local_server(
         ConfigurationError: the engine is not installed, the adapter belongs to another model, the port is not
             available, or the server did not start.
     """
-    folder = find_model(model, adapter)
+    folder, name = find_model(model, adapter).resolve(), served_name(model, adapter)
     engine = engine or choose_engine()
+    names = [name, *_names_of(model if adapter is None else adapter)]
     with contextlib.ExitStack() as stack:
-        names = _names_of(model if adapter is None else adapter)
-        model, adapter = _named_by_content(stack, engine, folder.resolve(), adapter)
-        names = [(adapter or model).name, *names]
+        adapter = adapter and adapter.resolve()
+        served = folder
+        if adapter is not None and engine is TRANSFORMERS:
+            served = stack.enter_context(merged_with(folder, adapter))
+        loaded = None if engine is TRANSFORMERS else adapter
         port = _free_port(port)
         log = log or _temporary_log(stack)
         output = stack.enter_context(log.open("ab"))
         vllm = find_vllm() if engine is VLLM else None
         environment = (vllm.variables if vllm else {}) | os.environ | _OFFLINE
-        process = start_guarded(engine.command(model, adapter, port, names), output=output, environment=environment)
+        process = start_guarded(engine.command(served, loaded, port, names), output=output, environment=environment)
         stack.callback(_stop, process)
         server = LocalServer(
             f"http://{HOST}:{port}/v1",
-            engine.model_name(model, adapter),
+            name,
             engine.never_send,
             lambda: process.poll() is not None,
             _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
@@ -152,24 +154,28 @@ def local_server(
         )
         try:
             _wait_until_up(process, server.base_url, quiet=quiet)
-            _send_first_request(server.base_url, server.model, first_sampling(model, temperature, top_p))
+            _send_first_request(server.base_url, server.model, first_sampling(served, temperature, top_p))
         except ConfigurationError as error:
             why = "\n".join(filter(None, (error.why, why_ended(log))))
             raise ConfigurationError(error.what, why=why, fix=server.otherwise) from None
         yield server
 
 
-def served_name(model: Path) -> str:
-    """The model name that a server of a folder has, without starting one.
+def served_name(model: Path, adapter: Path | None = None) -> str:
+    """The name of the model in requests to its server, which ends with a digest of its weights.
+
+    The journal stores completions under this name. Changed weights therefore never get completions of the earlier ones.
 
     Args:
-        model: as :func:`local_server`.
+        model, adapter: as :func:`local_server`.
 
     Raises:
         MissingInputError, ConfigurationError: as :func:`local_server`.
     """
-    engine, folder = choose_engine(), find_model(model).resolve()
-    return engine.model_name(_link_named_by_content(folder, model_name(folder), [folder]), None)
+    folder = find_model(model, adapter).resolve()
+    if adapter is None:
+        return f"{model_name(folder)}-{content_digest([folder])}"
+    return f"{model_name(folder)}+{adapter.resolve().name}-{content_digest([folder, adapter])}"
 
 
 def is_up(base_url: str) -> bool:
@@ -199,47 +205,9 @@ def first_sampling(model: Path, temperature: float, top_p: float | None) -> dict
     return fields if top_p is None else {**fields, "top_p": top_p}
 
 
-def _named_by_content(
-    stack: contextlib.ExitStack, engine: Engine, model: Path, adapter: Path | None
-) -> tuple[Path, Path | None]:
-    """Links to the model and the adapter that the engine serves; transformers gets a merged model instead."""
-    if adapter is None:
-        return _link_named_by_content(model, model_name(model), [model]), None
-    adapter = adapter.resolve()
-    if engine is TRANSFORMERS:
-        merged = stack.enter_context(merged_with(model, adapter))
-        link = _link_named_by_content(merged, f"{model_name(model)}+{adapter.name}", [model, adapter])
-        stack.callback(_unlink_if_target_is, link, merged)
-        return link, None
-    return (
-        _link_named_by_content(model, model_name(model), [model]),
-        _link_named_by_content(adapter, adapter.name, [model, adapter]),
-    )
-
-
 def _names_of(folder: Path) -> list[str]:
     """How a client may name a model that is served from a folder: the folder as it was given, its path, its name."""
     return list(dict.fromkeys((str(folder), str(folder.resolve()), folder.resolve().name)))
-
-
-def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:
-    """A link to a folder, named after the digest of the weights that it is made of.
-
-    Requests use this name as the model name, and the journal stores completions under it. Changed weights
-    therefore never get completions of the earlier ones.
-    """
-    link = user_folder() / f"{name}-{content_digest(made_of)}"
-    temporary = link.with_name(f"{link.name}.{os.getpid()}")
-    temporary.symlink_to(folder)
-    temporary.replace(link)
-    return link
-
-
-def _unlink_if_target_is(link: Path, folder: Path) -> None:
-    """Remove a link to a folder that is deleted, unless another process has pointed it elsewhere."""
-    with contextlib.suppress(OSError):
-        if link.readlink() == folder:
-            link.unlink()
 
 
 def _temporary_log(stack: contextlib.ExitStack) -> Path:

@@ -43,6 +43,3 @@ class StandInEngine:
 
     def command(self, model, adapter, port, names=()):
         return [sys.executable, "-c", PROGRAM, str(port), self.behaviour]
-
-    def model_name(self, model, adapter):
-        return str(model)

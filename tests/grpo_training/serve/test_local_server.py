@@ -53,7 +53,7 @@ def test_other_weights_have_another_name(model):
         pass
     (model / "model.safetensors").write_bytes(b"WEIGHTS")
     with local_server(model, engine=engine) as second:
-        assert Path(second.model).resolve() == model
+        assert second.model.startswith("tiny-")
     assert first.model == again.model != second.model
 
 

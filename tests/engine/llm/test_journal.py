@@ -7,13 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from engine.llm import journal as journal_module
 from engine.llm.journal import JournalError, ResponseJournal, request_keys
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
 from tests.conftest import ROOT
@@ -167,32 +165,6 @@ async def test_a_reply_is_stored_although_its_caller_was_cancelled(journal):
         await task
     await journal.put(key(2), Completion(text="x"))
     assert journal.get_many([key(1)])[key(1)].text == "paid for"
-
-
-async def test_a_reply_is_written_while_the_log_is_moved_to_the_disk(path, monkeypatch):
-    """Moving it waits for the disk, a quarter of a second where others write to it."""
-    moving, may_end = threading.Event(), threading.Event()
-    real = journal_module._move_log
-
-    def move(connection):
-        moving.set()
-        may_end.wait(60)
-        real(connection)
-
-    monkeypatch.setattr(journal_module, "_move_log", move)
-    journal = ResponseJournal(path)
-    for n in range(5):
-        await journal.put(key(n), Completion(text="x" * (1 << 20)))
-    assert await asyncio.to_thread(moving.wait, 60)
-    await asyncio.wait_for(journal.put(key(9), Completion(text="written")), 60)
-    assert path.stat().st_size < 1 << 20
-    may_end.set()
-    while path.stat().st_size < 5 << 20:  # noqa: ASYNC110 - bounded by the test's time limit
-        await asyncio.sleep(0.01)
-    journal.close()
-    again = ResponseJournal(path)
-    assert again.get_many([key(9)])[key(9)].text == "written"
-    again.close()
 
 
 async def test_closing_writes_the_queued_replies(path):

@@ -1,4 +1,4 @@
-"""Checks of prompts, tasks, datasets, libraries and the shipped model."""
+"""Checks of prompts, tasks, datasets and libraries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from engine.records import Completion
 from engine.storage.shipped_files import shipped_file
 from engine.task import validate
 from engine.tasks.registry import known_tasks, task_named
-from grpo_training.cli.settings import DEFAULT_DATASET, POCKET_DATASET, POCKET_MODEL
+from grpo_training.cli.settings import DEFAULT_DATASET, POCKET_DATASET
 from grpo_training.cli.terminal_text import counted
 from prompts import prompt_styles
 
-_MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja")
 _SHOWN = (str, int, float)
 """The types of details that fit into a line."""
 _NO_SANDBOX = "If the sandbox is the cause: bubblewrap or user namespaces must be permitted."
@@ -66,7 +65,7 @@ def default_dataset() -> Iterator[CheckResult]:
 
 
 def data_files(folder: Path) -> Iterator[CheckResult]:
-    """The shipped datasets and model are there, and libraries can be read."""
+    """The shipped datasets and the libraries can be read."""
     for path in sorted(shipped_file("datasets").glob("*.jsonl")):
         yield passed(f"{path.name}: {len(load_problems(str(path)))} problems")
     for path in sorted((folder / "grpo_experiences").glob("*_experiences.json")):
@@ -76,6 +75,3 @@ def data_files(folder: Path) -> Iterator[CheckResult]:
             yield failure_of(error)
         else:
             yield passed(f"{path.name}: {counted(len(entries), 'experience')}")
-    missing = [name for name in _MODEL_FILES if not (POCKET_MODEL / name).is_file()]
-    fix = "git checkout data/models/pocket, or install the package again."
-    yield passed_if(not missing, f"{POCKET_MODEL}: {', '.join(missing) or 'all files'}", fix)

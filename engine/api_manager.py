@@ -55,7 +55,6 @@ class Endpoint(BaseModel):
         base_url: OpenAI-compatible base URL, such as ``http://localhost:8129/v1``.
         model: name of the model on the server.
         max_concurrency: maximum number of requests in flight of one process; None: adaptive.
-        extra_concurrency: further requests in flight that are only the analyst's and the judge's.
         rpm: requests per minute of one process; None: unlimited.
         tpm: tokens per minute of one process; None: unlimited.
         price_in: USD per million prompt tokens; None: unknown.
@@ -73,7 +72,6 @@ class Endpoint(BaseModel):
     base_url: str = Field(min_length=1)
     model: str = Field(min_length=1)
     max_concurrency: int | None = Field(default=None, ge=1, le=_LARGEST)
-    extra_concurrency: int = Field(default=0, ge=0, le=_LARGEST)
     rpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     tpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     price_in: float | None = Field(default=None, ge=0)

@@ -193,7 +193,7 @@ class LLMClient:
 
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""
-        limits = (endpoint.max_concurrency, endpoint.extra_concurrency, endpoint.rpm, endpoint.tpm, endpoint.timeout_s)
+        limits = (endpoint.max_concurrency, endpoint.rpm, endpoint.tpm, endpoint.timeout_s)
         name = (endpoint.base_url, endpoint.model, endpoint.api_key.get_secret_value(), limits, endpoint.never_send)
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need

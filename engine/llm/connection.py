@@ -50,7 +50,6 @@ class EndpointConnection:
         self.reached = False
         self.first_sent_at = 0.0
         self.in_flight = 0
-        self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
         self.testing = asyncio.Lock()
         self.failed_test: int | None = None
@@ -66,7 +65,7 @@ class EndpointConnection:
         self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
             self.capabilities = self.capabilities.without(parameter)
-        self._transport = Transport(endpoint, rule.maximum + endpoint.extra_concurrency)
+        self._transport = Transport(endpoint, rule.maximum)
 
     @property
     def answered(self) -> bool:
@@ -91,27 +90,26 @@ class EndpointConnection:
 
         Args:
             tokens: estimated tokens of the request; they count towards ``tpm``.
-            is_urgent: whether the request gets a slot before those that are not, and may use the further slots of
-                ``extra_concurrency``.
+            is_urgent: whether the request gets a slot before those that are not.
 
         Returns:
             what to pass to :meth:`release`.
         """
         while True:
             await self._wait_for_pause()
-            await self._acquire_slot(is_urgent)
+            await self._acquire_slot(self._urgent if is_urgent else self._queue)
             if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
-            self._release_slot(is_urgent)
+            self._release_slot()
         try:
             return await self._rates.acquire(tokens)
         except BaseException:
-            self._release_slot(is_urgent)
+            self._release_slot()
             raise
 
-    def release(self, use: Use, tokens: int, *, is_urgent: bool = False) -> None:
-        """Return the slot of a finished request and count the tokens that it used; ``is_urgent`` as above."""
-        self._release_slot(is_urgent)
+    def release(self, use: Use, tokens: int) -> None:
+        """Return the slot of a finished request and count the tokens that it used."""
+        self._release_slot()
         self._rates.correct(use, tokens)
 
     def pause(self, seconds: float) -> None:
@@ -122,10 +120,9 @@ class EndpointConnection:
         while (left := self.paused_until - self._clock()) > 0:
             await self._sleep(left)
 
-    async def _acquire_slot(self, is_urgent: bool) -> None:
-        queue = self._urgent if is_urgent else self._queue
-        if self._has_slot(is_urgent) and not self._urgent and not queue:
-            self._take_slot(is_urgent)
+    async def _acquire_slot(self, queue: deque[asyncio.Future[None]]) -> None:
+        if self.in_flight < self.controller.limit and not self._urgent and not queue:
+            self.in_flight += 1
         else:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             queue.append(waiter)
@@ -133,27 +130,17 @@ class EndpointConnection:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():  # the slot was assigned before the cancellation
-                    self._release_slot(is_urgent)
+                    self._release_slot()
                 raise
         self.controller.sent(self.in_flight)
 
-    def _has_slot(self, is_urgent: bool) -> bool:
-        limit = self.controller.limit
-        extra = -(-self.endpoint.extra_concurrency * limit // self.controller.maximum)  # a 429 cuts these as well
-        return self.in_flight < limit + extra and (is_urgent or self.in_flight - self._urgent_in_flight < limit)
-
-    def _take_slot(self, is_urgent: bool) -> None:
-        self.in_flight += 1
-        self._urgent_in_flight += is_urgent
-
-    def _release_slot(self, is_urgent: bool) -> None:
+    def _release_slot(self) -> None:
         self.in_flight -= 1
-        self._urgent_in_flight -= is_urgent
-        for queue, urgent in ((self._urgent, True), (self._queue, False)):
-            while queue and self._has_slot(urgent):
+        for queue in (self._urgent, self._queue):
+            while queue and self.in_flight < self.controller.limit:
                 waiter = queue.popleft()
                 if not waiter.done():
-                    self._take_slot(urgent)
+                    self.in_flight += 1
                     waiter.set_result(None)
 
     def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int) -> None:

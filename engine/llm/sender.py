@@ -81,11 +81,6 @@ class _Call:
     wasted: Spent = field(default_factory=Spent)
 
     @property
-    def is_urgent(self) -> bool:
-        """Whether a problem that was asked already waits for this request."""
-        return self.request.purpose in _URGENT
-
-    @property
     def parameters(self) -> frozenset[str]:
         """The optional parts that the next attempt sends."""
         return optional_names(self.request, self.endpoint, len(self.samples), self.connection.capabilities)
@@ -178,7 +173,7 @@ class RequestSender:
                 if endpoint.tpm is not None:
                     completion = count * connection.expected_completion_tokens(max_tokens)
                     expected = estimate_prompt_tokens(call.request) + completion
-                use = await connection.acquire(expected, is_urgent=call.is_urgent)
+                use = await connection.acquire(expected, is_urgent=call.request.purpose in _URGENT)
             except BaseException:
                 self.budget.settle(hold, 0, 0.0)
                 raise
@@ -242,7 +237,7 @@ class RequestSender:
             used = (0, 0)
             raise
         finally:
-            connection.release(use, sum(used), is_urgent=call.is_urgent)
+            connection.release(use, sum(used))
             self.budget.settle(hold, sum(used), endpoint.cost_usd(*used))
         return result if isinstance(result, RetryDecision) else await self._store(call, result)
 

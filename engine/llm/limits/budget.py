@@ -34,7 +34,6 @@ class Budget:
         self.spent_tokens = 0
         self._held_usd = 0.0
         self._held_tokens = 0
-        self._unread, self._unread_tokens, self._unread_usd = 0, 0, 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def hold(self, tokens: int, usd: float | None) -> Hold:
@@ -74,10 +73,6 @@ class Budget:
         self._held_tokens -= hold.tokens
         self._held_usd -= hold.usd
         self.spend(tokens, usd or 0.0)
-        if 0 < tokens == hold.tokens and (usd or 0.0) == hold.usd:  # its usage is not known: it costs what it reserved
-            self._unread += 1
-            self._unread_tokens += hold.tokens
-            self._unread_usd += hold.usd
         self._wake_next()
 
     def spend(self, tokens: int, usd: float) -> None:
@@ -111,23 +106,15 @@ class Budget:
         limits = []
         if self.tokens is not None:
             limits.append(
-                f"spent: {self.spent_tokens} tokens of {self.tokens}{self._of_unread(f'{self._unread_tokens}')}; "
-                f"the next request may use {hold.tokens} tokens"
+                f"spent: {self.spent_tokens} tokens of {self.tokens}; the next request may use {hold.tokens} tokens"
             )
         if self.usd is not None:
             limits.append(
-                f"spent: {self.spent_usd:.4f} USD of {self.usd:g}{self._of_unread(f'{self._unread_usd:.4f}')}; "
-                f"the next request may use {hold.usd:.4f} USD"
+                f"spent: {self.spent_usd:.4f} USD of {self.usd:g}; the next request may use {hold.usd:.4f} USD"
             )
         return BudgetExceededError(
             "Budget exhausted: the next request could exceed it",
-            why="; ".join(limits),
+            why="; ".join(limits) + ". An attempt without a known usage counts as the most that it may have cost.",
             fix="Raise --budget-usd or --budget-tokens, or lower --max-tokens, which bounds a request. The same "
             "command resumes from here.",
         )
-
-    def _of_unread(self, amount: str) -> str:
-        if not self._unread:
-            return ""
-        attempts = f"{self._unread} attempt{'s' if self._unread > 1 else ''}"
-        return f", {amount} of these for {attempts} whose usage is not known, at the most they may have cost"

@@ -69,11 +69,9 @@ class GatedServer:
         self._gates[place].set()
 
 
-@pytest.mark.parametrize("extra", [0, 1])
-async def test_requests_about_replies_go_before_new_problems(extra, journal):
-    """With two slots, and with one more that only the analyst and the judge use."""
+async def test_requests_about_replies_go_before_new_problems(journal):
     server = GatedServer()
-    endpoint = {"max_concurrency": 2, "extra_concurrency": extra, "timeout_s": 60.0}
+    endpoint = {"max_concurrency": 2, "timeout_s": 60.0}
     async with client_of(server.app, journal, endpoint, probe_patience_s=0.0) as client:
 
         def start(name, purpose):
@@ -83,7 +81,7 @@ async def test_requests_about_replies_go_before_new_problems(extra, journal):
         await server.has(2)
         asked += [start("a0", "analysis"), start("a1", "judge")]
         for place in range(6):
-            await server.has(min(6, 2 + extra + place))  # the further slot is used while problems have all others
+            await server.has(min(6, 2 + place))
             server.let_go(place)
         await asyncio.gather(*asked)
     assert server.arrived == ["p0", "p1", "a0", "a1", "p2", "p3"]

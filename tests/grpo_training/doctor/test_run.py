@@ -1,3 +1,4 @@
+import contextlib
 import importlib.metadata
 import io
 import json
@@ -359,9 +360,8 @@ def test_libraries_that_cannot_be_read_are_found(tmp_path):
     (tmp_path / "grpo_experiences").mkdir()
     library = tmp_path / "grpo_experiences" / "generator_1_experiences.json"
     library.write_text("[")
-    assert [result.text for result in files.data_files(tmp_path) if result.level is CheckLevel.FAIL][0].count(
-        str(library)
-    )
+    [failure] = [result.text for result in files.data_files(tmp_path) if result.level is CheckLevel.FAIL]
+    assert str(library) in failure
     library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
     results = list(files.data_files(tmp_path))
     assert passed("generator_1_experiences.json: 1 experience") in results

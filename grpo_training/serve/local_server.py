@@ -6,20 +6,19 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.errors import ConfigurationError, ScaffoldError
+from engine.errors import ConfigurationError
 from engine.reading.control_characters import without_control_characters
+from engine.storage.user_folder import user_folder
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded
 from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu, other_engine
@@ -119,7 +118,7 @@ def local_server(
             requests with the parameters of the first one. 0 is greedy.
         top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
         port: port; 0 takes a free one.
-        log: file for the output of the process, which is appended; None: a temporary one, which stays after an error.
+        log: file for the output of the process, which is appended; None: one in the user's shared folder.
         quiet: do not show how long the start takes.
 
     Raises:
@@ -137,7 +136,7 @@ def local_server(
             served = stack.enter_context(merged_with(folder, adapter))
         loaded = None if engine is TRANSFORMERS else adapter
         port = _free_port(port)
-        log = log or _temporary_log(stack)
+        log = log or user_folder() / f"{name}.log"
         output = stack.enter_context(log.open("ab"))
         vllm = find_vllm() if engine is VLLM else None
         environment = (vllm.variables if vllm else {}) | os.environ | _OFFLINE
@@ -208,18 +207,6 @@ def first_sampling(model: Path, temperature: float, top_p: float | None) -> dict
 def _names_of(folder: Path) -> list[str]:
     """How a client may name a model that is served from a folder: the folder as it was given, its path, its name."""
     return list(dict.fromkeys((str(folder), str(folder.resolve()), folder.resolve().name)))
-
-
-def _temporary_log(stack: contextlib.ExitStack) -> Path:
-    """A log that is deleted with the block, unless that ends with an error that may name it."""
-    folder = Path(tempfile.mkdtemp(prefix="server-"))
-
-    def delete(kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or not issubclass(kind, ScaffoldError):
-            shutil.rmtree(folder, ignore_errors=True)
-
-    stack.push(delete)
-    return folder / "log"
 
 
 def again_or(otherwise: str) -> str:

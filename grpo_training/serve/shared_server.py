@@ -103,7 +103,7 @@ class _ServerFiles:
         self.model, self.temperature = model, temperature
         folder = user_folder()
         name = hashlib.sha256(f"{model} at {temperature}".encode()).hexdigest()[:16]
-        self.state, self.log, self.error = (folder / f"{name}{end}" for end in (".json", ".log", ".error"))
+        self.state, self.log = folder / f"{name}.json", folder / f"{name}.log"
         self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
 
     def running(self) -> dict[str, Any] | None:
@@ -118,18 +118,18 @@ class _ServerFiles:
         """Start the keeper in its own session, hand the lock of the start on to it, and wait for its server."""
         self.state.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
-        with self.error.open("wb") as error:
+        with self.log.open("ab") as output:
             process = subprocess.Popen(
                 [*keeper, str(self.model), str(self.temperature), str(lock)],
                 pass_fds=[lock],
                 stdin=subprocess.DEVNULL,
-                stdout=error,
-                stderr=error,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
         if (entry := when_up(self.running, process)) is not None:
             return entry
-        why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
+        why = without_control_characters(self.log.read_text(errors="replace"))[-2000:].strip()
         raise ConfigurationError(f"The local server of {self.model} did not start", why=why)
 
     def is_used(self) -> bool:

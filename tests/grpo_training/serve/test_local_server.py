@@ -4,7 +4,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -79,7 +78,6 @@ def test_the_error_of_a_server_that_does_not_start_has_its_output_and_another_en
     assert in_log in caught.value.why
     other = f"python -m grpo_training.serve {model} --engine transformers"
     assert (other in caught.value.fix) is offers_another
-    shutil.rmtree(Path(log).parent)
 
 
 def test_an_engine_that_fails_at_a_first_step_of_few_tokens_is_warmed_up_with_more(model):

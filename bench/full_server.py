@@ -5,8 +5,9 @@ works on a limited number of sequences at a time; their lengths have a heavy tai
 process of its own, and so do the clients. Their times include their start, with compiled modules, as in every start but
 the first. The bare client sends the requests that the server got from generator 1: those of a problem at once (two in a
 trial), then those of the analyst, one after another. It has no window and does nothing with the replies. Printed are
-seconds, the time of the bare client divided by that of generator 1, in brackets the time of the critical path (a client that costs
-nothing, with the window of generator 1), and the largest number of requests for problems in flight that the server saw.
+seconds, the time of the bare client divided by that of generator 1, in brackets the time of the critical path (a client
+that costs nothing, with the window of generator 1), and the largest number of requests for problems in flight that the
+server saw.
 """
 
 import argparse

@@ -178,10 +178,9 @@ class ApiManager:
         except (FileNotFoundError, IsADirectoryError):
             raise MissingInputError(f"API configuration not found: {path}", fix=how_to_configure(path)) from None
         except (ValueError, RecursionError) as error:  # its message has no part of the text, which contains keys
-            is_syntax = isinstance(error, json.JSONDecodeError)
             raise ConfigurationError(
                 f"{path} is not valid JSON",
-                why=f"{error.msg} at line {error.lineno}, column {error.colno}" if is_syntax else str(error),
+                why=str(error),
                 fix="Correct it: JSON is UTF-8 text without comments and without trailing commas.",
             ) from None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):

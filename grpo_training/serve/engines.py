@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -35,11 +34,13 @@ class Engine:
         name: name of the program.
         never_send: request parameters that it ignores or handles wrongly without an error.
         has_one_sampling: whether all requests are sampled with the parameters of the first one.
+        otherwise: how to serve a model if this engine fails; empty if there is no other one.
     """
 
     name: str
     never_send: tuple[str, ...] = ()
     has_one_sampling: bool = False
+    otherwise: str = ""
 
     def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str]) -> list[str]:
         """The command line that serves ``model`` with an adapter on ``port``, under each of the names."""
@@ -52,7 +53,11 @@ class Engine:
         return [*program, "serve", *flags, "--host", HOST, "--port", str(port), str(model)]
 
 
-VLLM = Engine("vllm")
+VLLM = Engine(
+    "vllm",
+    otherwise="Use --engine transformers. In place of --endpoint local, which has no such flag: python -m "
+    "grpo_training.serve FOLDER --engine transformers, and --base-url with the address that it prints.",
+)
 # transformers 5.23 ignores n, JSON schemas and log-probs without an error; a seed reseeds every request in flight.
 TRANSFORMERS = Engine(
     "transformers", ("n", "seed", "response_format", "logprobs", "return_token_ids"), has_one_sampling=True
@@ -95,17 +100,6 @@ def automatic_engine() -> tuple[Engine, str]:
     machine = "a CUDA GPU" if has_gpu() else "no CUDA GPU"
     build = f"{vllm} is a build for {'CPUs' if vllm.is_for_cpu else 'GPUs'}, and there is {machine}"
     return (VLLM if vllm.is_for_cpu != has_gpu() else TRANSFORMERS), build
-
-
-def other_engine(engine: Engine, model: Path, adapter: Path | None = None) -> str:
-    """How to serve a model with transformers in place of an engine that has failed; empty if it was transformers."""
-    if engine is TRANSFORMERS:
-        return ""
-    words = ["python", "-m", "grpo_training.serve", str(model), *(["--adapter", str(adapter)] if adapter else [])]
-    return (
-        "Use --engine transformers. In place of --endpoint local, which has no such flag: "
-        f"{shlex.join(words)} --engine transformers, and --base-url with the address that it prints."
-    )
 
 
 def _vllm_lora_flags(adapter: Path, names: Sequence[str]) -> list[str]:

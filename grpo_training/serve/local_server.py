@@ -21,7 +21,7 @@ from engine.reading.control_characters import without_control_characters
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded
-from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu, other_engine
+from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
 from grpo_training.serve.model_folder import content_digest, find_model, merged_with, model_name
 from grpo_training.serve.vllm_program import find_vllm
 
@@ -149,7 +149,7 @@ def local_server(
             lambda: process.poll() is not None,
             _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
             log,
-            other_engine(engine, folder, adapter),
+            engine.otherwise,
         )
         try:
             _wait_until_up(process, server.base_url, quiet=quiet)

@@ -24,7 +24,7 @@ from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command
-from grpo_training.serve.engines import Engine, choose_engine, other_engine
+from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import again_or, is_up, local_server, when_up, why_ended
 
 KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
@@ -65,7 +65,7 @@ def shared_server(
                 raise
             # The error says that the server cannot be reached; only its log says why.
             why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
-            raise type(error)(error.what, why=why, fix=again_or(other_engine(engine, model))) from error
+            raise type(error)(error.what, why=why, fix=again_or(engine.otherwise)) from error
 
 
 def keep(model: Path, temperature: float, lock: int, engine: Engine | None = None) -> int:

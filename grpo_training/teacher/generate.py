@@ -49,15 +49,14 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     model = manager.local_model(ROLE)
     if model is None:
         endpoint = manager.endpoint(ROLE)
-        fields = {"max_concurrency": min(endpoint.max_concurrency or settings.concurrency, settings.concurrency)}
+        most = min(endpoint.max_concurrency or settings.concurrency, settings.concurrency)
         body = settings.extra_body(endpoint.extra_body)
-        manager = manager.with_fields(fields | ({"extra_body": body} if body else {}))
-        yield manager
+        yield manager.with_fields({"max_concurrency": most, **({"extra_body": body} if body else {})})
         return
     with shared_server(Path(model), settings.temperature) as entry:
         body = settings.extra_body({})
-        fields = {"max_concurrency": settings.concurrency, **({"extra_body": body} if body else {})}
-        yield manager.with_entries({ROLE: {**entry, **fields}})
+        own = {"max_concurrency": settings.concurrency, **({"extra_body": body} if body else {})}
+        yield manager.with_entries({ROLE: {**entry, **own}})
 
 
 def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:

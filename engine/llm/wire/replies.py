@@ -234,7 +234,7 @@ def _in_order(raw: list[Any], count: int) -> list[Any]:
     order of the reply is that of the samples. A choice whose index is of no sample is not used: its sample is asked for
     again.
     """
-    indices = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
+    indices: list[Any] = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
     if count == 1 or len(set(map(str, indices))) < len(raw) or any(type(index) is not int for index in indices):
         return raw
     placed = {index: choice for index, choice in zip(indices, raw, strict=True) if 0 <= index < count}

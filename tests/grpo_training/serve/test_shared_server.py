@@ -148,4 +148,4 @@ def test_the_error_of_a_run_names_the_last_line_of_a_server_that_died(model, mon
         FatalEndpointError, match=r"(?s)^no answer\n.* has exited.\nThe last line of .*: asked 1.0\n"
     ) as caught:
         run()
-    assert "If it exits again: Use --engine transformers. In place of --endpoint local" in caught.value.fix
+    assert "If it exits again: Use --engine transformers." in caught.value.fix

@@ -230,15 +230,27 @@ def _not_json(content: bytes) -> RetryDecision:
 def _in_order(raw: list[Any], count: int) -> list[Any]:
     """The choices in the order of their samples, to the last one that the reply has; None for one that it left out.
 
-    The index of a choice says which sample it is. Where indices are missing, are no numbers or are used twice, the
-    order of the reply is that of the samples. A choice whose index is of no sample is not used: its sample is asked for
-    again.
+    The index of a choice says which sample it is. A missing index is 0, which some servers leave out. Where all are
+    equal or count from 1, the order of the samples is still known. A choice whose index is of no sample, or is used
+    twice, is not used: its sample is asked for again.
     """
-    indices: list[Any] = [choice.get("index") if isinstance(choice, dict) else None for choice in raw]
-    if count == 1 or len(set(map(str, indices))) < len(raw) or any(type(index) is not int for index in indices):
+    indices = [_index(choice.get("index")) if isinstance(choice, dict) else 0 for choice in raw]
+    if count == 1 or (len(raw) > 1 and len(set(indices)) == 1):
         return raw
-    placed = {index: choice for index, choice in zip(indices, raw, strict=True) if 0 <= index < count}
+    if len(raw) == count and sorted(indices) == list(range(1, count + 1)):
+        indices = [index - 1 for index in indices]
+    placed: dict[int, Any] = {}
+    for index, choice in zip(indices, raw, strict=True):
+        if 0 <= index < count:
+            placed.setdefault(index, choice)
     return [placed.get(index) for index in range(max(placed, default=-1) + 1)]
+
+
+def _index(index: Any) -> int:
+    """The index of a choice, which some servers write as a text or as 1.0; 0 if it is no number."""
+    if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+        return int(index)
+    return int(index) if isinstance(index, int | float) and type(index) is not bool and index == index // 1 else 0
 
 
 def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:

@@ -11,6 +11,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
@@ -102,6 +103,8 @@ class Transport:
                 timeout=timeout,
                 verify=trusted_certificates(endpoint.base_url),
                 event_hooks={"response": [_refuse_errors]},
+                # No cookies: one with a name that no header may have would fail every later request.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             ),
         )
         self._base = str(self._client.base_url).rstrip("/")

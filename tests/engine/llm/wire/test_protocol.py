@@ -126,13 +126,19 @@ def test_choices_are_sorted_by_index_unless_the_indices_are_invalid():
         ([0, 2], ["0", None, "2"]),  # the second one was left out
         ([2], [None, None, "2"]),
         ([2, 1, 0], ["0", "1", "2"]),
+        ([1, 2, 3], ["1", "2", "3"]),  # counted from 1
         ([None, 1, 2], ["None", "1", "2"]),  # a 0 that is not written
         ([0, 0, 0], ["0", "0", "0"]),
         ([0, 7], ["0", None, None]),
+        ([0, 2, 2], ["0", None, "2"]),
         ([-1, 1, 0], ["0", "1", None]),
         ([0, 10**30], ["0", None, None]),
-        (["0", "1", "2"], ["0", "1", "2"]),  # no numbers: in the order of the reply
-        ([0, float("inf"), 1], ["0", "inf", "1"]),
+        (["2", "1", "0"], ["0", "1", "2"]),
+        ([2.0, 0.0, 1.0], ["0.0", "1.0", "2.0"]),
+        (["3", "2", "1"], ["1", "2", "3"]),
+        (["2", 0, 1], ["0", "1", "2"]),
+        (["\u00b2", True, None], ["\u00b2", "True", "None"]),  # no numbers: in the order of the reply
+        ([0, float("inf"), 1e308], ["0", None, None]),
     ],
 )
 def test_a_choice_is_the_sample_that_its_index_says(indices, samples):

@@ -129,6 +129,27 @@ async def test_a_redirect_to_a_host_name_that_does_not_exist_is_retried(host):
     assert (decision.action, decision.code) == (RetryAction.RETRY, "connection")
 
 
+@pytest.mark.parametrize("cookie", ["session=4f9Kq27ZtLw83hXv", "\u00e4=\u00f6", "\x01=\x02"])
+async def test_cookies_are_not_sent_back(cookie):
+    """Some of them are no valid header of a request."""
+    received = []
+
+    async def handler(request):
+        received.append(request.headers.get("Cookie"))
+        await request.read()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nSet-Cookie: {cookie}\r\n\r\n"
+        request.transport.write(head.encode() + b"{}")
+        request.transport.close()
+        return web.Response()
+
+    async with serve(app_of(handler)) as url:
+        transport = Transport(endpoint(url), 1)
+        for _ in range(2):
+            assert await transport.post({"model": "m"}, {}) == b"{}"
+        await transport.close()
+    assert received == [None, None]
+
+
 async def test_a_redirect_that_does_not_keep_the_request_names_the_new_address():
     async def handler(request):
         if request.path == "/new":

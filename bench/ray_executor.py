@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engine.llm.limits.rate_limits import WINDOW_S, Correction, Grant, LeaseRequest, RateLimits
 from pydantic import SecretStr
 
 from engine.api_manager import Endpoint
@@ -26,6 +25,7 @@ from engine.executor.local import LocalExecutor
 from engine.executor.ray_cluster import RayExecutor
 from engine.executor.remote_accounts import AccountsClient, RemoteBudget, RemoteLedger
 from engine.llm.limits.budget import Budget
+from engine.llm.limits.rate_limits import WINDOW_S, Correction, Grant, LeaseRequest, RateLimits
 from engine.records import Completion, Problem, RolloutGroup
 from engine.storage.rollout_store import RolloutStore, read
 from engine.tasks.registry import task_named

@@ -149,8 +149,8 @@ class LLMClient:
                         replies |= {key: reply for key, reply in result.items() if key in missing}
                 wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
                 pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
-                if own := [sample for sample in wanted if sample.key not in pending]:
-                    replies |= await self._send_all(request, own)
+                if unsent := [sample for sample in wanted if sample.key not in pending]:
+                    replies |= await self._send_all(request, unsent)
                 for key, future in pending.items():
                     reply = await asyncio.shield(future)
                     if reply is not None:  # None: the other call was cancelled or failed, so request it again
@@ -161,9 +161,9 @@ class LLMClient:
         """The replies that the journal holds, by key."""
         if self._journal is None:
             return {}
-        found = self._journal.get_many(list(index_of))
-        self._sender.tally.journal_hits += len(found)
-        return {key: reply_of(index_of[key], completion) for key, completion in found.items()}
+        stored = self._journal.get_many(list(index_of))
+        self._sender.tally.journal_hits += len(stored)
+        return {key: reply_of(index_of[key], completion) for key, completion in stored.items()}
 
     async def _send_all(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Request samples. Meanwhile other calls wait for them."""

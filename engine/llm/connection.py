@@ -117,8 +117,8 @@ class EndpointConnection:
         self.paused_until = max(self.paused_until, self._clock() + seconds)
 
     async def _wait_for_pause(self) -> None:
-        while (left := self.paused_until - self._clock()) > 0:
-            await self._sleep(left)
+        while (seconds := self.paused_until - self._clock()) > 0:
+            await self._sleep(seconds)
 
     async def _acquire_slot(self, queue: deque[asyncio.Future[None]]) -> None:
         if self.in_flight < self.controller.limit and not self._urgent and not queue:

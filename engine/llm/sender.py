@@ -316,12 +316,12 @@ class RequestSender:
         elapsed_s = 0.0 if call.first_sent_at is None else self.clock() - call.first_sent_at
         if not self.retry.exhausted(failures, elapsed_s, wait_s):
             return wait_s
-        left = self.retry.total_s - elapsed_s
-        if decision.wait_s is None or call.is_last or failures >= self.retry.attempts or left <= 0:
+        remaining_s = self.retry.total_s - elapsed_s
+        if decision.wait_s is None or call.is_last or failures >= self.retry.attempts or remaining_s <= 0:
             return None
         call.is_last = True
-        self.trouble.long_wait(call.endpoint, decision, left)
-        return left
+        self.trouble.long_wait(call.endpoint, decision, remaining_s)
+        return remaining_s
 
     async def _fails_alone(self, call: _Call, decision: RetryDecision) -> bool:
         """Whether a request that has failed for good has failed alone, as the endpoint answers others.
@@ -375,18 +375,18 @@ class RequestSender:
 
     async def drain(self, seconds: float) -> None:
         """Let the attempts in flight end, so that their replies are stored; cancel those that take longer."""
-        left = set(self.in_flight.values())
+        tasks = set(self.in_flight.values())
         try:
-            if left and seconds > 0:
+            if tasks and seconds > 0:
                 self.trouble.tell(
-                    f"waiting for {len(left)} requests in flight, at most {seconds:.0f} s, to keep their replies "
+                    f"waiting for {len(tasks)} requests in flight, at most {seconds:.0f} s, to keep their replies "
                     "(Ctrl-C again: do not wait)"
                 )
-                await asyncio.wait(left, timeout=seconds)
+                await asyncio.wait(tasks, timeout=seconds)
         finally:
-            for task in left:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _neutral(call: _Call) -> _Call:

@@ -241,4 +241,4 @@ _OTHER = (
 
 def _one_line(text: str) -> str:
     """At most 200 printable characters in one line."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())[:200] or "no message"
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:200] or "no message"

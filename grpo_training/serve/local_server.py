@@ -229,7 +229,7 @@ def why_ended(log: Path | None) -> str:
     lines = [line for line in map(str.strip, without_control_characters(text).splitlines()) if line]
     if not lines:
         return f"Its log {log} is empty."
-    errors = [found[1] for line in lines if (found := _ERROR_LINE.search(line)) and _NOT_THE_CAUSE not in line]
+    errors = [match[1] for line in lines if (match := _ERROR_LINE.search(line)) and _NOT_THE_CAUSE not in line]
     named = [f"The last line of its log {log}: {lines[-1]}"]
     if errors and errors[-1] not in lines[-1]:
         named.append(f"The last error in it: {errors[-1]}")

@@ -135,11 +135,11 @@ def load_complete(model: str | Path, **options: Any) -> Any:
     """
     from transformers import AutoModelForCausalLM
 
-    loaded, found = AutoModelForCausalLM.from_pretrained(model, output_loading_info=True, **options)
-    if missing := sorted(found["missing_keys"]):
+    loaded, info = AutoModelForCausalLM.from_pretrained(model, output_loading_info=True, **options)
+    if missing := sorted(info["missing_keys"]):
         raise ValueError(f"Weights are missing in its files: {len(missing)}, such as {missing[0]}.")
     kinds = {_NUMBER.sub("", name) for name in loaded.state_dict()}
-    if surplus := sorted(name for name in found["unexpected_keys"] if _NUMBER.sub("", name) in kinds):
+    if surplus := sorted(name for name in info["unexpected_keys"] if _NUMBER.sub("", name) in kinds):
         raise ValueError(
             f"Its files have layers that its config.json does not have: {surplus[0]} is one of their weights."
         )

@@ -301,9 +301,9 @@ def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
 
 def _thoughts(parts: list[Any]) -> str | None:
     """The reasoning among the parts of a content: a text, or parts of its own as Mistral sends them; None: none."""
-    found = [part.get("thinking") or part.get("reasoning") for part in parts if isinstance(part, dict)]
-    inner = [one if isinstance(one, list) else [{"text": one}] for one in found]
-    texts = [part.get("text") for own in inner for part in own if isinstance(part, dict)]
+    thoughts = [part.get("thinking") or part.get("reasoning") for part in parts if isinstance(part, dict)]
+    lists = [thought if isinstance(thought, list) else [{"text": thought}] for thought in thoughts]
+    texts = [part.get("text") for inner in lists for part in inner if isinstance(part, dict)]
     return "".join(text for text in texts if isinstance(text, str)) or None
 
 
@@ -322,8 +322,8 @@ def _is_empty(choice: Choice) -> bool:
 
 
 def _object(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = payload.get(name)
-    return found if isinstance(found, dict) else {}
+    value = payload.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

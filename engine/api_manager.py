@@ -84,10 +84,11 @@ class Endpoint(BaseModel):
     @classmethod
     def _is_address(cls, value: str) -> str:
         parts = urlsplit(value)
+        if parts.scheme not in ("http", "https"):
+            raise ValueError("must start with http:// or https://")
         if "@" in parts.netloc:
             raise ValueError("has a user name or a password; use api_key, which is sent as a header")
-        has_host = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        if not has_host or not value.isprintable() or " " in value or "\\" in value:
+        if not parts.hostname or parts.port == 0 or not value.isprintable() or " " in value or "\\" in value:
             raise ValueError("must be an address such as http://localhost:8129/v1")
         if parts.path.rstrip("/").endswith("/chat/completions"):
             raise ValueError("ends with /chat/completions, which is added to it; leave that out")

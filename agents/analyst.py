@@ -155,7 +155,9 @@ class ExperienceAnalyst:
         """
         if proposal.request is None or not refused:
             return proposal
-        lines = "\n".join(f'- add: "{as_one_line(one.operation.content or "")}": {one.message}' for one in refused)
+        lines = "\n".join(
+            f'- add: "{as_one_line(refusal.operation.content or "")}": {refusal.message}' for refusal in refused
+        )
         messages = (
             *proposal.request.messages,
             Message(role="assistant", content=break_special_tokens(proposal.text[:_SHOWN])),
@@ -165,14 +167,14 @@ class ExperienceAnalyst:
         if reply.outcome is Outcome.INFRA_FAULT:
             return Proposal([], Outcome.INFRA_FAULT, reply.fault)
         second = self._read(reply)
-        replacing = [one for one in second.operations if one.op != "surplus"][: len(refused)]
+        replacing = [operation for operation in second.operations if operation.op != "surplus"][: len(refused)]
         if not replacing:
             return proposal
-        left = [one.operation for one in refused]
+        replaced = [refusal.operation for refusal in refused]
         kept = []
         for operation in proposal.operations:
-            if operation in left:
-                left.remove(operation)
+            if operation in replaced:
+                replaced.remove(operation)
             else:
                 kept.append(operation)
         return replace(proposal, operations=[*kept, *replacing])

@@ -68,12 +68,16 @@ class CriticAgent:
             inputs: its candidates.
             experiences: the library of the critic.
         """
-        merge = task.merge([one.candidate for one in inputs], problem)
+        merge = task.merge([fusion_input.candidate for fusion_input in inputs], problem)
         if merge.candidate is not None:
             return FusedCandidate(merge.candidate, "structural")
         proposals = [
-            {"answer": one.answer, "answer_source": one.answer_source, "text": task.show(one.candidate)}
-            for one in inputs
+            {
+                "answer": fusion_input.answer,
+                "answer_source": fusion_input.answer_source,
+                "text": task.show(fusion_input.candidate),
+            }
+            for fusion_input in inputs
         ]
         request = ChatRequest(
             role=self.role,

@@ -36,9 +36,9 @@ def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
     Raises:
         TemplateError: there is no such style, or the template does not have the variables of its role.
     """
-    own = task.prompt_variables if name in _WITH_TASK_VARIABLES else frozenset()
+    of_task = task.prompt_variables if name in _WITH_TASK_VARIABLES else frozenset()
     optional = {"tried"} if _VARIABLES[name] is _EXTRACTION else set()
-    return PromptTemplate(name, _VARIABLES[name] | own, style, task, optional)
+    return PromptTemplate(name, _VARIABLES[name] | of_task, style, task, optional)
 
 
 def check_prompts(tasks: Iterable[Task] | None, style: str) -> None:

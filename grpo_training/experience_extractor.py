@@ -11,7 +11,7 @@ from grpo_training.learning.settings import parse_extractor_settings
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     settings = parse_extractor_settings(argv)
-    from grpo_training.learning.extraction import run_extractor
+    from grpo_training.learning.stored_groups import run_extractor
 
     return run_extractor(settings)
 

@@ -49,7 +49,7 @@ done
 
 # The command runs in the batch script, which SLURM starts on the first node. It waits for nodes that join later.
 # SIGTERM, which SLURM sends two minutes before the end (--signal), ends it in order; the same job goes on from there.
-"$python" -m "grpo_training.$command" --executor "ray:$address:$port" "$@" &
+"$python" -m "grpo_training.$command" --scoring ray --ray-address "$address:$port" "$@" &
 run=$!
 trap 'kill -TERM $run 2>/dev/null || true' TERM
 code=0

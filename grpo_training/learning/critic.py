@@ -1,30 +1,31 @@
-"""The critic's run: the candidates of each generator are fused; the fusions are scored, stored and learned from."""
+"""How the critic makes a group: the candidates of each generator are fused into one, and the fusions are scored."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from agents.critic import CriticAgent, FusionInput
 from agents.templates import role_template
 from engine.errors import InputError, MissingInputError
-from engine.experience.state import LibraryState
 from engine.experience.trial import half_of_rollout, in_half
-from engine.records import Fault, Fusion, Half, RolloutGroup
+from engine.records import Fault, Fusion, Half, Outcome, Problem, RolloutGroup, Sampling, SamplingPolicy, timestamp
+from engine.reward_evaluator import Baseline, RewardEvaluator, fusion_baseline, measured_total, unverified
 from engine.statistics.groups import group_stats
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredFusions
 from engine.tasks.registry import DEFAULT_TASK, load_task, task_named
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
-from grpo_training.learning.experience_choice import experience_choice
-from grpo_training.learning.extractor import ScoredGroup, Step
-from grpo_training.learning.groups.caches import GeneratorCaches
-from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions, inputs_hash
-from grpo_training.learning.groups.records import group_trial, scored_group, total_of
-from grpo_training.learning.learner import Learner, run_learner
-from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import Cluster, Session
+from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw
+from grpo_training.learning.generator_caches import GeneratorCaches
+from grpo_training.learning.loop import LoopTotals
+from grpo_training.learning.run import Connections, Learner, run_learner
+from grpo_training.learning.scored_groups import ScoredGroup, Step, group_trial, scored_group, total_of
 from grpo_training.learning.settings import CriticSettings
 from grpo_training.runs.named import in_found_run, load_tasks_of, wait_for_run
 from grpo_training.runs.problems import task_facts
@@ -50,10 +51,10 @@ def run_critic(settings: CriticSettings) -> int:
             "them with --follow. If they have run, start it in the folder of the run.",
         ) from None
     load_tasks_of(settings.cache_dir, given=settings.task)
-    return run_learner(ROLE, settings, CriticLearner)
+    return run_learner(ROLE, settings, Critic)
 
 
-class CriticLearner(Learner[list[Fusion]]):
+class Critic(Learner):
     """Critic: its steps are the problems that all its generators have answered.
 
     Raises:
@@ -63,20 +64,20 @@ class CriticLearner(Learner[list[Fusion]]):
 
     role = ROLE
     settings: CriticSettings
-    _maker: LocalFusions | Cluster
 
     def __init__(self, store: RolloutStore, settings: CriticSettings) -> None:
         self._store, self.settings = store, settings
-        self.choice = experience_choice(settings)
+        self.draw = ExperienceDraw(ROLE, settings)
         self._caches = GeneratorCaches(settings.cache_dir, settings.generators, follow=settings.follow)
         self._check_task_file()
         # With --follow the tasks of the caches are not known yet, so this is the prompt of the format's default
-        # task. A stored fusion of any task is checked against the prompt on its own record, in _stored.
+        # task. A stored fusion of any task is checked against the prompt on its own record, in _stored_fusion.
         self.prompt_hash = role_template("critic", load_task(settings.task or DEFAULT_TASK), settings.prompts).hash
         self._done: Mapping[tuple[str, int, str], Fusion] = {}
         self._fused = self._merged = 0  # in this start, and those of them that were merged without a model
-        self.per_step = len(self._caches.names)
-        if self.per_step == 1 and settings.learn == "trial":
+        self._read: dict[int, _StepInputs] = {}
+        """What :meth:`stored` has read of the steps that have to be made."""
+        if len(self._caches.names) == 1 and settings.learn == "trial":
             raise InputError(
                 f"--generators {settings.generators} cannot learn: the standard deviation of one fusion's reward is 0",
                 why="The critic learns from the fusions of a problem, one of each generator.",
@@ -117,19 +118,22 @@ class CriticLearner(Learner[list[Fusion]]):
 
     def steps(self, progress: Progress) -> AsyncIterator[Step]:
         """The problems in the first generator's order; with ``--follow`` as they are answered."""
-        if self.per_step == 1 and self.settings.learn == "add":
+        if len(self._caches.names) == 1 and self.settings.learn == "add":
             progress.note("With one generator a problem has one fusion: σ is 0, and no experience is extracted.")
         return self._caches.steps(progress)
 
-    def start(self, session: Session, progress: Progress) -> None:
-        """Groups are fused and scored here, or on the cluster of the run."""
-        self._maker = session.remote or LocalFusions(self.settings, session)
+    def open(self, connections: Connections, progress: Progress) -> None:
+        """Keep what fusions are asked for and scored with."""
+        settings = self.settings
+        sampling = Sampling(temperature=settings.temperature, max_tokens=settings.max_tokens, seed=settings.seed)
+        self._agent = CriticAgent(connections.client, sampling, settings.prompts)
+        self._scorer, self._model = connections.scorer, connections.manager.endpoint(ROLE).model
 
     def notes(self) -> list[str]:
         """Problems and lines of the generators' caches that were left out."""
         return [*self._caches.notes(), *(f"skipped {line}" for line in self._caches.broken)]
 
-    def summary_rows(self, loop: LearningLoop[list[Fusion]]) -> list[Row]:
+    def summary_rows(self, totals: LoopTotals) -> list[Row]:
         """Where the fusions are, and how many needed no model."""
         merged = f"{self._merged} of {self._fused} fusions"
         return [
@@ -137,47 +141,85 @@ class CriticLearner(Learner[list[Fusion]]):
             Row("fusions kept in", shown_path(self._store.path)),
         ]
 
-    def keep(self, record: list[Fusion]) -> None:
-        """Append the fusions of a problem to the cache."""
-        for fusion in record:
-            self._store.append(fusion)
-
-    def stored(self, step: Step) -> None:
+    def stored_figures(self, step: Step) -> None:
         """Not known: whether fusions are still those of the rollouts is seen by reading both."""
 
-    async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[list[Fusion]] | Fault:
-        """The group of a step, or the fault that leaves it open."""
-        groups = self._caches.groups(step.problem.id, step.epoch)
-        stored = {name: self._stored(step, name, group) for name, group in groups.items()}
-        halves = dict(zip(groups, map(half_of_rollout, range(len(groups))), strict=True))
-        made = await asyncio.gather(
-            *(
-                self._fuse(step, group, name, state, halves[name])
-                for name, group in groups.items()
-                if stored[name] is None
-            )
-        )
+    def stored(self, step: Step) -> ScoredGroup | None:
+        """The fusions of a step, if those of all generators are stored."""
+        inputs = self._caches.groups(step.problem.id, step.epoch)
+        fusions = {name: self._stored_fusion(step, name, group) for name, group in inputs.items()}
+        complete = [fusion for fusion in fusions.values() if fusion is not None]
+        if len(complete) == len(inputs):
+            return scored_fusions(complete, (), self.settings.tau, list(inputs.values()))
+        self._read[step.number] = _StepInputs(inputs, fusions)
+        return None
+
+    async def make(self, step: Step, drawn: DrawnExperiences) -> ScoredGroup | Fault:
+        """The group of a step: fuse the candidates of each generator whose fusion is not stored."""
+        inputs, stored = self._read.pop(step.number)
+        halves = dict(zip(inputs, map(half_of_rollout, range(len(inputs))), strict=True))
+        missing = [name for name in inputs if stored[name] is None]
+        made = await asyncio.gather(*(self._fuse(step, name, inputs[name], drawn, halves[name]) for name in missing))
         new: dict[str, Fusion] = {}
         for fusion in made:
             if isinstance(fusion, Fault):
                 return fusion
-            new[fusion.generator_id] = fusion.model_copy(update={"step": step.number})
+            new[fusion.generator_id] = fusion
         self._fused += len(new)
         self._merged += sum(fusion.merged == "structural" for fusion in new.values())
-        fusions = [stored[name] or new[name] for name in groups]
-        return scored_fusions(fusions, list(new.values()), self.settings.tau, list(groups.values()))
+        fusions = [stored[name] or new[name] for name in inputs]
+        return scored_fusions(fusions, list(new.values()), self.settings.tau, list(inputs.values()))
 
     async def _fuse(
-        self, step: Step, group: RolloutGroup, generator: str, state: LibraryState, half: Half
+        self, step: Step, generator: str, group: RolloutGroup, drawn: DrawnExperiences, half: Half
     ) -> Fusion | Fault:
-        chosen, halves = await self.drawn(step, state)
-        experiences = in_half(half, chosen, halves)
-        order = FusionOrder(
-            step.problem, step.epoch, generator, group, tuple(experiences), state.version, half if halves else None
+        """Fuse the candidates of one generator and score the fusion; or the fault that leaves it open."""
+        problem, task = step.problem, task_named(step.problem.task)
+        read = await asyncio.to_thread(_read_inputs, self._scorer.evaluator, problem, group)
+        if isinstance(read, Fault):
+            return read
+        inputs, baseline = read
+        experiences = in_half(half, drawn.experiences, drawn.halves)
+        fused = await self._agent.fuse(task, problem, generator, inputs, experiences)
+        if fused.candidate is None:
+            return (fused.reply.fault if fused.reply else None) or Fault(kind="unknown")
+        score = await self._scorer.score(task, problem, fused.candidate, baseline)
+        if isinstance(score, Fault):
+            return score
+        candidate = score.candidate
+        return Fusion(
+            problem_id=problem.id,
+            problem_text=problem.text,
+            ground_truth=problem.answer,
+            generator_id=generator,
+            fused_scaffold=task.to_record(candidate),
+            final_answer=score.answer,
+            is_correct=score.is_correct,
+            rewards=score.rewards,
+            timestamp=timestamp(),
+            task=problem.task,
+            epoch=step.epoch,
+            step=step.number,
+            outcome=score.outcome,
+            fault=score.fault,
+            completion=fused.reply.completion if fused.reply else None,
+            answer_source=score.answer_source,
+            stated_answer=candidate.stated_answer,
+            merged=fused.merged,
+            inputs_hash=inputs_hash(group),
+            repairs=[*candidate.repairs, *(["re_asked"] if fused.re_asked else [])],
+            reward_detail=score.detail,
+            experience_ids=[experience.id for experience in experiences],
+            prompt_half=half if drawn.halves else None,
+            policy=SamplingPolicy(
+                model=self._model,
+                library_version=drawn.library_version,
+                prompt_hash=role_template("critic", task, self.settings.prompts).hash,
+                sampling=self._agent.sampling,
+            ),
         )
-        return await self._maker.make(order)
 
-    def _stored(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
+    def _stored_fusion(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:
         """The stored fusion of a group.
 
         Raises:
@@ -202,9 +244,16 @@ class CriticLearner(Learner[list[Fusion]]):
         return fusion
 
 
+class _StepInputs(NamedTuple):
+    """The group of each generator for a problem, and the stored fusion of each, if there is one."""
+
+    groups: dict[str, RolloutGroup]
+    fusions: dict[str, Fusion | None]
+
+
 def scored_fusions(
-    fusions: Sequence[Fusion], new: list[Fusion], tau: float, inputs: Sequence[RolloutGroup] = ()
-) -> ScoredGroup[list[Fusion]]:
+    fusions: Sequence[Fusion], new: Sequence[Fusion], tau: float, inputs: Sequence[RolloutGroup] = ()
+) -> ScoredGroup:
     """The fusions of a problem as the loop takes them.
 
     Args:
@@ -215,7 +264,7 @@ def scored_fusions(
     """
     stats = group_stats([total_of(fusion.rewards) for fusion in fusions], tau)
     trial = group_trial(fusions, list(map(_gain, fusions, inputs))) if inputs else None
-    return scored_group(new, fusions, stats, trial=trial, is_kept=not new)
+    return scored_group(fusions, stats, new, trial)
 
 
 def _gain(fusion: Fusion, inputs: RolloutGroup) -> float | None:
@@ -227,3 +276,35 @@ def _gain(fusion: Fusion, inputs: RolloutGroup) -> float | None:
         return None
     right = [bool(rollout.is_correct) for rollout in inputs.rollouts]
     return float(fusion.is_correct) - sum(right) / len(right)
+
+
+def inputs_hash(group: RolloutGroup) -> str:
+    """Hash of what is fused of a group."""
+    parts = [(rollout.scaffold, rollout.answer, rollout.stated_answer) for rollout in group.rollouts]
+    text = json.dumps([group.problem_text, group.ground_truth, parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _read_inputs(
+    evaluator: RewardEvaluator, problem: Problem, group: RolloutGroup
+) -> tuple[list[FusionInput], Baseline | None] | Fault:
+    """One generator's candidates as inputs of a fusion, and the baseline that the fusion is compared with.
+
+    Their rewards are those of their records. A rollout of a file without rewards is scored here.
+    """
+    task = task_named(problem.task)
+    inputs: list[FusionInput] = []
+    totals: list[float] = []
+    for rollout in group.rollouts:
+        candidate = task.candidate_from_record(rollout.scaffold, rollout.given_answer, problem)
+        answer, source = rollout.answer, rollout.answer_source
+        total = measured_total(task, rollout.rewards, rollout.reward_detail)
+        if total is None:
+            scored = evaluator.score(task, problem, candidate)
+            if scored.outcome is Outcome.INFRA_FAULT:
+                return unverified(scored)
+            answer, source = scored.answer, scored.answer_source
+            total = measured_total(task, scored.rewards, scored.detail)
+        inputs.append(FusionInput(candidate, answer, source or ("none" if answer is None else "stated")))
+        totals.append(total or 0.0)
+    return inputs, fusion_baseline([fusion_input.answer for fusion_input in inputs], totals, task.same_answer)

@@ -1,37 +1,67 @@
-"""The choice of experiences that the settings of a learner describe."""
+"""Which experiences stand in the prompts of a group: the choice that the settings describe, and the lot."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engine.experience.choice import BySimilarity, ExperienceChoice, WholeLibrary
 from engine.experience.events import ChoiceRecord
 from engine.experience.similarity import ProblemKinds
-from engine.records import Problem
+from engine.experience.state import LibraryState
+from engine.experience.trial import drawn_halves
+from engine.records import Experience, Half, Problem
+from grpo_training.learning.scored_groups import Step
 from grpo_training.learning.settings import LearnerSettings
+
+
+@dataclass(frozen=True)
+class DrawnExperiences:
+    """The experiences in the prompts of a group.
+
+    Args:
+        experiences: in the order of the library.
+        library_version: version of the library that they are from.
+        halves: id -> the prompt in which an experience stands; the others stand in both. Empty: there is one prompt.
+    """
+
+    experiences: Sequence[Experience]
+    library_version: str
+    halves: Mapping[str, Half] = field(default_factory=dict)
+
+
+class ExperienceDraw:
+    """Chooses the experiences for a problem and, on trial, draws in which of two prompts each stands.
+
+    Args:
+        role: of the learner.
+        settings: of the learner.
+        kinds: those of the problems of the run, on trial, where they are known at its start.
+    """
+
+    def __init__(self, role: str, settings: LearnerSettings, kinds: ProblemKinds | None = None) -> None:
+        self._role, self._seed, self._on_trial = role, settings.seed, settings.learn == "trial"
+        self._choice: ExperienceChoice = WholeLibrary()
+        if settings.selected_by == "text":
+            self._choice = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
+
+    async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
+        """The experiences of a step's prompts; the same for the same step and library state."""
+        chosen = await asyncio.to_thread(self._choice.choose, step.problem, state.texts)
+        halves = drawn_halves(self._seed, self._role, step.epoch, step.problem.id, chosen) if self._on_trial else {}
+        return DrawnExperiences(tuple(chosen), state.version, halves)
 
 
 def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> ProblemKinds | None:
     """The kinds of the problems of a run, where experiences are on trial on problems like those that they come from."""
     if settings.learn != "trial" or settings.selected_by != "text":
         return None
-    return ProblemKinds(one.text for one in problems)
-
-
-def experience_choice(settings: LearnerSettings, kinds: ProblemKinds | None = None) -> ExperienceChoice:
-    """The choice that settings describe.
-
-    Args:
-        settings: of a generator or the critic.
-        kinds: those of the problems of the run, on trial, where they are known at its start.
-    """
-    if settings.selected_by == "text":
-        return BySimilarity(settings.k, on_trial=settings.learn == "trial", kinds=kinds)
-    return WholeLibrary(settings.prompt_experiences)
+    return ProblemKinds(problem.text for problem in problems)
 
 
 def choice_record(settings: LearnerSettings) -> ChoiceRecord | None:
     """What the library keeps of the choice; None for all experiences, as in libraries without such a record."""
     if settings.selected_by == "all":
-        return ChoiceRecord(k=settings.prompt_experiences) if settings.learn == "trial" else None
+        return ChoiceRecord() if settings.learn == "trial" else None
     return ChoiceRecord(select=settings.selected_by, k=settings.k)

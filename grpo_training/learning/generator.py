@@ -1,7 +1,8 @@
-"""A generator's run: each problem is answered several times; the group is scored, stored and learned from."""
+"""How a generator makes a group: a problem is answered several times, in two prompts, and the answers are scored."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 import sys
@@ -9,17 +10,31 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from agents.generator import prompt_hash
+from agents.chat import ReadReply
+from agents.generator import GeneratorAgent, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
-from engine.experience.state import LibraryState
-from engine.records import Fault, Outcome, Problem, Rollout, RolloutGroup
+from engine.experience.trial import HALVES, half_of_rollout, in_half
+from engine.records import (
+    Candidate,
+    Experience,
+    Fault,
+    Half,
+    Outcome,
+    Problem,
+    Rollout,
+    RolloutGroup,
+    Sampling,
+    SamplingPolicy,
+    timestamp,
+)
 from engine.statistics.groups import group_stats
 from engine.storage.append_log import replace_file
 from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.storage.stored_records import StoredGroups
-from engine.storage.summaries import GroupSummary, problem_hash
+from engine.storage.summaries import problem_hash
+from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
@@ -27,20 +42,20 @@ from grpo_training.gate.problems import shuffled, split
 from grpo_training.gate.run import gate
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
-from grpo_training.learning.experience_choice import experience_choice, problem_kinds
-from grpo_training.learning.extractor import ScoredFigures, ScoredGroup, Step
-from grpo_training.learning.groups.records import (
+from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw, problem_kinds
+from grpo_training.learning.loop import LoopTotals
+from grpo_training.learning.run import Connections, Learner, run_learner
+from grpo_training.learning.scored_groups import (
+    ScoredFigures,
+    ScoredGroup,
+    Step,
     check_same_problem,
-    group_trial,
-    rollout_scores,
-    scored_group,
+    rollout_from,
+    scored_rollouts,
+    stored_figures,
     total_of,
 )
-from grpo_training.learning.groups.work import GroupOrder, LocalGroups
-from grpo_training.learning.learner import Learner, run_learner
-from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.session import Cluster, Session
-from grpo_training.learning.settings import GeneratorSettings
+from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
 from grpo_training.runs.named import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
@@ -59,10 +74,10 @@ def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool 
     """
     role = GENERATORS[number - 1]
     settings = in_own_run(settings.for_its_model(), settings.dataset, role)
-    return run_learner(role, settings, partial(GeneratorLearner, role), names_next=names_next)
+    return run_learner(role, settings, partial(Generator, role), names_next=names_next)
 
 
-class GeneratorLearner(Learner[RolloutGroup]):
+class Generator(Learner):
     """Generator: its steps are the problems of a dataset, once per epoch.
 
     Raises:
@@ -70,9 +85,6 @@ class GeneratorLearner(Learner[RolloutGroup]):
     """
 
     settings: GeneratorSettings
-    _maker: LocalGroups | Cluster
-    _progress: Progress
-    _watch: ReplyWatch
 
     def __init__(self, role: str, store: RolloutStore, settings: GeneratorSettings) -> None:
         self.role, self._store, self.settings = role, store, settings
@@ -89,7 +101,7 @@ class GeneratorLearner(Learner[RolloutGroup]):
         self._steps = _steps(problems, settings)
         self._remarks = remarks_on(problems)
         self.kinds = problem_kinds(settings, problems)
-        self.choice = experience_choice(settings, self.kinds)
+        self.draw = ExperienceDraw(role, settings, self.kinds)
         tasks = {step.problem.task: task_named(step.problem.task) for step in self._steps}
         self.tasks = list(tasks.values())
         self.prompt_hash = "+".join(sorted({prompt_hash(task, settings.prompts) for task in self.tasks}))
@@ -117,6 +129,23 @@ class GeneratorLearner(Learner[RolloutGroup]):
             digest.update(repr((epoch, problem.id, problem.text, problem.answer)).encode())
         return digest.hexdigest(), []
 
+    def open(self, connections: Connections, progress: Progress) -> None:
+        """Keep what the prompts are asked and the answers are scored with."""
+        settings = self.settings
+        if self._note:
+            replace_file(Path(settings.cache_dir) / "dataset.txt", f"{self._note}\n".encode())
+        sampling = Sampling(
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_tokens=settings.max_tokens,
+            seed=settings.seed,
+            logprobs=settings.logprobs,
+        )
+        self._agent = GeneratorAgent(connections.client, self.role, sampling, settings.prompts, tasks=self.tasks)
+        self._scorer, self._model = connections.scorer, connections.manager.endpoint(self.role).model
+        self._watch = ReplyWatch(settings.prompts, settings.max_tokens, progress.note)
+        self._progress = progress
+
     def steps(self, progress: Progress) -> Iterable[Step]:
         """The problems in order."""
         if self.settings.run:
@@ -130,15 +159,92 @@ class GeneratorLearner(Learner[RolloutGroup]):
             progress.note(remark)
         return self._steps
 
-    def start(self, session: Session, progress: Progress) -> None:
-        """Groups are asked for and scored here, or on the cluster of the run."""
-        if self._note:
-            replace_file(Path(self.settings.cache_dir) / "dataset.txt", f"{self._note}\n".encode())
-        self._maker = session.remote or LocalGroups(self.role, self.settings, session)
-        self._watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, progress.note)
-        self._progress = progress
+    def stored_figures(self, step: Step) -> ScoredFigures | None:
+        """The figures of the stored group, if it is of the problem and has rewards."""
+        summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
+        if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
+            return None
+        return stored_figures(summary, self.settings.tau)
 
-    async def after(self, session: Session, library: ExperienceLibrary) -> Sequence[str]:
+    def stored(self, step: Step) -> ScoredGroup | None:
+        """The stored group of a step."""
+        group = None if self._done is None else self._done.get((step.problem.id, step.epoch))
+        if group is None:
+            return None
+        check_same_problem(step.problem, group.problem_text, group.ground_truth, str(self._store.path))
+        return scored_rollouts(group, self.settings.tau, new_records=())
+
+    async def make(self, step: Step, drawn: DrawnExperiences) -> ScoredGroup | Fault:
+        """The group of a step: ask each of its prompts for its share of the rollouts, and score the answers."""
+        problem, count, task = step.problem, self.settings.rollouts, task_named(step.problem.task)
+        prompts: dict[Half | None, Sequence[Experience]] = {None: drawn.experiences}
+        if drawn.halves and count > 1:
+            prompts = {half: in_half(half, drawn.experiences, drawn.halves) for half in HALVES}
+        halves = [half_of_rollout(number) if None not in prompts else None for number in range(count)]
+        answers = await self._ask(step, task, prompts, halves)
+        candidates = []
+        for answer in answers:
+            if answer.read is None:
+                return answer.reply.fault or Fault(kind="unknown")
+            candidates.append(answer.read)
+        scores = await asyncio.gather(*(self._scorer.score(task, problem, candidate) for candidate in candidates))
+        rollouts: list[Rollout] = []
+        for number, (half, answer, score) in enumerate(zip(halves, answers, scores, strict=True), 1):
+            if isinstance(score, Fault):
+                return score
+            experience_ids = [experience.id for experience in prompts[half]]
+            rollouts.append(rollout_from(task, number, answer, score, experience_ids, half))
+        self._warn(rollouts)
+        group = self._group(step, task, drawn, rollouts)
+        return scored_rollouts(group, self.settings.tau, new_records=[group])
+
+    async def _ask(
+        self,
+        step: Step,
+        task: Task,
+        prompts: dict[Half | None, Sequence[Experience]],
+        halves: Sequence[Half | None],
+    ) -> list[ReadReply[Candidate]]:
+        """The answer of each rollout, by the prompt that it belongs to."""
+        # Every epoch and generator has its own sample indices, so equal prompts to one model give new samples.
+        first = (GENERATORS.index(self.role) * MAX_EPOCHS + step.epoch) * len(halves)
+        asked = {}
+        for half, experiences in prompts.items():
+            # The samples of a prompt have consecutive indices, so that they are drawn with one request.
+            indices = range(first, first + halves.count(half))
+            first = indices.stop
+            asked[half] = self._agent.answer(task, step.problem, experiences, indices)
+        replies = dict(zip(asked, map(iter, await asyncio.gather(*asked.values())), strict=True))
+        return [next(replies[half]) for half in halves]
+
+    def _group(self, step: Step, task: Task, drawn: DrawnExperiences, rollouts: list[Rollout]) -> RolloutGroup:
+        return RolloutGroup(
+            problem_id=step.problem.id,
+            problem_text=step.problem.text,
+            ground_truth=step.problem.answer,
+            rollouts=rollouts,
+            timestamp=timestamp(),
+            generator_id=self.role,
+            task=step.problem.task,
+            epoch=step.epoch,
+            step=step.number,
+            policy=SamplingPolicy(
+                model=self._model,
+                library_version=drawn.library_version,
+                prompt_hash=prompt_hash(task, self.settings.prompts),
+                sampling=self._agent.sampling,
+            ),
+            stats=group_stats([total_of(rollout) for rollout in rollouts], self.settings.tau),
+        )
+
+    def summary_rows(self, totals: LoopTotals) -> list[Row]:
+        """Where the rollouts are, and how many have log-probs."""
+        rows = [Row("rollouts kept in", shown_path(self._store.path))]
+        if self.settings.logprobs:
+            rows.insert(0, Row("log-probs stored for", f"{totals.with_logprobs} of {totals.members} rollouts"))
+        return rows
+
+    async def after(self, connections: Connections, library: ExperienceLibrary) -> Sequence[str]:
         """The gate, if it is asked for; its verdict."""
         if not self.settings.gate:
             return ()
@@ -151,57 +257,23 @@ class GeneratorLearner(Learner[RolloutGroup]):
             | {"role": self.role}
         )
         problems = shuffled(self._tested, settings.seed)
-        return verdict_lines(await gate(settings, session.client, session.manager, library, problems, sys.stdout))
+        verdict = await gate(settings, connections.client, connections.manager, library, problems, sys.stdout)
+        return verdict_lines(verdict)
 
-    def summary_rows(self, loop: LearningLoop[RolloutGroup]) -> list[Row]:
-        """Where the rollouts are, and how many have log-probs."""
-        rows = [Row("rollouts kept in", shown_path(self._store.path))]
-        if self.settings.logprobs:
-            rows.insert(0, Row("log-probs stored for", f"{loop.with_logprobs} of {loop.members} rollouts"))
-        return rows
-
-    def stored(self, step: Step) -> ScoredFigures | None:
-        """The figures of the stored group, if it is of the problem and has rewards."""
-        summary = None if self._done is None else self._done.summary((step.problem.id, step.epoch))
-        if summary is None or summary.problem != problem_hash(step.problem.text, step.problem.answer):
-            return None
-        return stored_figures(summary, self.settings.tau)
-
-    def keep(self, record: RolloutGroup) -> None:
-        """Append the group to the cache."""
-        self._store.append(record)
-
-    async def produce(self, step: Step, state: LibraryState) -> ScoredGroup[RolloutGroup] | Fault:
-        """The group of a step, or the fault that leaves it open."""
-        kept = None if self._done is None else self._done.get((step.problem.id, step.epoch))
-        if kept is not None:
-            check_same_problem(step.problem, kept.problem_text, kept.ground_truth, str(self._store.path))
-            return scored_rollouts(kept, self.settings.tau, is_kept=True)
-        experiences, halves = await self.drawn(step, state)
-        order = GroupOrder(step.problem, step.epoch, tuple(experiences), state.version, halves)
-        group = await self._maker.make(order)
-        if isinstance(group, Fault):
-            return group
-        if self.settings.logprobs:
-            self._warn_of_missing_logprobs(group.rollouts)
-        for rollout in group.rollouts:
-            if rollout.completion is not None:
-                self._watch.add(
-                    is_cut_off=rollout.completion.finish_reason == "length",
-                    is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
-                    tokens=tokens_of(rollout.completion),
-                )
-        placed = group.model_copy(update={"step": step.number})
-        return scored_rollouts(placed, self.settings.tau, is_kept=False)
-
-    def _warn_of_missing_logprobs(self, rollouts: Sequence[Rollout]) -> None:
-        """Warn once per run if a reply came without what ``--logprobs`` asks for."""
-        for completion in (rollout.completion for rollout in rollouts):
-            if self._has_warned or completion is None:
+    def _warn(self, rollouts: Sequence[Rollout]) -> None:
+        """Tell when many replies cannot be used, and once if one came without what ``--logprobs`` asks for."""
+        for rollout in rollouts:
+            completion = rollout.completion
+            if completion is None:
                 continue
-            parts = {"token ids": completion.token_ids, "log-probs": completion.logprobs}
-            missing = [name for name, values in parts.items() if not values]
-            if missing:
+            self._watch.add(
+                is_cut_off=completion.finish_reason == "length",
+                is_unreadable=rollout.outcome is Outcome.MODEL_FAULT,
+                tokens=tokens_of(completion),
+            )
+            values = {"token ids": completion.token_ids, "log-probs": completion.logprobs}
+            missing = [name for name, value in values.items() if not value]
+            if self.settings.logprobs and missing and not self._has_warned:
                 self._has_warned = True
                 self._progress.note(
                     f"⚠ --logprobs: the endpoint returned no {' and no '.join(missing)}. Such rollouts are kept "
@@ -217,30 +289,3 @@ def _steps(problems: Sequence[Problem], settings: GeneratorSettings) -> list[Ste
         random.Random(f"{settings.seed}:{epoch}").shuffle(shuffled)  # noqa: S311 - not for cryptography
         ordered += [(epoch, problem) for problem in shuffled]
     return [Step(number, problem, epoch) for number, (epoch, problem) in enumerate(ordered)]
-
-
-def stored_figures(group: GroupSummary, tau: float) -> ScoredFigures | None:
-    """The figures of a stored group; None if it has no rewards."""
-    if group.mean is None or group.sigma is None:
-        return None
-    return ScoredFigures(
-        mean=group.mean,
-        std=group.sigma,
-        triggered=group.with_tau(tau).triggered,
-        size=group.rollouts,
-        correct=group.right,
-        rewards={name: spread.as_values() for name, spread in group.components.items()},
-        has_experiences=bool(group.experiences),
-        re_asked=group.re_asked,
-        repaired=group.repaired,
-        with_logprobs=group.with_logprobs,
-        executed=[True] * group.executed_right + [False] * (group.executed - group.executed_right),
-    )
-
-
-def scored_rollouts(group: RolloutGroup, tau: float, *, is_kept: bool) -> ScoredGroup[RolloutGroup]:
-    """A complete group as the loop takes it."""
-    rollouts = group.rollouts
-    stats = group.stats or group_stats([total_of(item) for item in rollouts], tau)
-    trial = group_trial(rollouts, rollout_scores(rollouts))
-    return scored_group(group, rollouts, stats, trial=trial, is_kept=is_kept)

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.executor.choice import EXECUTOR_HELP
-from engine.experience.events import PROMPT_BUDGET
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
     COLUMNS_HELP,
@@ -20,17 +18,19 @@ from grpo_training.cli.settings import (
     Positive,
     Weight,
 )
-from grpo_training.runs.settings import ENDPOINTS, ExecutorName, ResumableSettings, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, ResumableSettings, RoleSettings, ScoringSettings
 
 MAX_EPOCHS = 1000
 
 _LEARNER_GROUPS = {
-    "experiences in a prompt": ("learn", "select", "k", "prompt_experiences"),
+    "experiences in a prompt": ("learn", "select", "k"),
     "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
-    "machines": ("executor", "workers"),
+    "machines": ("scoring", "ray_address"),
     "endpoints and budget": ENDPOINTS,
 }
 """Groups of ``--help`` that generators and critic share."""
+_CHOICE = ("learn", "select", "k", "capacity")
+"""Settings of generators and critic that decide which experiences there are, and which stand in a prompt."""
 
 
 class ExtractionSettings(RoleSettings, ResumableSettings):
@@ -40,7 +40,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
         None,
         description="W, problems in flight: the prompt of problem k has the experiences of problems up to k-W "
         "(default: an eighth of the groups, 2 to 8; from 100 problems on, more if the endpoint has a max_concurrency; "
-        "64 or more with --learn none)",
+        "64 or more with --learn none); the default one grows while its first problem takes much longer than others",
     )
     tau: float = Field(0.05, ge=0, description="extract experiences when the reward std of a group exceeds tau")
     capacity: Positive | None = Field(
@@ -54,7 +54,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
         return self.capacity or 256
 
 
-class LearnerSettings(ExtractionSettings):
+class LearnerSettings(ExtractionSettings, ScoringSettings):
     """What the generators and the critic share."""
 
     weight_ans: Weight = Field(0.5, description="weight of r_ans in r_total")
@@ -69,20 +69,11 @@ class LearnerSettings(ExtractionSettings):
     )
     select: Literal["all", "text"] | None = Field(
         None,
-        description="experiences in a prompt: all; the k most similar to the problem, by the text of the problems that "
-        "they were learned from (text) (default: text; with --learn add all)",
+        description="experiences in a prompt: all (of more than 64 the most similar to the problem); or the k most "
+        "similar to the problem, by the text of the problems that they were learned from (text) (default: text; with "
+        "--learn add all)",
     )
     k: Positive = Field(8, description="number of experiences that --select text chooses")
-    prompt_experiences: Positive = Field(
-        PROMPT_BUDGET,
-        description="prompt budget of --select all: of a larger library, the most similar to the problem are used",
-    )
-    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
-    workers: Positive | None = Field(
-        None,
-        description="processes that ask and score, on Ray only (default: one per CPU of the cluster, if --window keeps "
-        "as many busy)",
-    )
 
     @property
     def selected_by(self) -> Literal["all", "text"]:
@@ -93,21 +84,6 @@ class LearnerSettings(ExtractionSettings):
     def library_capacity(self) -> int:
         """The maximum of experiences of the library."""
         return self.capacity or (64 if self.learn == "add" else 256)
-
-    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """Results that do not name a way of learning were made without trials."""
-        return {"learn": "add", "select": None} | dict(stored)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """With the choice of experiences where it is not all of them, and with trials where there are any."""
-        chosen: dict[str, Any] = {"capacity": self.library_capacity}
-        if self.learn != "add":
-            chosen["learn"] = self.learn
-        if self.selected_by != "all":
-            chosen |= {"select": self.selected_by, "k": self.k}
-        if self.prompt_experiences != PROMPT_BUDGET:
-            chosen["prompt_experiences"] = self.prompt_experiences
-        return super().fingerprint() | chosen
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -171,21 +147,29 @@ class GeneratorSettings(LearnerSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the rollouts or the library."""
         return (
-            *("dataset", "rollouts", "temperature", "top_p", "max_tokens", "epochs", "logprobs", "seed", "window"),
-            *("tau", "capacity", "prompts", "weight_judge", "weight_ans", "weight_logic", "weight_graph"),
+            *(
+                "dataset",
+                "task",
+                "fields",
+                "columns",
+                "compare",
+                "gate",
+                "hold_out",
+                "rollouts",
+                "temperature",
+                "top_p",
+            ),
+            *("max_tokens", "epochs", "logprobs", "seed", "window", "tau", "prompts"),
+            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", *_CHOICE),
         )
 
     def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         """With a task that is given: its file may have been moved. Another task is refused as without ``--resume``."""
-        return super().of_stored(stored) | ({} if self.task is None else {"task": self.task})
+        return dict(stored) | ({} if self.task is None else {"task": self.task})
 
     def fingerprint(self) -> dict[str, Any]:
-        """With task, fields and gate if given; with several epochs also the number of problems: it sets the order."""
-        epochs = {"max_problems": self.max_problems} if self.epochs > 1 else {}
-        names = ("task", "fields", "columns", "compare", "gate", "hold_out")
-        values = {name: getattr(self, name) or None for name in names}
-        given = {name: value for name, value in values.items() if value is not None}
-        return super().fingerprint() | epochs | given
+        """With several epochs also the number of problems: it sets their order."""
+        return super().fingerprint() | ({"max_problems": self.max_problems} if self.epochs > 1 else {})
 
 
 class CriticSettings(LearnerSettings):
@@ -210,8 +194,8 @@ class CriticSettings(LearnerSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the fusions or the library."""
         return (
-            *("generators", "temperature", "max_tokens", "seed", "window", "tau", "capacity", "prompts"),
-            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion"),
+            *("generators", "temperature", "max_tokens", "seed", "window", "tau", "prompts"),
+            *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion", *_CHOICE),
         )
 
     @property

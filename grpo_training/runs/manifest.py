@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class RunManifest:
         experiences: folder of the libraries of the run; empty if it is not recorded.
         groups: how many groups the run makes; None if that is not recorded.
         stamp, report: what :meth:`finish` was given.
+        asked_early: number of a step that was asked beyond the window -> how many steps the library of its prompts had.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class RunManifest:
     groups: int | None = None
     stamp: str = ""
     report: dict[str, Any] | None = None
+    asked_early: dict[int, int] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -100,6 +102,11 @@ class RunManifest:
         """The report of a complete run; None if it has none, or what it was made of has changed since."""
         return self.report if self.is_finished and self.stamp == stamp else None
 
+    def note_early(self, step: int, steps_before: int) -> None:
+        """Record durably that a step of this unfinished run is asked with the library after ``steps_before`` steps."""
+        self.asked_early[step] = steps_before
+        dataclasses.replace(self, is_finished=False, stamp="", report=None).save()
+
     def save(self) -> None:
         """Write the file atomically."""
         content = {"run": self.run, "finished": self.is_finished, "configuration": self.configuration}
@@ -107,6 +114,8 @@ class RunManifest:
             content["experiences"] = self.experiences
         if self.groups is not None:
             content["groups"] = self.groups
+        if self.asked_early:
+            content["asked_early"] = self.asked_early
         if self.report is not None:
             content["completion"] = {"stamp": self.stamp, "report": self.report}
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +157,7 @@ def load_manifest(path: Path) -> RunManifest | None:
             groups,
             str(completion.get("stamp", "")),
             dict(completion["report"]) if "report" in completion else None,
+            {int(step): int(steps_before) for step, steps_before in loaded.get("asked_early", {}).items()},
         )
     except FileNotFoundError:
         return None

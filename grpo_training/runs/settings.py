@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
 from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import ConfigurationError, MissingInputError
-from engine.executor.choice import check_executor
 from engine.llm.limits.budget import Budget
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Common, Positive, Settings
+
+if TYPE_CHECKING:
+    from engine.ray_cluster import RayCluster
 
 
 def _one_spelling(place: str) -> str:
@@ -29,8 +32,6 @@ def _one_spelling(place: str) -> str:
 
 TaskPlace = Annotated[str, AfterValidator(_one_spelling)]
 """Name of a task, ``FILE.py:NAME`` or ``MODULE:NAME``."""
-
-ExecutorName = Annotated[str, AfterValidator(check_executor)]
 
 HOW_ASKED = ("prompts", "temperature", "top_p", "max_tokens")
 """Settings in which answers may differ from those that experiences were learned from."""
@@ -195,6 +196,44 @@ PLACES = ("cache_dir", "experiences_dir")
 
 OF_POCKET: Mapping[str, Any] = {"prompts": "compact", "temperature": 1.0, "max_tokens": 256}
 """What the pocket model was trained with."""
+
+
+class ScoringSettings(Settings):
+    """Base of the settings of a command that can score answers on a Ray cluster."""
+
+    scoring: Literal["local", "ray"] = Field(
+        "local",
+        description="where answers are scored: local (this machine), or ray (the Ray cluster of --ray-address), for "
+        "programs, games and simulations that need more processors than one machine has",
+    )
+    ray_address: str | None = Field(
+        None,
+        description="HOST:PORT of the Ray cluster (default: RAY_ADDRESS, else the one that this machine belongs to, "
+        "else a Ray that is started for the run)",
+    )
+
+    @model_validator(mode="after")
+    def _address_of_ray(self) -> Self:
+        if self.ray_address is not None and self.scoring != "ray":
+            raise ValueError("--ray-address needs --scoring ray")
+        return self
+
+
+def open_cluster(settings: ScoringSettings) -> AbstractContextManager[RayCluster | None]:
+    """The Ray cluster on which answers are scored; None for this machine.
+
+    Raises:
+        ConfigurationError: Ray is not installed, or the cluster cannot be used.
+    """
+    if settings.scoring == "local":
+        return nullcontext()
+    try:
+        from engine.ray_cluster import RayCluster  # loads Ray, which only this choice needs
+    except ImportError as error:
+        raise ConfigurationError(
+            "--scoring ray needs Ray", why=str(error), fix="Install it: make ray, or pip install 'scaffold-grpo[ray]'."
+        ) from None
+    return RayCluster(settings.ray_address)
 
 
 class RoleSettings(ClientSettings):

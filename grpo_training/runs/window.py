@@ -14,6 +14,8 @@ _PER_SLOT = 4
 """Problems of the window per slot, so that a slow reply or the analyst of one problem leaves no slot unused."""
 _MANY = 100
 """Problems from which on the window is as large as the endpoint takes."""
+_FURTHEST = 16
+"""How many times the window is the distance of the last step from a late first one."""
 _WITHOUT_LEARNING = 64
 """W of a run that learns nothing: its prompts do not depend on W, so only the endpoint limits what is in flight."""
 
@@ -47,6 +49,8 @@ async def run_in_window(
     window: int,
     work: Callable[[int, StepT], Awaitable[ResultT]],
     commit: Callable[[int, StepT, ResultT], bool | Awaitable[bool]],
+    *,
+    patience: Callable[[], float | None] = lambda: None,
 ) -> int:
     """Work on up to ``window`` steps at once. Step k starts as soon as step k - window is committed.
 
@@ -60,6 +64,8 @@ async def run_in_window(
         commit: takes the result of step k; called once per step, in order, and never while an earlier call is awaited.
             If it returns False the run halts: steps in flight complete (their requests are paid for), nothing new
             starts and nothing more is committed.
+        patience: the seconds after which the first step in flight is late; None: it never is. While it is late, further
+            steps start beyond the window, as long as less than ``window`` others are worked on.
 
     Returns:
         the number of committed steps.
@@ -68,7 +74,9 @@ async def run_in_window(
         the first exception of any step, at once, after cancelling the others; and any exception of ``commit``.
     """
     arriving = steps if isinstance(steps, AsyncIterator) else as_they_come(steps)
+    clock = asyncio.get_running_loop().time
     running: dict[int, tuple[StepT, asyncio.Task[ResultT]]] = {}
+    began: dict[int, float] = {}
     committed = started = 0
     arrival: asyncio.Task[StepT] | None = None
     committing: asyncio.Future[bool] | None = None
@@ -79,21 +87,30 @@ async def run_in_window(
                 step, task = running[committed]
                 outcome = commit(committed, step, task.result())
                 if isinstance(outcome, bool):
-                    del running[committed]
+                    del running[committed], began[committed]
                     halted, committed = not outcome, committed + outcome
                 else:
                     committing = asyncio.ensure_future(outcome)
             if halted:
                 await asyncio.gather(*(task for _, task in running.values()))
                 return committed
-            if arrival is None and not exhausted and started < committed + window:
-                arrival = asyncio.ensure_future(_next(arriving))
+            late_in: float | None = None
+            if arrival is None and not exhausted:
+                has_room = started < committed + window
+                limit = None if has_room or committing is not None else patience()
+                if limit is not None and started < committed + _FURTHEST * window:
+                    late_in = began[committed] + limit - clock()
+                    at_work = sum(not task.done() for number, (_, task) in running.items() if number != committed)
+                    has_room = late_in <= 0 and at_work < window
+                if has_room:
+                    arrival = asyncio.ensure_future(_next(arriving))
             # Completed steps may queue behind a slow one; waiting on them as well would return at once.
             waiting: set[asyncio.Future[Any]] = {task for _, task in running.values() if not task.done()}
             waiting |= {future for future in (arrival, committing) if future is not None}
             if not waiting:
                 return committed
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            timeout = late_in if late_in is not None and late_in > 0 else None
+            await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             for _, task in running.values():
                 if task.done():
                     task.result()
@@ -104,17 +121,18 @@ async def run_in_window(
                     exhausted = True
                 else:
                     running[started] = (step, asyncio.ensure_future(work(started, step)))
+                    began[started] = clock()
                     started += 1
                 arrival = None
             if committing is not None and committing.done():
-                del running[committed]
+                del running[committed], began[committed]
                 halted, committed = not committing.result(), committed + committing.result()
                 committing = None
     finally:
         pending: list[asyncio.Future[Any]] = [task for _, task in running.values()]
         pending += [future for future in (arrival, committing) if future is not None]
-        for left in pending:
-            left.cancel()
+        for future in pending:
+            future.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
 
 

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, get_args
 
-from engine.abilities import HasCheckOptions, ScoresForeignRows
+from engine.abilities import HasCheckOptions
 from engine.datasets import load_problems
-from engine.errors import InputError
-from engine.executor.choice import is_cluster, open_executor
-from engine.records import Problem
+from engine.errors import IncompleteRunError, InputError
+from engine.records import Outcome, Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
 from engine.tasks.registry import load_task, task_named
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
-from grpo_training.score_rollouts.near_copies import payments
-from grpo_training.score_rollouts.report import ScoreReport
-from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, check_usable, file_digest, good_rows, survey
-from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
-from grpo_training.score_rollouts.settings import DEFAULT_WORKERS, ScoreSettings, configured
-from grpo_training.score_rollouts.verdict_log import VerdictCache, WorkEntry, WorkLog
+from grpo_training.score_rollouts.report import report_content
+from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, file_digest, good_rows
+from grpo_training.score_rollouts.scored_rows import Scores, write_scored
+from grpo_training.score_rollouts.settings import ScoreSettings, configured
+from grpo_training.score_rollouts.verdict_file import VerdictEntry, VerdictFile
 from grpo_training.score_rollouts.verdicts import StoredVerdict, VerdictKeys
-from grpo_training.score_rollouts.workers import Verified, VerifierDescription, VerifyItem
+from grpo_training.score_rollouts.workers import open_pool, verify_reply
 
 TOO_MANY_INFRA_FAULTS = 3
-"""Exit code if a larger share of the rows than ``max_infra_rate`` could not be verified."""
+"""Exit code if a larger share of the rows than :data:`MAX_INFRA_RATE` could not be verified."""
+MAX_INFRA_RATE = 0.05
 
-_AHEAD_PER_WORKER = 128  # rows that are submitted before their turn; short ones travel many at once
+_AHEAD_PER_WORKER = 128  # rows that are submitted before their turn
 _BATCH = 64  # verdicts that are stored with one sync at most
 
 
@@ -43,20 +39,19 @@ def score(settings: ScoreSettings) -> int:
     Raises:
         ScaffoldError: bad input, or the task cannot verify anything on this machine.
     """
-    log = WorkLog(settings.beside_out("_work.jsonl"))
-    results = [settings.out, log.path]
-    files = RunFiles(settings.beside_out("_run.json"), results, lock=log, temporary=[log.path])
+    verdicts = VerdictFile(settings.beside_out("_work.jsonl"))
+    results = [settings.out, verdicts.path]
+    files = RunFiles(settings.beside_out("_run.json"), results, lock=verdicts.log, temporary=[verdicts.path])
     settings = files.resumed(settings)
     problems, task = _prompts(settings)
-    fields = _fields(settings, problems)
     verifier = dict(task.verifier())
-    found = survey(settings.rollouts, task, problems)
-    check_usable(found, settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
+    survey = Survey.of(settings.rollouts, task, problems)
+    survey.check_usable(settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
     facts = {
         "task": task.name,
         "verifier": verifier,
         "options": task.check_options.model_dump(mode="json") if isinstance(task, HasCheckOptions) else None,
-        "rollouts": found.digest,
+        "rollouts": survey.digest,
         "prompts": VerdictKeys.digest([problem.model_dump(mode="json") for problem in problems.values()]),
     }
     for path in filter(None, (settings.out, settings.report_path, settings.cache)):
@@ -67,16 +62,20 @@ def score(settings: ScoreSettings) -> int:
             print(f"{settings.out} is complete. Pass --fresh to score again.")
             return 0
         keys = VerdictKeys(task.name, {"verifier": verifier, "options": _without_paths(task)})
-        _Verification(settings, task, problems, found, log, VerdictCache(settings.cache), keys).run()
-        report = _write(settings, task, problems, fields, found, log, facts)
-        print(f"{found.rows} rows -> {settings.out}\nreport: {settings.report_path}")
-        if not report.infra_faults:
+        _Verification(settings, task, problems, survey, verdicts, keys).run()
+        scores = Scores.of(survey, verdicts, task, settings)
+        write_scored(settings, task, problems, survey, scores, verdicts)
+        hashes = {"rollouts": survey.digest, "scored": file_digest(settings.out)}
+        content = report_content(settings, survey, verdicts, scores) | {"facts": facts, "hashes": hashes}
+        replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+        print(f"{survey.rows} rows -> {settings.out}\nreport: {settings.report_path}")
+        unverified = content["outcomes"].get(str(Outcome.INFRA_FAULT), 0)
+        if not unverified:
             manifest.finish()
-            log.delete()
+            verdicts.log.delete()
             return 0
-    rate = report.infra_faults / found.rows
-    print(f"{report.infra_faults} rows could not be verified; run the same command again to try these again.")
-    return TOO_MANY_INFRA_FAULTS if rate > settings.max_infra_rate else 0
+    print(f"{unverified} rows could not be verified; run the same command again to try these again.")
+    return TOO_MANY_INFRA_FAULTS if unverified / survey.rows > MAX_INFRA_RATE else 0
 
 
 def _without_paths(task: Task) -> dict[str, Any] | None:
@@ -107,127 +106,94 @@ def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
     return problems, configured(task, settings)
 
 
-def _fields(settings: ScoreSettings, problems: Mapping[str, Problem]) -> list[str]:
-    """The fields of the prompts by which the report has tables.
-
-    Raises:
-        InputError: ``--by`` was given, and no prompt has one of its fields.
-    """
-    fields = [name.strip() for name in settings.by.split(",") if name.strip()]
-    known = {name for problem in problems.values() for name in problem.meta}
-    unknown = [name for name in fields if name not in known]
-    if unknown and "by" in settings.model_fields_set:
-        raise InputError(
-            f"--by {settings.by}: no prompt of {settings.prompts} has the field {unknown[0]!r}",
-            fix=f"Fields of the prompts: {', '.join(sorted(known)) or 'none'}.",
-        )
-    return fields
-
-
-@dataclass
 class _Verification:
     """Verifies the rows that have no verdict yet, and stores every verdict at once.
 
     A reply that equals an earlier one, or has a verdict in the cache, is not verified again.
     """
 
-    settings: ScoreSettings
-    task: Task
-    problems: dict[str, Problem]
-    found: Survey
-    log: WorkLog
-    cache: VerdictCache
-    keys: VerdictKeys
-    _running: dict[Future[Verified], tuple[int, str]] = field(default_factory=dict)
-    _ended: SimpleQueue[Future[Verified]] = field(default_factory=SimpleQueue)
-    _waiting: dict[str, list[tuple[int, RolloutRow]]] = field(default_factory=dict)
-    _done: list[WorkEntry] = field(default_factory=list)
+    def __init__(
+        self,
+        settings: ScoreSettings,
+        task: Task,
+        problems: dict[str, Problem],
+        survey: Survey,
+        verdicts: VerdictFile,
+        keys: VerdictKeys,
+    ) -> None:
+        self._settings, self._task, self._problems, self._keys = settings, task, problems, keys
+        self._verdicts, self._rows = verdicts, survey.rows
+        self._cache = None if settings.cache is None else VerdictFile(settings.cache)
+        self._running: dict[Future[StoredVerdict], tuple[int, str]] = {}
+        self._waiting: dict[str, list[tuple[int, RolloutRow]]] = {}
+        """Rows by the key of a running verification whose verdict may be theirs too."""
+        self._done: list[VerdictEntry] = []
 
     def run(self) -> None:
         """Verify all rows.
 
         Raises:
             IncompleteRunError: a worker ended.
-            ConfigurationError: the executor cannot be used.
         """
-        description = VerifierDescription.of(self.task, self.settings.task or self.task.name)
-        with open_executor(self.settings.executor) as executor:
-            default = executor.cpus if is_cluster(self.settings.executor) else DEFAULT_WORKERS
-            workers = self.settings.workers or default
-            self._pool = executor.pool(description, workers, lost=self._lost)
-            with self._pool, progress_bar(total=self.found.rows, desc="rows", unit="") as self._bar:
-                try:
-                    self._verify(_AHEAD_PER_WORKER * workers)
-                finally:
-                    self._store()
+        stored = list(self._verdicts.load())
+        if self._cache is not None:
+            for _ in self._cache.load():
+                pass
+            self._cache.share(stored)  # the run may have been killed between the two files
+        workers = self._settings.workers
+        pool = open_pool(self._task, self._settings.task or self._task.name, workers)
+        with pool, progress_bar(total=self._rows, initial=len(stored), desc="rows", unit="") as self._bar:
+            try:
+                for number, row in enumerate(good_rows(self._settings.rollouts, self._task, self._problems)):
+                    if not self._verdicts.has(number):
+                        self._place(number, row, pool)
+                    while len(self._running) >= _AHEAD_PER_WORKER * workers:
+                        self._collect(pool)
+                while self._running:
+                    self._collect(pool)
+            except BrokenProcessPool as error:
+                raise IncompleteRunError(
+                    "A worker process ended",
+                    why="It was killed, perhaps for lack of memory.",
+                    fix="Run the same command again, with fewer --workers if memory is short.",
+                ) from error
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._store()
 
-    def _verify(self, ahead: int) -> None:
-        self._restore()
-        for number, row in enumerate(good_rows(self.settings.rollouts, self.task, self.problems)):
-            if not self.log.has(number):
-                self._place(number, row)
-            while len(self._running) >= ahead:
-                self._collect()
-        while self._running:
-            self._collect()
-
-    def _lost(self, number: int) -> None:
-        self._bar.write(f"worker {number} ended; its rows are given to another one", file=sys.stderr)
-
-    def _restore(self) -> None:
-        batch = []
-        for entry in self.log.load(self.found.rows):
-            self._bar.update()
-            batch.append(entry)
-            if len(batch) == _BATCH:
-                self.cache.add(batch)
-                batch = []
-        self.cache.add(batch)  # a crash may have come between the log and the cache
-
-    def _place(self, number: int, row: RolloutRow) -> None:
+    def _place(self, number: int, row: RolloutRow, pool: Executor) -> None:
         """Take a verdict that is known, wait for that of an equal reply, or verify the row."""
-        key = self.keys.key(self.problems[row.prompt_id], row.completion)
+        key = self._keys.key(self._problems[row.prompt_id], row.completion)
         if key in self._waiting:
             self._waiting[key].append((number, row))
             return
-        known = self.log.same(key) or self.cache.get(key)
+        known = self._verdicts.of_key(key) or (None if self._cache is None else self._cache.of_key(key))
         if known is not None:
             self._finish(number, key, known, cached=True)
             return
         self._waiting[key] = []
-        self._submit(number, key, row)
+        self._submit(number, key, row, pool)
 
-    def _submit(self, number: int, key: str, row: RolloutRow) -> None:
-        future = self._pool.submit(VerifyItem(self.problems[row.prompt_id], row.completion))
+    def _submit(self, number: int, key: str, row: RolloutRow, pool: Executor) -> None:
+        future = pool.submit(verify_reply, self._problems[row.prompt_id], row.completion)
         self._running[future] = (number, key)
-        future.add_done_callback(self._ended.put)
 
-    def _collect(self) -> None:
-        done = [self._ended.get()]
-        while not self._ended.empty():
-            done.append(self._ended.get())
-        for future in done:
+    def _collect(self, pool: Executor) -> None:
+        """Take the verdicts that are reached; equal replies share one, unless it may differ another time."""
+        for future in wait(self._running, return_when=FIRST_COMPLETED).done:
             number, key = self._running.pop(future)
-            result = future.result()
-            self._finish(number, key, result.verdict, seconds=result.seconds)
-            self._settle(key, result.verdict)
+            verdict, waiting = future.result(), self._waiting.pop(key)
+            self._finish(number, key, verdict)
+            if verdict.is_reusable:
+                for equal_number, _ in waiting:
+                    self._finish(equal_number, key, verdict, cached=True)
+            elif waiting:
+                (next_number, row), *self._waiting[key] = waiting
+                self._submit(next_number, key, row, pool)
         self._store()
 
-    def _settle(self, key: str, verdict: StoredVerdict) -> None:
-        """Serve the equal replies that waited. A verdict that may differ another time is not shared."""
-        waiting = self._waiting.pop(key)
-        if verdict.is_reusable:
-            for number, _ in waiting:
-                self._finish(number, key, verdict, cached=True)
-        elif waiting:
-            (number, row), *rest = waiting
-            self._waiting[key] = rest
-            self._submit(number, key, row)
-
-    def _finish(
-        self, number: int, key: str, verdict: StoredVerdict, *, cached: bool = False, seconds: float = 0.0
-    ) -> None:
-        self._done.append(WorkEntry(row=number, key=key, cached=cached, seconds=seconds, verdict=verdict))
+    def _finish(self, number: int, key: str, verdict: StoredVerdict, *, cached: bool = False) -> None:
+        self._done.append(VerdictEntry(key=key, row=number, cached=cached, verdict=verdict))
         self._bar.update()
         if len(self._done) >= _BATCH:
             self._store()
@@ -235,30 +201,6 @@ class _Verification:
     def _store(self) -> None:
         if self._done:
             done, self._done = self._done, []
-            self.log.append(done)
-            self.cache.add(done)
-
-
-def _write(
-    settings: ScoreSettings,
-    task: Task,
-    problems: dict[str, Problem],
-    fields: Sequence[str],
-    found: Survey,
-    log: WorkLog,
-    facts: dict[str, Any],
-) -> ScoreReport:
-    """Write the scored rows and the report."""
-    totals, hashes = [], []
-    for number in range(found.rows):
-        verdict = log.entry(number).verdict
-        totals.append(verdict.total)
-        hashes.append(verdict.copy_hash)
-    factor = task.copy_factor if isinstance(task, ScoresForeignRows) else lambda copies: 1.0
-    paid = payments(totals, hashes, found.group_of, factor)
-    groups = advantages_of(found, [each.total for each in paid], settings)
-    report = ScoreReport(problems, fields)
-    write_scored(settings, task, problems, found, groups, paid, log, report.add)
-    content = report.content(settings, found, groups, facts, file_digest(settings.out))
-    replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
-    return report
+            self._verdicts.append(done)
+            if self._cache is not None:
+                self._cache.share(done)

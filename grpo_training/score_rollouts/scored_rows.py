@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agents.generator import generator_messages
+from engine.abilities import ScoresForeignRows
 from engine.records import Problem
 from engine.storage.append_log import replacement
 from engine.task import Task
-from grpo_training.score_rollouts.near_copies import Payment
+from grpo_training.rl_math.advantages import GroupAdvantages, group_advantages
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, good_rows
 from grpo_training.score_rollouts.settings import ScoreSettings
-from grpo_training.score_rollouts.verdict_log import WorkEntry, WorkLog, as_json_line
+from grpo_training.score_rollouts.verdict_file import VerdictEntry, VerdictFile
 from grpo_training.score_rollouts.verdicts import completion_hash
-from grpo_training.training.advantages import GroupAdvantages, group_advantages
 
 NO_PROMPT = "none"
 """The prompt style that leaves the field ``prompt`` out."""
@@ -23,85 +26,86 @@ NO_PROMPT = "none"
 _KEPT_PROMPTS = 256  # rendered prompts in memory; the rows of a prompt are mostly neighbours
 
 
-def advantages_of(found: Survey, rewards: Sequence[float | None], settings: ScoreSettings) -> list[GroupAdvantages]:
-    """The advantages of all groups, by the number of the group; the values are in the order of the rows."""
-    of_group: list[list[float | None]] = [[] for _ in found.groups]
-    for number, reward in zip(found.group_of, rewards, strict=True):
-        of_group[number].append(reward)
-    return [
-        group_advantages(each, eps=settings.adv_eps, std_min=settings.adv_std_min, norm=settings.adv_norm)
-        for each in of_group
-    ]
+@dataclass(frozen=True)
+class Scores:
+    """The rewards and advantages of all rows.
+
+    Args:
+        totals: the reward of each row, after the task's factor for near copies; None if it could not be verified.
+        copies: the near copies of each reply in its group, itself included.
+        groups: the advantages by the number of the group, in the order of the rows.
+    """
+
+    totals: list[float | None]
+    copies: list[int]
+    groups: list[GroupAdvantages]
+
+    @classmethod
+    def of(cls, survey: Survey, verdicts: VerdictFile, task: Task, settings: ScoreSettings) -> Scores:
+        """The scores of a verified run. Near copies are paid alike, so that their order does not matter."""
+        found = [verdicts.of_row(number).verdict for number in range(survey.rows)]
+        hashes = [(group, verdict.copy_hash) for group, verdict in zip(survey.group_of, found, strict=True)]
+        counts = Counter(hashes)
+        copies = [counts[group_and_hash] if group_and_hash[1] else 1 for group_and_hash in hashes]
+        factor = task.copy_factor if isinstance(task, ScoresForeignRows) else lambda count: 1.0
+        totals = [
+            None if verdict.total is None else verdict.total * factor(count)
+            for verdict, count in zip(found, copies, strict=True)
+        ]
+        of_group: list[list[float | None]] = [[] for _ in survey.groups]
+        for group, total in zip(survey.group_of, totals, strict=True):
+            of_group[group].append(total)
+        return cls(totals, copies, [group_advantages(rewards, norm=settings.adv_norm) for rewards in of_group])
+
+    def advantages(self, survey: Survey) -> Iterator[float | None]:
+        """The advantage of each row in order; None where its group has none."""
+        values = [iter(group.values or ()) for group in self.groups]
+        return (next(values[group], None) for group in survey.group_of)
 
 
 def write_scored(
     settings: ScoreSettings,
     task: Task,
     problems: Mapping[str, Problem],
-    found: Survey,
-    groups: Sequence[GroupAdvantages],
-    paid: Sequence[Payment],
-    log: WorkLog,
-    seen: Callable[[RolloutRow, WorkEntry, Payment], object],
+    survey: Survey,
+    scores: Scores,
+    verdicts: VerdictFile,
 ) -> None:
-    """Write the out file. It appears under its name when it is complete.
-
-    Args:
-        settings: the settings.
-        task: the task.
-        problems: by prompt id.
-        found: the survey of the rollouts.
-        groups: the advantages.
-        paid: the rewards of the rows.
-        log: the verdicts.
-        seen: called for each row with its verdict and its reward.
-    """
+    """Write the out file. It appears under its name when it is complete."""
     prompt_of = _prompts(task, problems, settings.prompt_style)
-    places = [0] * len(groups)
     with replacement(settings.out) as stream:
-        for number, row in enumerate(good_rows(settings.rollouts, task, problems)):
-            entry, group = log.entry(number), found.group_of[number]
-            values = groups[group].values
-            advantage = None if values is None else values[places[group]]
-            places[group] += 1
-            prompt = prompt_of(row.prompt_id)
-            stream.write(as_json_line(scored_row(row, entry, paid[number], advantage, task.name, prompt)))
-            seen(row, entry, paid[number])
+        rows = zip(good_rows(settings.rollouts, task, problems), scores.advantages(survey), strict=True)
+        for number, (row, advantage) in enumerate(rows):
+            reward = {"total": scores.totals[number], "copies_in_group": scores.copies[number]}
+            facts = {"task": task.name, "advantage": advantage, "prompt": prompt_of(row.prompt_id)}
+            line = scored_row(row, verdicts.of_row(number), reward, facts)
+            content = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+            stream.write(content.encode(errors="replace") + b"\n")  # a lone surrogate becomes ?
 
 
 def scored_row(
-    row: RolloutRow,
-    entry: WorkEntry,
-    paid: Payment,
-    advantage: float | None,
-    task: str,
-    prompt: list[dict[str, str]] | None,
+    row: RolloutRow, entry: VerdictEntry, reward: Mapping[str, Any], facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """One row of the out file.
 
     Args:
         row: the row of the rollouts. Its keys are kept; ``prompt_id`` is added if it names its prompt otherwise.
         entry: its verdict.
-        paid: its reward.
-        advantage: None if its group has none.
-        task: name of the task.
-        prompt: the messages of its prompt, for a row without any; None to add none.
+        reward: ``total`` and ``copies_in_group``.
+        facts: ``task``, ``advantage`` and ``prompt``: the messages for a row without any, None to add none.
     """
     verdict = entry.verdict
-    has_prompt = prompt is None or "prompt" in row.row or "messages" in row.row
+    has_prompt = facts["prompt"] is None or "prompt" in row.row or "messages" in row.row
     return {
         **row.row,
         **({"prompt_id": row.prompt_id} if row.row.get("prompt_id") is None else {}),
         **verdict.row,
-        **({} if has_prompt else {"prompt": prompt}),
-        "task": task,
+        **({} if has_prompt else {"prompt": facts["prompt"]}),
+        "task": facts["task"],
         "is_correct": verdict.is_correct,
         "validation": verdict.validation,
-        "reward": {
-            **{"components": verdict.components, **verdict.reward},
-            **{"total": paid.total, "copies_in_group": paid.copies},
-        },
-        "advantage": advantage,
+        "reward": {"components": verdict.components, **verdict.reward, **reward},
+        "advantage": facts["advantage"],
         "derived": {
             "outcome": str(verdict.outcome),
             "cached": entry.cached,
@@ -119,6 +123,6 @@ def _prompts(task: Task, problems: Mapping[str, Problem], style: str) -> Callabl
         if style == NO_PROMPT:
             return None
         messages = generator_messages(task, problems[prompt_id], (), style)
-        return [{"role": one.role, "content": one.content} for one in messages]
+        return [{"role": message.role, "content": message.content} for message in messages]
 
     return prompt_of

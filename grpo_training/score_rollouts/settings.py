@@ -12,19 +12,12 @@ from pydantic.fields import FieldInfo
 
 from engine.abilities import HasCheckOptions
 from engine.errors import InputError
-from engine.executor.choice import EXECUTOR_HELP
 from engine.task import Task
 from engine.tasks.registry import known_tasks, load_task
-from grpo_training.cli.settings import Positive, Weight, refuse_overwriting
-from grpo_training.runs.settings import ExecutorName, ResumableSettings
+from grpo_training.cli.settings import Positive, refuse_overwriting
+from grpo_training.runs.settings import ResumableSettings
 
-DEFAULT_WORKERS = 2
-"""Processes that verify, where the command runs on one machine."""
-
-_NOT_IN_ROWS = frozenset(
-    {"task", "prompts", "rollouts", "out", "cache", "report", "executor", "workers", "resume", "fresh", "by"}
-    | {"max_infra_rate"}
-)
+_NOT_IN_ROWS = frozenset({"task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"})
 """Fields that do not change the rows; the contents of prompts and rollouts count by their hashes."""
 
 
@@ -32,12 +25,8 @@ class ScoreSettings(ResumableSettings):
     """Settings that every task has."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
-        "files": (
-            *("task", "prompts", "rollouts", "out", "cache", "report", "executor", "workers", "resume", "fresh"),
-        ),
-        "advantages and rows": (
-            *("adv_norm", "adv_eps", "adv_std_min", "prompt_style", "skip_bad_rows", "by", "max_infra_rate"),
-        ),
+        "files": ("task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"),
+        "advantages and rows": ("adv_norm", "prompt_style", "skip_bad_rows"),
     }
 
     task: str | None = Field(
@@ -47,28 +36,14 @@ class ScoreSettings(ResumableSettings):
     rollouts: Path = Field(description="JSONL file, one reply per row, with the id of its prompt")
     out: Path = Field(description="file of the scored rows")
     cache: Path | None = Field(None, description="JSONL file of verdicts that several runs share")
-    report: Path | None = Field(
-        None, description="report; by default NAME_report.json beside --out, or in ../reports of a folder rewards"
-    )
-    executor: ExecutorName = Field("process", description=EXECUTOR_HELP)
-    workers: Positive | None = Field(
-        None,
-        description=f"processes that verify (default: {DEFAULT_WORKERS}; on Ray one per CPU of the cluster); 1 without "
-        "Ray: in the process of the command",
-    )
+    workers: Positive = Field(2, description="processes that verify; 1: in the process of the command")
     adv_norm: Literal["std", "mean-only"] = Field(
-        "std", description="advantage: (r - mean) / (std + eps), or r - mean as in Dr. GRPO"
+        "std", description="advantage: (r - mean) / (std + 1e-6), or r - mean as in Dr. GRPO"
     )
-    adv_eps: Weight = Field(1e-6, description="eps of the advantage")
-    adv_std_min: Weight = Field(1e-6, description="groups with a smaller std have advantages of 0")
     prompt_style: str = Field(
         "full", description="prompt style of the field prompt, where a row has none; none: leave it out"
     )
     skip_bad_rows: bool = Field(False, description="leave out rows that cannot be scored, instead of an error")
-    by: str = Field("difficulty,modules", description="fields of the prompts by which the report has tables")
-    max_infra_rate: float = Field(
-        0.05, ge=0, le=1, description="exit code 3 if a larger share of the rows could not be verified"
-    )
 
     @model_validator(mode="after")
     def _different_files(self) -> Self:
@@ -82,17 +57,10 @@ class ScoreSettings(ResumableSettings):
         return [name for name in cls.model_fields if name not in _NOT_IN_ROWS]
 
     @property
-    def stem(self) -> str:
-        """The name of the out file without ``_scored``."""
-        return self.out.stem.removesuffix("_scored") or self.out.stem
-
-    @property
     def report_path(self) -> Path:
-        """Where the report is written."""
-        if self.report is not None:
-            return self.report
-        folder = self.out.parent
-        return (folder.parent / "reports" if folder.name == "rewards" else folder) / f"{self.stem}_report.json"
+        """``NAME_report.json`` beside the out file without its ``_scored``, or in ``../reports`` of ``rewards``."""
+        stem, folder = self.out.stem.removesuffix("_scored") or self.out.stem, self.out.parent
+        return (folder.parent / "reports" if folder.name == "rewards" else folder) / f"{stem}_report.json"
 
     def beside_out(self, suffix: str) -> Path:
         """A file beside the out file that belongs to it."""

@@ -12,9 +12,9 @@ from pydantic import Field
 from engine.abilities import ScoresForeignRows
 from engine.records import Completion, Fault, Outcome, Problem, Record
 from engine.reward_evaluator import RewardEvaluator, Scored
-from engine.task import Measurement, ScoredFields, Task
+from engine.task import ScoredFields, Task
 
-FORMAT = 3
+FORMAT = 4
 """Version of the stored verdict; part of every key."""
 
 _ATTEMPTS = 2
@@ -96,51 +96,40 @@ def verify(task: Task, problem: Problem, completion: Completion) -> StoredVerdic
 
 def _verdict(task: Task, scored: Scored) -> StoredVerdict:
     measurement, total = scored.measurement, scored.rewards.r_total
-    fields = ScoredFields()
-    if isinstance(task, ScoresForeignRows):
-        fields = task.scored_fields(scored.candidate, measurement)
-    if not scored.outcome.carries_reward:
-        return _without_reward(measurement, fields, "")
-    if total is None:
-        return _without_reward(measurement, fields, "no component was measured")
-    validation: dict[str, Any] = {
-        "outcome": str(scored.outcome),
-        "answer": measurement.answer,
-        "answer_source": measurement.answer_source,
-        "detail": dict(measurement.detail),
-        "fault": None if scored.fault is None else scored.fault.model_dump(),
-    }
-    return StoredVerdict(
-        outcome=scored.outcome,
-        total=total,
-        is_correct=scored.is_correct,
-        components=dict(measurement.components),
-        validation=_plain(validation if fields.validation is None else dict(fields.validation)),
-        reward=_plain(dict(fields.reward)),
-        row=_plain(dict(fields.row)),
-        failed_gates=list(fields.failed_gates),
-        copy_hash=fields.copy_hash,
-        fault=scored.fault,
+    fields = (
+        task.scored_fields(scored.candidate, measurement) if isinstance(task, ScoresForeignRows) else ScoredFields()
     )
-
-
-def _without_reward(measurement: Measurement, fields: ScoredFields, why: str) -> StoredVerdict:
-    """The verdict on a reply that could not be verified, with the keys of the others."""
-    detail = _plain(dict(measurement.detail))
-    fault = measurement.fault or Fault(kind="not_verified", message=why or str(detail.get("why", "")))
-    validation = {
-        **({"answer": None, "answer_source": None} if fields.validation is None else fields.validation),
-        "outcome": str(Outcome.INFRA_FAULT),
-        "detail": detail,
-        "fault": fault.model_dump(),
+    is_scored = scored.outcome.carries_reward and total is not None
+    outcome, fault = (scored.outcome, scored.fault) if is_scored else (Outcome.INFRA_FAULT, _why_not(scored))
+    facts = {"outcome": str(outcome), "fault": None if fault is None else fault.model_dump()}
+    validation: dict[str, Any] = {
+        "answer": measurement.answer if is_scored else None,
+        "answer_source": measurement.answer_source if is_scored else None,
+        "detail": dict(measurement.detail),
+        **facts,
     }
+    if fields.validation is not None:
+        validation = dict(fields.validation) if is_scored else {**fields.validation, **validation}
     return StoredVerdict(
-        outcome=Outcome.INFRA_FAULT,
+        outcome=outcome,
+        total=total if is_scored else None,
+        is_correct=scored.is_correct if is_scored else None,
+        components=dict(measurement.components) if is_scored else {},
         validation=_plain(validation),
         reward=_plain(dict(fields.reward)),
         row=_plain(dict(fields.row)),
+        failed_gates=list(fields.failed_gates) if is_scored else [],
+        copy_hash=fields.copy_hash if is_scored else "",
         fault=fault,
     )
+
+
+def _why_not(scored: Scored) -> Fault:
+    """Why a reply has no reward."""
+    why = (
+        "no component was measured" if scored.outcome.carries_reward else str(scored.measurement.detail.get("why", ""))
+    )
+    return scored.measurement.fault or Fault(kind="not_verified", message=why)
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -1,85 +1,68 @@
-"""Verifies replies where the executor says: in this process, in child processes, or on a cluster."""
+"""The worker processes that verify replies."""
 
 from __future__ import annotations
 
-import time
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
 
 from engine.abilities import HasCheckOptions
-from engine.errors import ConfigurationError
 from engine.records import Completion, Problem
 from engine.task import Task
 from engine.tasks.registry import load_task
 from grpo_training.score_rollouts.verdicts import StoredVerdict, verify
 
-
-class VerifyItem(NamedTuple):
-    """A reply to verify."""
-
-    problem: Problem
-    completion: Completion
+_task: Task | None = None
+"""The task of this worker process."""
 
 
-@dataclass(frozen=True)
-class Verified:
-    """A verdict, and the seconds that it took."""
-
-    verdict: StoredVerdict
-    seconds: float
-
-
-@dataclass(frozen=True)
-class VerifierDescription:
-    """Describes a worker that verifies replies of one task.
+def open_pool(task: Task, place: str, workers: int) -> Executor:
+    """A pool whose workers run :func:`verify_reply`. One worker is a thread of this process.
 
     Args:
-        place: where it finds the task: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
-        options: the task's options, as values: their class may be of a user's file.
-        verifier: what the task's ``verifier`` names where the command runs.
+        task: with its options.
+        place: where a process finds the task: its name, ``FILE.py:NAME`` or ``MODULE:NAME``.
+        workers: number of processes.
     """
-
-    place: str
-    options: Mapping[str, Any] | None
-    verifier: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, task: Task, place: str) -> VerifierDescription:
-        """The description of a task with its options."""
-        options = task.check_options if isinstance(task, HasCheckOptions) else None
-        return cls(place, None if options is None else options.model_dump(), dict(task.verifier()))
-
-    def open(self, number: int) -> Verifier:
-        """Load the task.
-
-        Raises:
-            ConfigurationError: verdicts here would not be those of the machine on which the command runs.
-        """
-        task = load_task(self.place)
-        if isinstance(task, HasCheckOptions):
-            task = task.with_check_options(type(task.check_options).model_validate(self.options))
-        here = dict(task.verifier())
-        if here != self.verifier:
-            raise ConfigurationError(
-                f"The task {task.name} would verify differently",
-                why=f"Here its verifier is {here}, where the command runs it is {self.verifier}.",
-                fix="Install the same versions on all nodes.",
-            )
-        return Verifier(task)
+    if workers == 1:
+        _set_task(task)
+        return ThreadPoolExecutor(1)
+    options = task.check_options.model_dump() if isinstance(task, HasCheckOptions) else None
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),  # a fork would copy threads and open pools
+        initializer=_start_process,
+        initargs=(place, options),
+    )
 
 
-class Verifier:
-    """Verifies replies of one task."""
+def verify_reply(problem: Problem, completion: Completion) -> StoredVerdict:
+    """Verify a reply in this worker."""
+    assert _task is not None
+    return verify(_task, problem, completion)
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
 
-    def run(self, item: VerifyItem) -> Verified:
-        """Verify a reply."""
-        start = time.monotonic()
-        verdict = verify(self._task, item.problem, item.completion)
-        return Verified(verdict, time.monotonic() - start)
+def _set_task(task: Task) -> None:
+    global _task
+    _task = task
 
-    def close(self) -> None:
-        """Nothing is open; a task's own pools end with the process."""
+
+def _start_process(place: str, options: Mapping[str, Any] | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, which ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    task = load_task(place)
+    if isinstance(task, HasCheckOptions):
+        task = task.with_check_options(type(task.check_options).model_validate(options))
+    _set_task(task)
+
+
+def _end_with_parent() -> None:
+    """End this process when the command was killed; a worker would wait for work forever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -21,21 +22,17 @@ def choose_shots(
 
     A pool that has fewer shots than asked for gives sequences of all of them.
     """
-    found = []
+    chosen = []
     device = str(next(model.parameters()).device)
     for start in range(0, len(groups), _BATCH):
-        part = groups[start : start + _BATCH]
-        batch = make_batch(part, table, device=device)
+        together = groups[start : start + _BATCH]
+        batch = make_batch(together, table, device=device)
         with torch.no_grad():
             encoded = model.encode(batch.query_BD, batch.pool_BKD, batch.pool_mask_BK)
-        steps = min(shots, *(len(group.pool) for group in part))
-        best = beam_search(model, encoded, steps, beam_size)
-        for row, group in enumerate(part):
-            sequences = []
-            for places, length, logp in zip(
-                best.places_BNS[row].tolist(), best.length_BN[row].tolist(), best.logps_BN[row].tolist(), strict=True
-            ):
-                if logp > -float("inf"):
-                    sequences.append(([group.pool[place] for place in places[:length]], logp))
-            found.append(sequences)
-    return found
+        best = beam_search(model, encoded, min(shots, *(len(group.pool) for group in together)), beam_size)
+        for group, sequences, logps in zip(together, best.places_BNS.tolist(), best.logps_BN.tolist(), strict=True):
+            ranked = zip(sequences, logps, strict=True)
+            chosen.append(
+                [([group.pool[place] for place in places], logp) for places, logp in ranked if logp > -math.inf]
+            )
+    return chosen

@@ -6,29 +6,12 @@ runs over the candidates of one query.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import get_args
-
 import torch
 from torch import Tensor
 
 from engine.errors import ConfigurationError
-from grpo_training.selector.step_settings import NormalizeMethod, RewardMode
 
 ADVANTAGE_CLIP = 5.0
-REWARD_CLIP = 5.0
-MEASUREMENTS: Mapping[RewardMode, Sequence[str]] = {
-    "hard_plus_soft": ("soft",),
-    "hard_plus_soft_v2": ("soft",),
-    "separated": ("soft",),
-    "hard_only": ("hard",),
-    "soft_only": ("soft",),
-    "hard01_plus_gtprob": ("gt_prob",),
-    "hard01_plus_gtprob_separated": ("gt_prob",),
-    "hard_plus_gtprob_plus_rel": ("gt_prob", "rel"),
-    "legacy": ("hard",),
-}
-"""What has to be measured in each mode of :func:`task_reward`. Others that are missing are 0."""
 _NO_SPREAD = 1e-12
 """InfoScores can be as small as 1e-7, so that a usual epsilon would hide their differences."""
 
@@ -59,31 +42,6 @@ def has_spread(rewards: Tensor, mask: Tensor | None = None) -> Tensor:
     return (normalize_rewards_zscore(rewards, mask) != 0).any(-1)
 
 
-def normalize_rewards(rewards: Tensor, mask: Tensor, method: NormalizeMethod, clamp: float = 3.0) -> Tensor:
-    """The rewards of each query on a common scale; 0 outside the mask.
-
-    Args:
-        rewards: (B, N).
-        mask: true for the candidates that exist.
-        method: ``z_score``; ``z_score_clamp``, clamped to [-clamp, clamp]; ``rank_normalize``, ranks from 1 (best) to
-            -1, where equal rewards have the mean of their ranks; ``none``.
-        clamp: bound of ``z_score_clamp``.
-    """
-    if method == "none":
-        return rewards * mask
-    if method == "rank_normalize":
-        return _ranks(rewards, mask)
-    scores = normalize_rewards_zscore(rewards, mask)
-    return scores.clamp(-clamp, clamp) if method == "z_score_clamp" else scores
-
-
-def _ranks(rewards: Tensor, mask: Tensor) -> Tensor:
-    both = mask.unsqueeze(-1) & mask.unsqueeze(-2)
-    difference = rewards.unsqueeze(-1) - rewards.unsqueeze(-2)  # [i, j] = r_i - r_j
-    balance = (((difference > 0) & both).sum(-1) - ((difference < 0) & both).sum(-1)).to(rewards.dtype)
-    return balance / (mask.sum(-1, keepdim=True) - 1).clamp(min=1) * mask
-
-
 def clip_advantages(advantages: Tensor, limit: float = ADVANTAGE_CLIP) -> Tensor:
     """Advantages within [-limit, limit], so that one candidate cannot dominate a gradient."""
     return advantages.clamp(-limit, limit)
@@ -105,47 +63,14 @@ def group_advantages(rewards: Tensor, mask: Tensor, limit: float = ADVANTAGE_CLI
     return clip_advantages(normalize_rewards_zscore(rewards, mask), limit)
 
 
-def task_reward(
-    mode: RewardMode,
-    *,
-    hard: float = 0.0,
-    soft: float = 0.0,
-    gt_prob: float = 0.0,
-    rel: float = 0.0,
-    quality: float = 0.0,
-    hard_weight: float = 1.0,
-    soft_weight: float = 1.0,
-    rel_weight: float = 0.1,
-) -> float:
-    """The task-level reward of a candidate, clipped to [-5, 5].
+def task_reward(correct: float, accuracy: float) -> float:
+    """The task-level reward of a candidate.
 
     Args:
-        mode: how the measurements are combined.
-        hard: 1 if the answer is right (soft accuracy above 0), else 0.
-        soft: soft accuracy in [0, 1].
-        gt_prob: probability of the reference answers.
-        rel: relevance of the answer to the references, in [0, 1].
-        quality: beam score, or log-prob, of the candidate; for ``legacy``.
-        hard_weight, soft_weight, rel_weight: weights of the terms.
-
-    Raises:
-        ConfigurationError: an unknown mode.
+        correct: 1 if the answer is right (an accuracy above 0), else 0.
+        accuracy: of the answer, in [0, 1].
     """
-    bonus = 2 * hard_weight * hard
-    rewards: dict[str, float] = {
-        "hard_plus_soft": hard_weight * hard + soft_weight * soft,
-        "hard_plus_soft_v2": soft_weight * soft + bonus,
-        "separated": soft_weight * soft + bonus,  # differs from v2 only where a wrong answer had soft accuracy
-        "hard_only": hard_weight * hard,
-        "soft_only": soft_weight * soft,
-        "hard01_plus_gtprob": hard_weight * hard + soft_weight * gt_prob,
-        "hard01_plus_gtprob_separated": soft_weight * gt_prob + bonus,
-        "hard_plus_gtprob_plus_rel": hard_weight * hard + soft_weight * gt_prob + rel_weight * (1 - hard) * rel,
-        "legacy": soft_weight * quality + hard_weight * hard,
-    }
-    if mode not in rewards:
-        raise ConfigurationError(f"Unknown reward mode {mode!r}", fix=f"Use one of: {', '.join(get_args(RewardMode))}.")
-    return max(-REWARD_CLIP, min(REWARD_CLIP, rewards[mode]))
+    return correct + accuracy
 
 
 def sequence_reward(query: Tensor, shots: Tensor) -> tuple[float, float]:

@@ -6,18 +6,55 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from grpo_training.cli.settings import WORKING_DIR, DeclaredKeys, Positive, Weight, refuse_overwriting
+from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, refuse_overwriting
 from grpo_training.cli.steps import StepSettings
-from grpo_training.runs.settings import ResumableSettings
-from grpo_training.selector.asking.settings import BeamsSettings, InferSettings, RewardsSettings
-from grpo_training.selector.step_settings import OUTPUTS, EmbeddingSettings, ModelVersion, NormalizeMethod, RewardMode
+from grpo_training.runs.settings import (
+    ENDPOINT_FIELDS,
+    BudgetSettings,
+    ClientSettings,
+    EndpointSettings,
+    ResumableSettings,
+)
 
+OUTPUTS = WORKING_DIR / "outputs/selector"
+ModelVersion = Annotated[Literal["v2", "v3"], BeforeValidator(lambda value: str(value).lower())]
+"""v2: after SFT; v3: after the post-training."""
 _Share = Annotated[float, Field(ge=0, lt=1)]
 _Rate = Annotated[float, Field(gt=0)]
-_STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed", "device")
+_Numbers = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) if isinstance(value, str) else value)
+"""A list as one text, with spaces or commas between its values."""
+_STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed")
 _RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
+_IMAGES = ("images", "images_dir")
+_ASKED = (
+    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
+    *("budget_usd", "budget_tokens"),
+)
+
+
+class EmbeddingSettings(StepSettings):
+    """Which embeddings a step reads."""
+
+    embeddings: Path | None = Field(None, description="embeddings of queries and shots: a .npy or .pt file, row = id")
+    img_emb: Path | None = Field(None, description="image embeddings; with --text-emb, the normalised mean is used")
+    text_emb: Path | None = Field(None, description="text embeddings, for --img-emb")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.img_emb is None) != (self.text_emb is None):
+            raise ValueError("--img-emb and --text-emb belong together")
+        if self.embeddings is not None and self.img_emb is not None:
+            raise ValueError("--embeddings and --img-emb exclude each other")
+        return self
+
+
+class ImageSettings(StepSettings):
+    """Which images belong to the rows of a dataset."""
+
+    images: str | None = Field(None, description="column of the rows with the path of an image: use the images too")
+    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
 
 
 class TrainingSettings(EmbeddingSettings, ResumableSettings):
@@ -34,7 +71,6 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     warmup_ratio: float = Field(0.1, ge=0, le=1, description="share of a phase's steps for the learning-rate warm-up")
     lr_scheduler: Literal["cosine", "linear", "constant"] = Field("cosine", description="schedule after the warm-up")
     seed: int = Field(0, ge=0, description="seed of the split, the order and the dropout")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where the model is trained")
     output_dir: Path = Field(OUTPUTS, description="the run directory")
     log_every_steps: Positive = Field(5, description="optimizer steps per line of metrics.jsonl")
     dry_run: bool = Field(False, description="check everything, make one step of each phase, write nothing")
@@ -43,31 +79,139 @@ class TrainingSettings(EmbeddingSettings, ResumableSettings):
     def fingerprint_fields(cls) -> Sequence[str]:
         """The fields that change the trained weights."""
         others = {"output_dir", "log_every_steps", "dry_run", "resume", "fresh"}
-        return [name for name in cls.model_fields if name not in others | {"device"}]
+        return [name for name in cls.model_fields if name not in others]
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
         return self.model_dump(mode="json")
 
 
-class EmbedSettings(StepSettings):
+class EmbedSettings(ImageSettings):
     """Settings of ``selector embed``."""
 
-    summary: ClassVar[str] = "embed the texts or the images of a dataset, once"
+    summary: ClassVar[str] = "embed the texts of a dataset, or with --images the images"
 
     dataset: str = Field(description="name of a dataset, or a JSONL file")
-    images: str | None = Field(
-        None, description="column of the rows with the path of an image: embed the images instead"
-    )
-    images_dir: Path = Field(WORKING_DIR, description="folder that the paths of images are relative to")
     embedding_model: str = Field(
         "hashing",
-        description="hashing, hashing:DIMENSIONS, clip:MODEL, a model of sentence-transformers (hub name or folder), "
-        "or an encoder of your own, FILE.py:NAME",
+        description="hashing, hashing:SIZE, clip:MODEL (hub name or folder), or FILE.py:NAME, an encoder of yours",
     )
     output_dir: Path = Field(
-        OUTPUTS / "embeddings", description="folder of the .npy files, one for each model and data"
+        OUTPUTS / "embeddings", description="where embeddings.npy or image_embeddings.npy is written"
     )
+
+
+class BeamsSettings(EndpointSettings, BudgetSettings, ImageSettings):
+    """Settings of ``selector beams``."""
+
+    summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "queries and pools": ("dataset", "sample_num", "pool", "sampler", "embedding_model", "seed"),
+        "search": ("shots", "beam_size"),
+        "images": _IMAGES,
+        "files": ("output_dir",),
+        "endpoint and budget": (
+            *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
+            *("budget_usd", "budget_tokens"),
+        ),
+    }
+
+    dataset: str = Field(
+        description="name of a dataset, or a JSONL file; the id of a problem is its row number, from 0"
+    )
+    sample_num: Positive = Field(800, description="queries, by chance")
+    pool: Positive = Field(64, description="shots that can be chosen for a query")
+    sampler: Literal["rand", "text", "image", "mix"] = Field(
+        "rand", description="pools: by chance, the nearest by text or image, or half by chance and half the nearest"
+    )
+    embedding_model: str = Field(
+        "hashing", description="embeds the texts, and the images if it can; see `selector embed`"
+    )
+    shots: Positive = Field(2, description="length of a sequence")
+    beam_size: Positive = Field(5, description="sequences that are kept")
+    seed: int = Field(42, ge=0, description="of the draws")
+    role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
+    concurrency: Positive = Field(16, description="requests in flight")
+    attempts: Positive = Field(8, description="maximum attempts per request")
+    output_dir: Path = Field(OUTPUTS / "beams", description="where beams.json and embeddings.npy are written")
+
+
+class RewardsSettings(ClientSettings, ImageSettings):
+    """Settings of ``selector rewards``."""
+
+    summary: ClassVar[str] = "make a reward file: ask an endpoint with candidate sequences, and score its answers"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "candidates of a query": ("dataset", "beam_data", "checkpoint", "beams", "random", "seed"),
+        "images": _IMAGES,
+        "files": ("output", "cache_dir"),
+        "endpoint and budget": _ASKED,
+    }
+
+    dataset: str = Field(description="the dataset that the beam file was made from; an id is a row number, from 0")
+    beam_data: Path = Field(description="beam file: its queries, pools and beams")
+    checkpoint: Path | None = Field(None, description="selector whose best sequences are candidates too")
+    beams: Positive = Field(5, description="best sequences of the file, and of the checkpoint")
+    random: int = Field(1, ge=0, description="sequences by chance")
+    seed: int = Field(42, ge=0, description="of the sequences by chance")
+    role: str = Field("generator_1", description="role of --api-config that is asked")
+    max_tokens: Positive = Field(16, description="maximum tokens of an answer")
+    output: Path = Field(OUTPUTS / "rewards.json", description="the reward file")
+
+    @model_validator(mode="after")
+    def _not_over_its_input(self) -> Self:
+        refuse_overwriting(self, "output", ("dataset", "beam_data", "checkpoint"))
+        return self
+
+
+class InferSettings(ClientSettings, ImageSettings):
+    """Settings of ``selector infer``."""
+
+    summary: ClassVar[str] = "put the chosen shots into prompts, ask an endpoint, and score its answers"
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "selection": (
+            *("checkpoint", "dataset", "shots_dataset", "shot_nums", "pool", "sampler", "max_problems", "seed"),
+            "embedding_model",
+        ),
+        "images": _IMAGES,
+        "files": ("output", "cache_dir"),
+        "endpoint and budget": _ASKED,
+    }
+
+    checkpoint: tuple[Path, ...] = Field(
+        min_length=1, description="checkpoints of selectors; each is compared with the first, which makes the pools"
+    )
+    model_version: ModelVersion | None = Field(
+        None, description="refuse a last checkpoint of the other version: v2 is of `sft`, v3 of `train`"
+    )
+    embedding_model: str | None = Field(
+        None, description="what embeds the rows, for a checkpoint that does not tell; see `selector embed`"
+    )
+    dataset: str = Field(description="the queries: name of a dataset, or a JSONL file")
+    shots_dataset: str = Field(description="the shots: name of a dataset, or a JSONL file")
+    shot_nums: Annotated[tuple[Positive, ...], _Numbers] = Field(
+        (1, 2, 3, 4), min_length=1, description="shots in a prompt, such as 1 2 3 4"
+    )
+    pool: Positive = Field(64, description="shots that can be chosen for a query")
+    sampler: Literal["near", "rand"] = Field(
+        "near", description="pools: the nearest by the embeddings, or by chance, as `beams` draws them by default"
+    )
+    max_problems: Positive | None = Field(None, description="queries, from the start (default: all)")
+    seed: int = Field(42, description="of the shots by chance")
+    role: str = Field("generator_1", description="role of --api-config that is asked")
+    max_tokens: Positive = Field(16, description="maximum tokens of an answer")
+    output: Path = Field(OUTPUTS / "infer_metrics.json", description="file for the figures")
+
+    @model_validator(mode="after")
+    def _not_over_its_input(self) -> Self:
+        refuse_overwriting(self, "output", ("checkpoint", "dataset", "shots_dataset"))
+        return self
+
+    @field_validator("checkpoint", mode="before")
+    @classmethod
+    def _paths(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(value.split(","))
+        return (value,) if isinstance(value, Path) else value
 
 
 class SftSettings(TrainingSettings):
@@ -79,7 +223,7 @@ class SftSettings(TrainingSettings):
             *("beam_data", "embeddings", "img_emb", "text_emb", "max_samples", "beam_size", "pool"),
             "train_ratio",
         ),
-        "model": ("hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout", "decoder", "stop"),
+        "model": ("hidden_dim", "num_heads", "num_layers", "dropout"),
         "training": ("epochs", "learning_rate", *_STEPS),
         "files and records": _RECORDS,
     }
@@ -87,12 +231,7 @@ class SftSettings(TrainingSettings):
     hidden_dim: Positive = Field(256, description="width of the model")
     num_heads: Positive = Field(1, description="attention heads")
     num_layers: Positive = Field(1, description="layers in which the query attends to its pool")
-    dropout: _Share = Field(0.1, description="dropout")
-    attn_dropout: _Share = Field(0.1, description="dropout of the attention")
-    decoder: Literal["static", "gate", "gru"] = Field(
-        "gate", description="how later choices depend on earlier ones: not at all, by a gate, by a GRU"
-    )
-    stop: bool = Field(False, description="a learned entry that ends a sequence early")
+    dropout: _Share = Field(0.1, description="dropout, also of the attention")
     epochs: Positive = Field(20, description="passes over the queries")
     learning_rate: _Rate = Field(3e-3, description="peak learning rate")
 
@@ -112,68 +251,19 @@ class TrainSettings(TrainingSettings):
             *("sft_ckpt", "beam_data", "embeddings", "img_emb", "text_emb", "max_samples"),
             *("beam_size", "pool", "train_ratio"),
         ),
-        "rewards": (
-            *("reward_mode", "hard_weight", "soft_weight", "rel_weight", "keep_fallback", "coherence_weight"),
-            *("diversity_weight", "normalize_method", "normalize_clamp"),
-        ),
+        "rewards": ("coherence_weight", "diversity_weight"),
         "RCE": ("rce_epochs", "rce_lr", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
         "GRPO": (
-            *("grpo_epochs", "grpo_lr", "clip_epsilon", "advantage_clip", "early_epochs", "early_top_k", "late_top_k"),
-            *("kl_beta", "adaptive_kl", "kl_target_min", "kl_target_max", "kl_adjustment_factor", "kl_every"),
-            *("grpo_temperature", "grpo_temperature_min", "grpo_temperature_max", "grpo_temperature_factor"),
-            "freeze_backbone",
+            *("grpo_epochs", "grpo_lr", "clip_epsilon", "early_epochs", "early_top_k"),
+            *("kl_beta", "kl_target_min", "kl_target_max"),
         ),
         "training": _STEPS,
         "files and records": _RECORDS,
     }
-    sections: ClassVar[frozenset[str]] = frozenset(
-        {"model", "rce", "grpo", "grpo.curriculum", "data", "training", "logging"}
-    )
-    translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {
-        "data.normalize_rewards": {True: ("normalize_method", "z_score"), False: ("normalize_method", "none")}
-    }
-    aliases: ClassVar[Mapping[str, str]] = {
-        "rce.epochs": "rce_epochs",
-        "rce.lr": "rce_lr",
-        "rce.temperature_start": "rce_temperature_start",
-        "rce.temperature_end": "rce_temperature_end",
-        "grpo.epochs": "grpo_epochs",
-        "grpo.lr": "grpo_lr",
-        "training.gradient_clip": "gradient_clip_norm",
-        "training.scheduler": "lr_scheduler",
-        "rce_temp_start": "rce_temperature_start",
-        "rce_temp_end": "rce_temperature_end",
-    }
-
-    @classmethod
-    def declared_keys(cls) -> DeclaredKeys:
-        """Keys of the configuration of Lever-Plus that change nothing here."""
-        architecture = ("d_model", "shot_num", "hidden_dim", "num_heads", "num_layers", "dropout", "attn_dropout")
-        reasons = dict.fromkeys((f"model.{name}" for name in architecture), "it is that of --sft-ckpt")
-        return DeclaredKeys(
-            without_effect=reasons
-            | {
-                "model.K": "pools are those of the file, or of the size --pool",
-                "model.label_smoothing": "RCE and GRPO have none",
-                "clip_name": "the embeddings tell which model made them",
-                "model.clip_name": "the embeddings tell which model made them",
-                "rce.warmup_ratio": "every phase has training.warmup_ratio",
-                "data.shot_num": "it is that of the sequences",
-                "training.save_every_epoch": "a checkpoint is written for each epoch",
-                "logging.metrics": "all metrics are written",
-            }
-        )
 
     sft_ckpt: Path = Field(description="checkpoint to start from, of `selector sft` or of an earlier run")
-    reward_mode: RewardMode = Field("hard_plus_soft", description="how the measurements of a reward file are combined")
-    hard_weight: Weight = Field(1.0, description="weight of a right answer")
-    soft_weight: Weight = Field(1.0, description="weight of the soft accuracy, or of the reference's probability")
-    rel_weight: Weight = Field(0.1, description="weight of the relevance of a wrong answer")
-    keep_fallback: bool = Field(False, description="use candidates that the official metric did not score")
     coherence_weight: Weight = Field(0.0, description="weight of the mean cosine of query and shots")
     diversity_weight: Weight = Field(0.0, description="weight of 1 - mean cosine between the shots")
-    normalize_method: NormalizeMethod = Field("z_score", description="scale of the rewards of a query in RCE")
-    normalize_clamp: _Rate = Field(3.0, description="bound of z_score_clamp")
     rce_epochs: int = Field(2, ge=0, description="epochs of reward-weighted cross-entropy (warm-up)")
     rce_lr: float | None = Field(None, gt=0, description="learning rate of RCE (default: --rce-lr-ratio x that of SFT)")
     rce_lr_ratio: _Rate = Field(0.1, description="learning rate of RCE relative to SFT's")
@@ -182,21 +272,11 @@ class TrainSettings(TrainingSettings):
     grpo_epochs: int = Field(3, ge=0, description="epochs of GRPO")
     grpo_lr: _Rate = Field(1e-4, description="learning rate of GRPO")
     clip_epsilon: float = Field(0.2, gt=0, lt=1, description="the ratio is clipped to 1 ± this")
-    advantage_clip: _Rate = Field(5.0, description="advantages are clipped to [-x, x]")
     early_epochs: int = Field(1, ge=0, description="first GRPO epochs, on the best candidates of each query only")
     early_top_k: Positive = Field(3, description="candidates per query in those epochs")
-    late_top_k: Positive | None = Field(None, description="candidates per query in the later epochs (default: all)")
     kl_beta: Weight = Field(0.1, description="weight of the KL to the policy at the start of GRPO")
-    adaptive_kl: bool = Field(True, description="adapt kl_beta and the temperature of GRPO to the KL")
     kl_target_min: Weight = Field(0.01, description="KL below which kl_beta is lowered and the temperature raised")
     kl_target_max: _Rate = Field(0.1, description="KL above which kl_beta is raised and the temperature lowered")
-    kl_adjustment_factor: float = Field(1.5, gt=1, description="factor of a change of kl_beta")
-    kl_every: Positive = Field(5, description="optimizer steps between changes of kl_beta, by their mean KL")
-    grpo_temperature: _Rate = Field(1.0, description="temperature of the ratios of GRPO at its first step")
-    grpo_temperature_min: _Rate = Field(0.5, description="lower bound of that temperature")
-    grpo_temperature_max: _Rate = Field(2.0, description="upper bound of that temperature")
-    grpo_temperature_factor: float = Field(1.05, gt=1, description="factor of a change of it, after each step")
-    freeze_backbone: bool = Field(False, description="train attention and decoder only in GRPO")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -204,28 +284,26 @@ class TrainSettings(TrainingSettings):
             raise ValueError("rce_epochs and grpo_epochs are both 0")
         if not self.kl_target_min < self.kl_target_max:
             raise ValueError(f"kl_target_min ({self.kl_target_min}) must be below kl_target_max ({self.kl_target_max})")
-        if not self.grpo_temperature_min <= self.grpo_temperature <= self.grpo_temperature_max:
-            raise ValueError("grpo_temperature must be within grpo_temperature_min and grpo_temperature_max")
         return self
 
 
 class PredictSettings(EmbeddingSettings):
     """Settings of ``selector predict``."""
 
-    summary: ClassVar[str] = "choose shots for the queries of a file, and compare with similarity, random and oracle"
+    summary: ClassVar[str] = "choose shots for the queries of a file"
 
     checkpoint: Path = Field(description="checkpoint of a selector")
     model_version: ModelVersion | None = Field(
         None, description="refuse a checkpoint of the other version: v2 is of `sft`, v3 of `train`"
     )
-    test_data: Path = Field(description="beam file or reward file; its scores are used for the comparison only")
+    test_data: Path = Field(description="beam file or reward file; its queries and pools are used")
     shots: Positive | None = Field(None, description="length of a sequence (default: as the selector was trained)")
     beam_size: Positive = Field(5, description="width of the beam search; 1 is greedy")
     pool: Positive = Field(64, description="size of a pool that the file does not name")
-    output: Path | None = Field(None, description="file for the chosen shots (default: stdout has figures only)")
+    output: Path = Field(OUTPUTS / "chosen.json", description="file for the chosen shots, in the form of a beam file")
 
     @model_validator(mode="after")
-    def _own_output(self) -> Self:
+    def _not_over_its_input(self) -> Self:
         refuse_overwriting(self, "output", ("checkpoint", "test_data", "embeddings", "img_emb", "text_emb"))
         return self
 

@@ -60,11 +60,11 @@ def normalize_answer(text: str) -> str:
 
 def _without_punctuation(text: str) -> str:
     has_number = _COMMA_IN_NUMBER.search(text) is not None
-    found = text
+    cleaned = text
     for mark in _PUNCTUATION:
         beside_space = f"{mark} " in text or f" {mark}" in text
-        found = found.replace(mark, "" if has_number or beside_space else " ")
-    return _PERIOD.sub("", found)
+        cleaned = cleaned.replace(mark, "" if has_number or beside_space else " ")
+    return _PERIOD.sub("", cleaned)
 
 
 def vqa_accuracy(answer: str, references: Sequence[str]) -> float:

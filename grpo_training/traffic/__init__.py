@@ -1,1 +1,1 @@
-"""The steps of the traffic command: datasets, validation, format examples, closed-loop evaluation."""
+"""The steps of the traffic command: datasets, format examples, closed-loop evaluation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,21 +14,19 @@ from grpo_training.runs.settings import BudgetSettings
 
 DATASETS = WORKING_DIR / "data/traffic"
 SCENARIOS = DATASETS / "scenarios"
-_Seconds = Annotated[float, Field(ge=0)]
 
 
 class Chosen(StepSettings):
     """Which scenarios a step works on."""
 
-    scenario: str | None = Field(None, description="one scenario: a folder of --scenarios-dir")
-    scenarios: str | None = Field(None, description="several scenarios, separated by commas")
+    scenario: str | None = Field(None, description="scenarios, separated by commas: folders of --scenarios-dir")
     all: bool = Field(False, description="all scenarios of --scenarios-dir")
     scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
-        if sum([self.scenario is not None, self.scenarios is not None, self.all]) != 1:
-            raise ValueError("exactly one of --scenario, --scenarios and --all is needed")
+        if (self.scenario is None) != self.all:
+            raise ValueError("exactly one of --scenario and --all is needed")
         return self
 
 
@@ -43,35 +41,11 @@ class GenerateSettings(Chosen):
     extend_seconds: Positive = Field(5, description="seconds that one extension lasts")
     horizon: Positive = Field(60, description="seconds that both branches are simulated")
     warmup_steps: int = Field(300, ge=0, description="seconds before the first decision is stored")
-    min_green_offset: _Seconds = Field(2.0, description="minimum greens are moved by up to so many seconds")
-    max_green_offset: _Seconds = Field(5.0, description="maximum greens are moved by up to so many seconds")
-    seed: int = Field(3407, description="of SUMO, the offsets and the exploration")
+    seed: int = Field(3407, description="of SUMO and of the exploration")
     explore: float = Field(0.3, ge=0, le=1, description="share of random decisions in the run that states come from")
     max_decisions: Positive | None = Field(None, description="decisions per scenario; all by default")
     keep_states: bool = Field(False, description="store SUMO's state of each row, for rewards that simulate")
     time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
-
-
-class SimulateSettings(StepSettings):
-    """Settings of ``traffic simulate``."""
-
-    summary: ClassVar[str] = "simulate both decisions of rows that name a state file and have no outcomes"
-
-    dataset: Path = Field(description="a grpo_dataset.json, or the folder of several scenarios")
-    scenarios_dir: Path = Field(SCENARIOS, description="folder of the scenarios, each a folder with one .sumocfg")
-    output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
-    horizon: Positive = Field(60, description="seconds that both branches are simulated")
-    seed: int = Field(3407, description="of SUMO")
-    time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
-
-
-class ValidateSettings(StepSettings):
-    """Settings of ``traffic validate``."""
-
-    summary: ClassVar[str] = "check datasets row by row; silent on success, exit code 1 otherwise"
-
-    dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
-    horizon: Positive | None = Field(None, description="horizon that every row must have")
 
 
 class SftSettings(StepSettings):
@@ -80,7 +54,7 @@ class SftSettings(StepSettings):
     summary: ClassVar[str] = "write examples of the answer's form, with random decisions"
 
     dataset: Path = Field(DATASETS, description="a grpo_dataset.json, or the folder of several scenarios")
-    output_dir: Path = Field(DATASETS, description="where sft_dataset.json and sft_dataset.jsonl are written")
+    output_dir: Path = Field(DATASETS, description="where sft_dataset.jsonl is written")
     sample_size: Positive = Field(100, description="examples")
     seed: int = Field(42, description="of the draw and the decisions")
     prompts: str = Field("full", description="prompt style: full, compact, zh")
@@ -93,7 +67,7 @@ class EvaluateSettings(Chosen, BudgetSettings):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "policies": ("policy", "model", "api_key_env", "experiences", "prompts"),
         "closed loop": (
-            *("scenario", "scenarios", "all", "scenarios_dir", "seeds", "seed", "seconds", "extend_seconds"),
+            *("scenario", "all", "scenarios_dir", "seeds", "seed", "seconds", "extend_seconds"),
             *("parallel", "time_limit"),
         ),
         "sampling": ("temperature", "max_tokens"),
@@ -102,9 +76,9 @@ class EvaluateSettings(Chosen, BudgetSettings):
     }
 
     policy: str = Field(
-        "max-pressure,fixed,extend,switch,random",
-        description="policies, separated by commas: max-pressure, fixed, extend, switch, random, the folder of a model "
-        "or adapter, the base URL of an endpoint, or role:NAME of the api config",
+        "max-pressure,fixed",
+        description="policies, separated by commas: max-pressure, fixed (the network's programme), the folder of a "
+        "model or adapter, the base URL of an endpoint, or role:NAME of the api config",
     )
     model: str | None = Field(None, description="name of the model at an endpoint that --policy gives by its URL")
     api_key_env: str | None = Field(None, description="environment variable with the key of that endpoint")
@@ -129,8 +103,6 @@ class EvaluateSettings(Chosen, BudgetSettings):
 
 STEPS: Mapping[str, type[StepSettings]] = {
     "generate": GenerateSettings,
-    "simulate": SimulateSettings,
-    "validate": ValidateSettings,
     "sft-data": SftSettings,
     "evaluate": EvaluateSettings,
 }

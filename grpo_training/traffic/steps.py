@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from concurrent.futures import as_completed
-from dataclasses import asdict
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError, ScaffoldError
-from engine.storage.append_log import replace_file
 from engine.tasks.traffic.scenarios import find_config, unused_step_length
-from engine.tasks.traffic.simulation.generation import (
-    RECORD,
-    Generated,
-    GenerationSettings,
-    dataset_record,
-    generate_scenario,
-)
-from engine.tasks.traffic.simulation.missing_outcomes import simulate_dataset
+from engine.tasks.traffic.simulation.generation import Generated, GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
-from engine.tasks.traffic.validation import dataset_files, errors_of
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
@@ -29,8 +17,6 @@ from grpo_training.traffic.settings import (
     EvaluateSettings,
     GenerateSettings,
     SftSettings,
-    SimulateSettings,
-    ValidateSettings,
 )
 from grpo_training.traffic.training_data import write_sft_data
 
@@ -40,14 +26,10 @@ def run_step(settings: StepSettings) -> int:
     match settings:
         case GenerateSettings():
             return generate(settings)
-        case SimulateSettings():
-            return simulate(settings)
-        case ValidateSettings():
-            return validate(settings)
         case SftSettings():
             return write_sft_data(settings)
         case EvaluateSettings():
-            from grpo_training.traffic.evaluation.run import evaluate  # statistics, endpoints: only this step
+            from grpo_training.traffic.evaluation import evaluate  # statistics, endpoints: only this step
 
             return evaluate(settings, chosen_folders(settings))
     raise AssertionError(type(settings))
@@ -79,31 +61,10 @@ def generate(settings: GenerateSettings) -> int:
                 failures.append((running[each].name, error))
     for result in sorted(done, key=lambda result: result.scenario):
         _say(result)
-    if done:
-        _write_summary(settings.output_dir, shape)
     if failures:
         for name, failure in failures[1:]:
             say(f"✗ {name}: {failure.what} {failure.why}")
         raise failures[0][1]
-    return 0
-
-
-def simulate(settings: SimulateSettings) -> int:
-    """Complete datasets without outcomes; those that are there already are refused."""
-    require_sumo()
-    with progress_bar(desc="decisions", unit="") as bar:
-        for path in dataset_files(settings.dataset):
-            _say_step_length(settings.scenarios_dir / path.parent.name)
-            result = simulate_dataset(
-                path,
-                settings.scenarios_dir,
-                settings.output_dir,
-                horizon=settings.horizon,
-                seed=settings.seed,
-                limit_s=settings.time_limit,
-                progress=bar.update,
-            )
-            _say(result)
     return 0
 
 
@@ -118,17 +79,6 @@ def _say(result: Generated) -> None:
     dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
     state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
     say(f"{result.scenario}: {result.rows} decisions ({state})")
-    if result.no_yellow:
-        names = ", ".join(result.no_yellow[:3]) + (" ..." if len(result.no_yellow) > 3 else "")
-        say(f"{result.scenario}: the programme has no yellow at {names}: one green follows the other at once")
-
-
-def validate(settings: ValidateSettings) -> int:
-    """Print every row that is wrong; 1 if there is any."""
-    wrong = [error for file in dataset_files(settings.dataset) for error in errors_of(file, settings.horizon)]
-    for error in wrong:
-        say(error)
-    return 1 if wrong else 0
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:
@@ -152,10 +102,9 @@ def _named_folders(settings: Chosen) -> list[Path]:
                 fix="Put folders of SUMO scenarios there, each with one .sumocfg, or name another --scenarios-dir.",
             )
         return list(dict.fromkeys(folders))
-    parts = (settings.scenario or settings.scenarios or "").split(",")
-    names = [name for part in parts if (name := part.strip())]
+    names = [name for part in (settings.scenario or "").split(",") if (name := part.strip())]
     if not names:
-        raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenarios a,b or --all.")
+        raise InputError("No scenario is named", fix="Pass --scenario NAME, --scenario a,b or --all.")
     for name in names:
         if "/" in name or name in (".", ".."):
             raise InputError(
@@ -165,14 +114,3 @@ def _named_folders(settings: Chosen) -> list[Path]:
     for folder in folders:
         find_config(folder)
     return folders
-
-
-def _write_summary(output: Path, shape: GenerationSettings) -> None:
-    """The datasets that are in the folder now, also those of other starts, and the settings of this one."""
-    counts = {}
-    for path in sorted(output.glob(f"*/{RECORD}")):
-        with contextlib.suppress(OSError, ValueError):  # a folder of something else
-            counts[path.parent.name] = dataset_record(path.parent)["rows"]
-    summary = {"scenarios": counts, "total": sum(counts.values()), "config": asdict(shape)}
-    text = json.dumps(summary, indent=2) + "\n"
-    replace_file(output / "generation_summary.json", text.encode())

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.generator import generator_messages
+from engine.errors import InputError
 from engine.storage.append_log import replace_file
-from engine.tasks.traffic.rows import TrafficRow
+from engine.tasks.traffic.rows import TrafficRow, dataset_files, read_rows
 from engine.tasks.traffic.task import TASK
-from engine.tasks.traffic.validation import all_rows
 from grpo_training.traffic.settings import SftSettings
 
 _DECISIONS = ("yes", "no")
@@ -46,8 +46,16 @@ def sft_examples(
 
 
 def write_sft_data(settings: SftSettings) -> int:
-    """Write ``sft_dataset.json`` and ``sft_dataset.jsonl``. Returns the exit code."""
-    rows = all_rows(settings.dataset)
+    """Write ``sft_dataset.jsonl``. Returns the exit code.
+
+    Raises:
+        InputError: a row is not of this kind, or there is none.
+    """
+    rows = [row for path in dataset_files(settings.dataset) for row in read_rows(path)]
+    if not rows:
+        raise InputError(
+            f"{settings.dataset} has no rows", fix="Generate some: python -m grpo_training.traffic generate --all"
+        )
     problems = [TASK.problem_from_row(row.model_dump(mode="json"), row.id) for row in rows]
     prompts = [generator_messages(TASK, problem, (), settings.prompts) for problem in problems]
     messages = [[message.model_dump() for message in prompt] for prompt in prompts]
@@ -55,7 +63,5 @@ def write_sft_data(settings: SftSettings) -> int:
     settings.output_dir.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(example, ensure_ascii=False) + "\n" for example in examples)
     replace_file(settings.output_dir / "sft_dataset.jsonl", lines.encode())
-    whole = json.dumps(examples, ensure_ascii=False, indent=2) + "\n"
-    replace_file(settings.output_dir / "sft_dataset.json", whole.encode())
-    print(f"{len(examples)} examples in {settings.output_dir}/sft_dataset.json and .jsonl")
+    print(f"{len(examples)} examples in {settings.output_dir}/sft_dataset.jsonl")
     return 0

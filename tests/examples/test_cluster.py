@@ -47,7 +47,7 @@ def test_the_slurm_job_starts_a_ray_node_per_machine_at_an_address_that_others_r
     assert done.returncode == 3, "the exit code of the command"
     assert "--node-ip-address=10.1.0.1 --port=24567 --num-cpus=4" in head
     assert "--address=10.1.0.1:24567" in worker
-    assert command == "python -m grpo_training.generator1 --executor ray:10.1.0.1:24567 --dataset mine"
+    assert command == "python -m grpo_training.generator1 --scoring ray --ray-address 10.1.0.1:24567 --dataset mine"
     for node, call in (("node1", head), ("node2", worker)):
         assert f"--cpus-per-task=4 --overlap -w {node}" in call
 

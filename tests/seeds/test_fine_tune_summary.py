@@ -142,10 +142,10 @@ def test_the_file_and_the_placeholder_of_the_document_train_on_its_rows(folder, 
         assert (folder / "model/grpo_model/lora/adapter_model.safetensors").is_file()
 
 
-def test_rows_without_outcomes_name_the_command_that_simulates_them(folder):
+def test_rows_without_outcomes_name_the_command_that_makes_rows_with_them(folder):
     with pytest.raises(InputError, match="has no outcomes") as raised:
         train("--dry-run")
-    assert "traffic simulate" in raised.value.fix
+    assert "traffic generate" in raised.value.fix
 
 
 def test_a_debug_run_with_a_reward_function_of_trl(folder, capsys):

@@ -52,14 +52,14 @@ def read_reply(text: str | None) -> TrafficReply:
     if not isinstance(text, str):
         return INVALID
     text = text.rpartition("</think>")[2].partition("<think>")[0]
-    text = _ESCAPED_LETTER.sub(lambda found: chr(int(found[1], 16)), text)  # JSON reads these as letters too
+    text = _ESCAPED_LETTER.sub(lambda match: chr(int(match[1], 16)), text)  # JSON reads these as letters too
     if len(text) > _LONGEST or len(_DECISION.findall(text)) > 1:
         return INVALID
     value = _only_value(text)
     if value is not None:
         return TrafficReply(Tier.STRICT, value)
-    found = _PARTIAL.search(text)
-    return INVALID if found is None else TrafficReply(Tier.PARTIAL, found.group(1).lower() == "yes")
+    match = _PARTIAL.search(text)
+    return INVALID if match is None else TrafficReply(Tier.PARTIAL, match.group(1).lower() == "yes")
 
 
 def _only_value(text: str) -> bool | None:

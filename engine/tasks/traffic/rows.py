@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from engine.errors import InputError
+from engine.errors import InputError, MissingInputError
 from engine.tasks.traffic.signals import Observation
 
+DATASET = "grpo_dataset.json"
 _DAY_S = 24 * 3600
 _MOST = 10**12
 """Limit of counts and seconds, so that shares of them are numbers."""
@@ -116,7 +118,7 @@ def row_of(
     scenario: str,
     number: int,
     queue: int,
-    branches: dict[str, Any],
+    branches: Mapping[str, Any],
     seed: int,
     network: str,
     extend_seconds: int,
@@ -178,6 +180,40 @@ def moment(time_s: float) -> str:
 def crossing_id(junction: str) -> int:
     """A number from 0 to 9999 for a light, the same in every process (``hash`` is not)."""
     return int.from_bytes(hashlib.sha256(junction.encode()).digest()[:4], "big") % 10_000
+
+
+def dataset_files(path: Path) -> list[Path]:
+    """A dataset file, or those of a directory's scenarios (``*/grpo_dataset.json``).
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    if path.is_file():
+        return [path]
+    files = sorted(path.glob(f"*/{DATASET}")) or sorted(path.glob(DATASET))
+    if not files:
+        raise MissingInputError(
+            f"No {DATASET} in {path}",
+            fix="Generate one: python -m grpo_training.traffic generate --all",
+        )
+    return files
+
+
+def read_rows(path: Path) -> list[TrafficRow]:
+    """The rows of a dataset file.
+
+    Raises:
+        InputError: the file is no JSON array, a row does not fit its schema, or two have the same id; it names the row.
+    """
+    rows: dict[str, TrafficRow] = {}
+    for number, value in enumerate(read_array(path), 1):
+        try:
+            row = TrafficRow.model_validate(value)
+        except ValidationError as error:
+            raise InputError(f"{path}, row {number}: {first_fault(error)}") from None
+        if rows.setdefault(row.id, row) is not row:
+            raise InputError(f"{path}, row {number}: the id {row.id!r} is there twice")
+    return list(rows.values())
 
 
 def first_fault(error: ValidationError) -> str:

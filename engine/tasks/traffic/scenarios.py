@@ -5,9 +5,25 @@ from __future__ import annotations
 import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """How a network is run.
+
+    Args:
+        sumocfg: SUMO's configuration file.
+        seed: SUMO's seed.
+        extend_seconds: seconds that one extension lasts.
+    """
+
+    sumocfg: str
+    seed: int = 3407
+    extend_seconds: int = 5
 
 
 def find_config(folder: Path) -> Path:
@@ -17,18 +33,18 @@ def find_config(folder: Path) -> Path:
         MissingInputError: no such folder, or no configuration in it.
         InputError: several configurations.
     """
-    found = sorted(folder.glob("*.sumocfg"))
-    if not found:
+    configs = sorted(folder.glob("*.sumocfg"))
+    if not configs:
         raise MissingInputError(
             f"No .sumocfg in {folder}",
             fix="Name the folder of a SUMO scenario: network, vehicles and one .sumocfg.",
         )
-    if len(found) > 1:
+    if len(configs) > 1:
         raise InputError(
-            f"{folder} has several .sumocfg files: {', '.join(path.name for path in found)}",
+            f"{folder} has several .sumocfg files: {', '.join(path.name for path in configs)}",
             fix="Keep one of them in the folder.",
         )
-    return found[0]
+    return configs[0]
 
 
 def unused_step_length(sumocfg: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -11,7 +10,7 @@ DEFAULT_MIN_GREEN, DEFAULT_MAX_GREEN = 10, 60
 """Seconds, where the network's programme gives none."""
 
 SHORTEST_GREEN = 5
-"""No minimum green is below this after the random offset, in seconds."""
+"""No minimum green is below this, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,6 @@ class SignalProgram:
         return list(self.lanes)
 
     @property
-    def has_yellow(self) -> bool:
-        """Whether some phase shows yellow between two greens."""
-        return any(sign in "yY" for phase in self.phases for sign in phase.state)
-
-    @property
     def incoming_lanes(self) -> list[str]:
         """Every lane that some green phase serves, each once."""
         return list(dict.fromkeys(lane for lanes in self.lanes.values() for lane in lanes))
@@ -82,21 +76,11 @@ class SignalProgram:
         return steps
 
 
-def program_of(
-    junction: str,
-    phases: Sequence[SignalPhase],
-    link_lanes: Sequence[str],
-    rng: random.Random | None = None,
-    min_offset: float = 0.0,
-    max_offset: float = 0.0,
-) -> SignalProgram | None:
+def program_of(junction: str, phases: Sequence[SignalPhase], link_lanes: Sequence[str]) -> SignalProgram | None:
     """Read a programme; None where it has fewer than two green phases, so that there is nothing to decide.
 
     Args:
         link_lanes: the incoming lane of each link, in the order of the state strings; empty for no link.
-        rng: draws the offsets of the limits; None: no offsets.
-        min_offset: minimum greens move by up to so many seconds, either way.
-        max_offset: the same of maximum greens.
     """
     lanes: dict[int, tuple[str, ...]] = {}
     limits: dict[int, tuple[int, int]] = {}
@@ -109,9 +93,6 @@ def program_of(
         lanes[index] = tuple(dict.fromkeys(served))
         shortest = phase.min_green if phase.min_green > 0 else DEFAULT_MIN_GREEN
         longest = phase.max_green if phase.max_green > 0 else DEFAULT_MAX_GREEN
-        if rng is not None:
-            shortest += rng.uniform(-min_offset, min_offset)
-            longest += rng.uniform(-max_offset, max_offset)
         low = round(max(SHORTEST_GREEN, shortest))
         limits[index] = (low, round(max(low + 10, longest)))
     if len(lanes) < 2:
@@ -178,9 +159,7 @@ class SignalController:
 
     @classmethod
     def from_json(cls, program: SignalProgram, values: Mapping[str, Any]) -> Self:
-        """The controller that :meth:`to_json` described; ``limits`` replaces limits of the programme, by phase."""
-        limits = {int(phase): (low, high) for phase, (low, high) in values.get("limits", {}).items()}
-        program = replace(program, limits={**program.limits, **limits})
+        """The controller that :meth:`to_json` described."""
         pending = [list(step) for step in values["pending"]]
         return cls(program, values["phase"], values["elapsed"], pending, values["target"])
 

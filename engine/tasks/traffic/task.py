@@ -29,8 +29,7 @@ from engine.tasks.traffic.rewards import (
     row_of_answer,
 )
 from engine.tasks.traffic.rows import Branches, TrafficRow, crossing_id, first_fault, moment
-from engine.tasks.traffic.simulation.live import LiveOutcomes
-from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
+from engine.tasks.traffic.simulation.live import LiveOutcomes, live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
 
 _GAIN_SCALE = 10.0  # halting vehicles, as ``reward_scale`` of the training reward
@@ -84,13 +83,9 @@ class TrafficTask(Task[TrafficReply]):
                 raise InputError(
                     f"{where}: the row has no outcomes (branches)",
                     why="Decisions are scored by what SUMO measured after both of them.",
-                    fix="Simulate the rows from their state files: python -m grpo_training.traffic simulate --dataset "
-                    "FOLDER --scenarios-dir FOLDER --output-dir FOLDER",
+                    fix="Make rows with outcomes: python -m grpo_training.traffic generate --all",
                 ) from None
-            raise InputError(
-                f"{where}: {first_fault(error)}",
-                fix="Check the file: python -m grpo_training.traffic validate",
-            ) from None
+            raise InputError(f"{where}: {first_fault(error)}") from None
         answer = json.dumps(checked.model_dump(mode="json", exclude={"prompt", "state_file", "expert_decision"}))
         return Problem(id=checked.id, text=checked.prompt, answer=answer, task=self.name)
 

@@ -11,22 +11,23 @@ from types import MappingProxyType
 from engine.contract.training_reward import Pay, RewardFunction, TrainingReward
 from engine.errors import InputError
 from engine.records import Candidate, Problem
+from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import INVALID, Tier, TrafficReply
 from engine.tasks.traffic.rewards import (
     OutcomeSettings,
     TrafficRewardSettings,
-    baseline_decision,
     better_branch,
+    observation_of,
     regret,
     reward_of,
     row_of_answer,
 )
 from engine.tasks.traffic.rows import TrafficRow
-from engine.tasks.traffic.simulation.live import LiveOutcomes, LiveScenario, check_states
-from engine.tasks.traffic.simulation.live_scenarios import live_scenarios
+from engine.tasks.traffic.simulation.live import LiveOutcomes, LiveScenario, check_states, live_scenarios
 
-_NO_PORTS = "simulations run inside worker processes and use no ports"
-_ONE_READER = "replies are read in one way everywhere; see docs/how-to/traffic-signals.md"
+_FORMAT_SECTIONS = ("format_reward", "reward.format")
+_TIERS = ("strict", "partial", "invalid")
+_WEIGHTS = ("format_weight", "tsc_weight")
 
 
 class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply]):
@@ -35,32 +36,21 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
     settings = TrafficRewardSettings
     spellings: Mapping[str, str] = MappingProxyType(
         {
-            "format_reward.strict": "strict",
-            "format_reward.partial": "partial",
-            "format_reward.invalid": "invalid",
-            "reward.format.strict": "strict",
-            "reward.format.partial": "partial",
-            "reward.format.invalid": "invalid",
-            "reward.format_weight": "format_weight",
-            "reward.tsc_weight": "tsc_weight",
-            "reward.chain.format_weight": "format_weight",
-            "reward.chain.tsc_weight": "tsc_weight",
+            **{f"{section}.{tier}": tier for section in _FORMAT_SECTIONS for tier in _TIERS},
+            **{f"{section}.{name}": name for section in ("reward", "reward.chain") for name in _WEIGHTS},
             "reward.chain.use_relative_baseline": "use_relative_baseline",
-            "reward.tsc.reward_scale": "reward_scale",
-            "reward.max_pressure.min_green_offset": "min_green_offset",
-            "reward.max_pressure.max_green_override": "max_green_override",
-            "reward.max_pressure.pressure_threshold": "pressure_threshold",
-            "sumo.reward_scale": "reward_scale",
+            **dict.fromkeys(("reward.tsc.reward_scale", "sumo.reward_scale"), "reward_scale"),
+            **dict.fromkeys(("max_workers", "sumo.max_workers"), "live_workers"),
             "sumo.extend_seconds": "extend_seconds",
-            "max_workers": "live_workers",
-            "sumo.max_workers": "live_workers",
         }
     )
     without_effect: Mapping[str, str] = MappingProxyType(
         {
-            **dict.fromkeys(("format_reward.extract_regex", "reward.format.extract_regex"), _ONE_READER),
-            "reward.max_pressure.enabled": "the agreement with Max-Pressure is always logged",
-            "sumo.port_range": _NO_PORTS,
+            **dict.fromkeys(
+                ("format_reward.extract_regex", "reward.format.extract_regex"), "replies are read in one way"
+            ),
+            "reward.max_pressure": "the agreement with Max-Pressure is always logged",
+            "sumo.port_range": "simulations use no ports",
             "simulation": "the dataset was simulated by `python -m grpo_training.traffic generate`, with its own flags",
         }
     )
@@ -99,9 +89,9 @@ def pay_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSettings
     figures = {f"format/{tier}": float(reply.tier is tier) for tier in Tier}
     if reply.extend is None:
         return Pay(paid.total, {"format": paid.format}, figures, is_correct=False)
-    best = better_branch(row, settings.metric)
-    figures["regret"] = regret(reply.extend, row, settings.metric)
-    figures["agreement/max_pressure"] = float(reply.extend == baseline_decision(row, settings))
+    best = better_branch(row)
+    figures["regret"] = regret(reply.extend, row)
+    figures["agreement/max_pressure"] = float(reply.extend == max_pressure(observation_of(row)))
     if best is not None:
         figures["agreement/better_branch"] = float(reply.extend == best)
     parts = {"format": paid.format, "tsc": paid.tsc}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import IncompleteRunError
 from engine.llm.client import LLMClient
 from engine.records import ChatRequest, Message, Outcome, Problem, Sampling
-from grpo_training.selector.asking.settings import InferSettings, RewardsSettings
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.items import people_of
-from grpo_training.selector.vqa import is_same_answer, normalize_answer, own_part, short_answer, vqa_accuracy
+from grpo_training.selector.settings import InferSettings, RewardsSettings
+from grpo_training.selector.vqa import is_same_answer, own_part, short_answer, vqa_accuracy
 
 _AT_ONCE = 256
 """Prompts that are built at a time; with images each takes megabytes."""
@@ -38,7 +36,7 @@ async def ask_with_shots(
         IncompleteRunError: a request was not answered.
     """
 
-    async def one(query: int, shots: Sequence[int]) -> str:
+    async def ask(query: int, shots: Sequence[int]) -> str:
         request = ChatRequest(
             role=settings.role,
             messages=(Message(role="user", content=prompts.text(shots, query)),),
@@ -55,10 +53,10 @@ async def ask_with_shots(
             )
         return reply.completion.text if reply.completion else ""
 
-    found: list[str] = []
+    texts: list[str] = []
     for start in range(0, len(asked), _AT_ONCE):
-        found += await asyncio.gather(*(one(query, shots) for query, shots in asked[start : start + _AT_ONCE]))
-    return found
+        texts += await asyncio.gather(*(ask(query, shots) for query, shots in asked[start : start + _AT_ONCE]))
+    return texts
 
 
 def score(problem: Problem, completion: str) -> float:
@@ -67,32 +65,16 @@ def score(problem: Problem, completion: str) -> float:
     if people is not None:
         return vqa_accuracy(answer, people)
     read = (answer, own_part(completion))  # a right answer may have a comma itself
-    return float(any(is_same_answer(one, problem.answer) for one in read))
+    return float(any(is_same_answer(text, problem.answer) for text in read))
 
 
 def measurements(problem: Problem, completion: str) -> dict[str, Any]:
-    """What a reward file has of a completion: the answer, its accuracy, and its likeness to the references.
-
-    ``vqa_rel_score`` is the largest of token F1 and of the share of equal characters, over all references.
-    """
-    answer, accuracy = short_answer(completion), score(problem, completion)
-    said = normalize_answer(answer)
-    references = {normalize_answer(one) for one in people_of(problem) or [problem.answer]}
-    overlap = max(_token_f1(said, one) for one in references)
-    alike = max(difflib.SequenceMatcher(None, said, one).ratio() for one in sorted(references)) if said else 0.0
+    """What a reward file has of a completion: the answer and its accuracy."""
+    accuracy = score(problem, completion)
     return {
         "vqa_raw_generation": completion,
-        "vqa_pred_answer": answer,
+        "vqa_pred_answer": short_answer(completion),
         "vqa_correct": int(accuracy > 0),
         "vqa_acc_score": accuracy,
-        "vqa_rel_token_f1": overlap,
-        "vqa_rel_edit_sim": alike,
-        "vqa_rel_score": max(overlap, alike),
         "vqa_eval_mode": "exact" if people_of(problem) is None else "vqaEval",
     }
-
-
-def _token_f1(said: str, reference: str) -> float:
-    one, other = said.split(), reference.split()
-    both = (Counter(one) & Counter(other)).total()
-    return 2 * both / (len(one) + len(other)) if both else 0.0

@@ -17,29 +17,33 @@ from engine.records import Problem
 from engine.statistics.paired import clustered_share, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, score
-from grpo_training.selector.asking.settings import InferSettings
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable
-from grpo_training.selector.data.encoder import ItemEncoder
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.sources import embed_as
 from grpo_training.selector.model.checkpoint import load_model
+from grpo_training.selector.model.pointer import PointerSelector
+from grpo_training.selector.settings import InferSettings
 from grpo_training.serve.endpoints import open_client
 
-Shots = list[list[int]]
-"""For each query the ids of its shots, in the order of the prompt."""
 _BEAM = 5
 
 
 @dataclass
 class _Way:
-    """A way of choosing with a number of shots: what it chose, how long that took, and the accuracy of each query."""
+    """A way of choosing with a number of shots.
 
-    shots: Shots
+    Args:
+        shots: for each query the ids of its shots, in the order of the prompt.
+        choosing_s: how long the choice took, in seconds.
+        accuracy: of each query, by its id.
+    """
+
+    shots: list[list[int]]
     choosing_s: float
-    asking_s: float = 0.0
     accuracy: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -59,42 +63,51 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     queries = load_items(settings.dataset, settings.max_problems)
     images = checked_images(settings, shots, settings.shots_dataset)
     images += checked_images(settings, queries, settings.dataset)
-    tables = _tables(settings, [*shots, *queries], images)
-    own = _own_shots(shots, queries)
-    chosen = {count: _ways(settings, tables, len(shots), own, count, clock) for count in settings.shot_nums}
-    prompts = ShotPrompts([*shots, *queries], images, settings.max_image_mb)
-    asyncio.run(_ask_all(settings, manager, prompts, len(shots), chosen, clock))
+    selectors = _selectors(settings.checkpoint, settings.model_version)
+    table = _table(settings, [*shots, *queries], images)
+    same = _rows_of_queries(shots, queries)
+    chosen = {count: _ways(settings, selectors, table, len(shots), same, count, clock) for count in settings.shot_nums}
+    asyncio.run(_ask_all(settings, manager, ShotPrompts([*shots, *queries], images), len(shots), chosen))
     metrics = {}
-    selectors = selector_names(settings.checkpoint)
+    first, *later = selectors
     for count, by_way in chosen.items():
         for name, way in by_way.items():
-            against = {"similarity": "similarity"} | ({selectors[0]: selectors[0]} if name in selectors[1:] else {})
-            metrics[f"{name}: shot_num={count}"] = _figures(way, {one: by_way[one] for one in against}, len(queries))
+            against = ["similarity", *([first] if name in later else ())]
+            others = {other: by_way[other] for other in against}
+            metrics[f"{name}: shot_num={count}"] = _figures(way, others, len(queries))
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     replace_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
     for name, figures in metrics.items():
         label, _, number = name.partition(": shot_num=")
         print(f"{number} shots, {label:10} {_shown(figures, ['similarity', *selectors])}")
-    if own:
-        print(f"{len(own)} queries are also among the shots; none was a shot of itself.")
+    if same:
+        print(f"{len(same)} queries are also among the shots; none was a shot of itself.")
     print(f"{len(queries)} queries: {settings.output}")
     return 0
 
 
-def _own_shots(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
+def _rows_of_queries(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
     """Query -> its own row among the shots, by id and text: with its answer in the prompt it would be no test."""
     place = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
     keys = ((query.id, query.text) for query in queries)
     return {number: place[key] for number, key in enumerate(keys) if key in place}
 
 
-def selector_names(checkpoints: Sequence[Path]) -> list[str]:
-    """``selector`` for one checkpoint; ``selector NAME`` for each of several, by its file name, or by its path."""
-    if len(checkpoints) == 1:
-        return ["selector"]
-    if len({path.name for path in checkpoints}) == len(checkpoints):
-        return [f"selector {path.name}" for path in checkpoints]
-    return [f"selector {path}" for path in checkpoints]
+def _selectors(checkpoints: Sequence[Path], version: str | None) -> dict[str, PointerSelector]:
+    """Name -> model: ``selector`` for one checkpoint; ``selector NAME`` for each of several, by its file name.
+
+    Raises:
+        InputError: two have the same file name, or the last one is of another version.
+    """
+    models = {
+        "selector" if len(checkpoints) == 1 else f"selector {path.name}": load_model(
+            path, version if path == checkpoints[-1] else None
+        )[0]
+        for path in checkpoints
+    }
+    if len(models) < len(checkpoints):
+        raise InputError("Two checkpoints have the same file name", fix="The figures are by file name: rename one.")
+    return models
 
 
 def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, Any]:
@@ -104,10 +117,7 @@ def _figures(way: _Way, against: Mapping[str, _Way], queries: int) -> dict[str, 
         gain = paired_difference(way.accuracy, other.accuracy)
         key = _key(name)
         figures |= {key: _percent(gain.value), f"{key}_low": _percent(gain.low), f"{key}_high": _percent(gain.high)}
-    return figures | {
-        "choosing_ms_per_query": round(1000 * way.choosing_s / queries, 2),
-        "asking_ms_per_query": round(1000 * way.asking_s / queries, 2),
-    }
+    return figures | {"choosing_ms_per_query": round(1000 * way.choosing_s / queries, 2)}
 
 
 def _percent(value: float | None) -> float | None:
@@ -126,67 +136,56 @@ def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
             low, high = figures[f"{key}_low"], figures[f"{key}_high"]
             interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
             parts.append(f"{figures[key]:+z.1f}{interval} against {name}")
-    parts.append(f"{figures['choosing_ms_per_query']:.1f} + {figures['asking_ms_per_query']:.1f} ms per query")
+    parts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
     return "  ".join(parts)
 
 
-def _tables(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> list[EmbeddingTable]:
-    """The embeddings of shots and queries for each checkpoint, made as those that it was trained on.
+def _table(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> EmbeddingTable:
+    """The embeddings of shots and queries, made as those that the checkpoints were trained on.
 
     Raises:
-        InputError: a checkpoint does not tell how, or its embeddings have other dimensions.
+        InputError: the first checkpoint does not tell how, or another one was trained on others.
     """
-    tables: list[EmbeddingTable] = []
-    known: dict[str, EmbeddingTable] = {}
-    for path in settings.checkpoint:
-        model, info = load_model(path, settings.model_version if path == settings.checkpoint[-1] else None)
-        key = json.dumps(info.embeddings.get("parts") or info.embeddings.get("model"))
-        if key not in known:
-            encoder = ItemEncoder(info.embeddings, str(path), has_images=bool(images), model=settings.embedding_model)
-            known[key] = encoder.table(problems, images)
-        if known[key].dimensions != model.config.d_model:
-            raise InputError(
-                f"{path} needs embeddings of {model.config.d_model} dimensions, these have {known[key].dimensions}"
-            )
-        tables.append(known[key])
-    return tables
+    records = [load_model(path)[1].embeddings for path in settings.checkpoint]
+    if any(record.get("parts") != records[0].get("parts") for record in records):
+        raise InputError("The checkpoints were trained on different embeddings", fix="Compare them one by one.")
+    return embed_as(records[0], str(settings.checkpoint[0]), problems, images, settings.embedding_model)
 
 
 def _ways(
     settings: InferSettings,
-    tables: Sequence[EmbeddingTable],
+    selectors: Mapping[str, PointerSelector],
+    table: EmbeddingTable,
     shots: int,
-    own: Mapping[int, int],
+    same: Mapping[int, int],
     count: int,
     clock: Callable[[], float],
 ) -> dict[str, _Way]:
-    """The shots of each way of choosing. ``own`` has the queries that are shots too, which no pool of theirs has.
+    """The shots of each way of choosing. ``same`` has the queries that are shots too, which no pool of theirs has.
 
     Raises:
         InputError: there are fewer shots than asked for.
     """
-    if count > min(settings.pool, shots - bool(own)):
+    if count > min(settings.pool, shots - bool(same)):
         raise InputError(f"{count} shots are asked for; {settings.shots_dataset} has {shots}, --pool {settings.pool}")
-    table, every = tables[0], list(range(shots))
     began = clock()
     pools = []
     for number, row in enumerate(table.rows(range(shots, len(table)))):
-        ids = [one for one in every if one != own[number]] if number in own else every
+        ids = [shot for shot in range(shots) if shot != same.get(number)]
         drawn = random.Random(f"pool:{settings.seed}:{number}").sample(ids, min(settings.pool, len(ids)))  # noqa: S311
         pools.append(table.nearest(row, ids if settings.sampler == "near" else drawn, settings.pool))
     pooling_s = clock() - began
     groups = [ShotGroup(shots + number, tuple(pool), ()) for number, pool in enumerate(pools)]
     rng = random.Random(f"{settings.seed}:{count}")  # noqa: S311 - not for cryptography
-    found = {
+    ways = {
         "random": _Way([rng.sample(pool, count) for pool in pools], pooling_s),
         "similarity": _Way([pool[:count] for pool in pools], pooling_s),
     }
-    for name, path, table in zip(selector_names(settings.checkpoint), settings.checkpoint, tables, strict=True):
-        model, _ = load_model(path)
+    for name, model in selectors.items():
         began = clock()
         sequences = choose_shots(model, groups, table, count, _BEAM)
-        found[name] = _Way([one[0][0] for one in sequences], pooling_s + clock() - began)
-    return found
+        ways[name] = _Way([ranked[0][0] for ranked in sequences], pooling_s + clock() - began)
+    return ways
 
 
 async def _ask_all(
@@ -195,16 +194,13 @@ async def _ask_all(
     prompts: ShotPrompts,
     shots: int,
     chosen: Mapping[int, Mapping[str, _Way]],
-    clock: Callable[[], float],
 ) -> None:
     """Fill in the accuracies of all ways of choosing."""
     async with open_client(settings, manager) as client:
         for by_way in chosen.values():
             for way in by_way.values():
-                began = clock()
                 asked = [(shots + number, ids) for number, ids in enumerate(way.shots)]
                 replies = await ask_with_shots(client, settings, prompts, asked)
-                way.asking_s = clock() - began
                 for (query, _), reply in zip(asked, replies, strict=True):
                     problem = prompts.problems[query]
                     way.accuracy[problem.id] = [score(problem, reply)]

@@ -11,9 +11,7 @@ import json
 import math
 import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +19,21 @@ import torch
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
-from grpo_training.selector.rewards import MEASUREMENTS, task_reward
-from grpo_training.selector.step_settings import RewardMode
+from grpo_training.selector.rewards import task_reward
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
 _QUERY = re.compile(r"-?[0-9]{1,4000}")
-_MEASURED = {"hard": "vqa_correct", "soft": "vqa_acc_score", "gt_prob": "vqa_gt_prob", "rel": "vqa_rel_score"}
-"""Measurement of :func:`task_reward` -> its key in a candidate."""
 _UNSCORED = ("fallback", "error")
 """Values of ``vqa_eval_mode`` whose score is not that of the official metric."""
 
 
-@dataclass(frozen=True)
-class RewardFormula:
-    """How the measurements of a reward file become a reward; see :func:`task_reward`."""
-
-    mode: RewardMode = "hard_plus_soft"
-    hard_weight: float = 1.0
-    soft_weight: float = 1.0
-    rel_weight: float = 0.1
-    keep_fallback: bool = False
-    """Whether candidates are kept whose score is not that of the official metric."""
-
-
-def load_groups(
-    path: Path, *, beam_size: int | None = None, pool_size: int = 64, reward: RewardFormula | None = None
-) -> list[ShotGroup]:
+def load_groups(path: Path, *, beam_size: int | None = None, pool_size: int = 64) -> list[ShotGroup]:
     """The groups of a beam file or a reward file, by the content of the file.
 
     Args:
         path: the file.
         beam_size: beams of a query that are used, the first ones; None: all. Reward files have no beams.
         pool_size: size of a pool that the file does not name.
-        reward: how a reward file's measurements are combined.
 
     Raises:
         MissingInputError: there is no such file.
@@ -61,7 +41,7 @@ def load_groups(
     """
     data = read_object(path)
     if any(isinstance(entry, dict) and "pointer_candidates" in entry for _, entry in _entries(data)):
-        return groups_of_rewards(data, str(path), pool_size=pool_size, reward=reward or RewardFormula())
+        return groups_of_rewards(data, str(path), pool_size=pool_size)
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
 
 
@@ -73,10 +53,10 @@ def beam_entry(query: int, beams: Iterable[tuple[Sequence[int], float]], pool: I
         beams: the shots of each beam with its score.
         pool: the shots that can be chosen.
     """
-    found = list(beams)
+    scored = list(beams)
     return {
-        "id_list": [[*shots, query] for shots, _ in found],
-        "score_list": [score for _, score in found],
+        "id_list": [[*shots, query] for shots, _ in scored],
+        "score_list": [score for _, score in scored],
         "candidate_pool_ids": list(pool),
     }
 
@@ -84,7 +64,7 @@ def beam_entry(query: int, beams: Iterable[tuple[Sequence[int], float]], pool: I
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file."""
     try:
-        loaded = json.loads(path.read_bytes(), object_pairs_hook=_without_repetition)
+        loaded = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise MissingInputError(
             f"Beam data not found: {path}", fix="Make it: python -m grpo_training.selector beams --help"
@@ -94,15 +74,6 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected an object with one entry per query, got {type(loaded).__name__}")
     return loaded
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a key that is there twice, JSON would keep the last value only."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice in an object")
-    return content
 
 
 def groups_of_beams(
@@ -142,14 +113,12 @@ def groups_of_beams(
     return _with_pools(read, pool_size)
 
 
-def groups_of_rewards(
-    data: Mapping[str, Any], place: str, *, pool_size: int = 64, reward: RewardFormula = RewardFormula()
-) -> list[ShotGroup]:
+def groups_of_rewards(data: Mapping[str, Any], place: str, *, pool_size: int = 64) -> list[ShotGroup]:
     """The groups of a reward file's object.
 
     An entry has ``pointer_candidates``; a candidate has ``pointer``, the ids of its shots (positions in the pool if
-    ``pointer_global`` is there too), and the measurements that ``reward`` combines. Candidates whose scoring failed are
-    left out.
+    ``pointer_global`` is there too), and ``vqa_correct`` and ``vqa_acc_score``, whose sum is the reward. Candidates
+    whose scoring failed are left out.
     """
     read: list[tuple[int, list[ScoredSequence], tuple[int, ...] | None]] = []
     for query, entry in _queries(data, place):
@@ -163,10 +132,17 @@ def groups_of_rewards(
             shots = _shots_of(candidate, pool, at)
             if query in shots:
                 raise InputError(f"{at}: the query is a shot of itself")
-            failed = bool(candidate.get("eval_failed")) or candidate.get("vqa_eval_mode") == "error"
-            if failed or (candidate.get("vqa_eval_mode") in _UNSCORED and not reward.keep_fallback):
+            if candidate.get("eval_failed") or candidate.get("vqa_eval_mode") in _UNSCORED:
                 continue
-            sequences.append(_scored(candidate, shots, reward, at))
+            if candidate.get("vqa_acc_score") is None:
+                raise InputError(
+                    f"{at}: no vqa_acc_score",
+                    why="What was not measured is not 0, which is the reward of a wrong answer.",
+                    fix="Measure it, or mark candidates that could not be scored by eval_failed.",
+                )
+            accuracy = _number(candidate["vqa_acc_score"], f"{at}, vqa_acc_score")
+            correct = _number(candidate.get("vqa_correct") or 0, f"{at}, vqa_correct")
+            sequences.append(ScoredSequence(shots, task_reward(correct, accuracy)))
         read.append((query, sequences, pool))
     return _with_pools(read, pool_size)
 
@@ -181,32 +157,6 @@ def _has_shots_only(
         return all(set(ids) <= set(pool) for ids in beams)
     count = entry.get("few_shot_num")
     return type(count) is int and all(len(ids) == count for ids in beams)
-
-
-def _scored(candidate: Mapping[str, Any], shots: tuple[int, ...], reward: RewardFormula, at: str) -> ScoredSequence:
-    measured = {
-        name: _number(candidate[key], f"{at}, {key}")
-        for name, key in _MEASURED.items()
-        if candidate.get(key) is not None
-    }
-    if candidate.get("beam_score") is not None:
-        measured["quality"] = _number(candidate["beam_score"], f"{at}, beam_score")
-    elif candidate.get("logprob_score") is not None:
-        measured["quality"] = -_number(candidate["logprob_score"], f"{at}, logprob_score")
-    if missing := [_MEASURED[name] for name in MEASUREMENTS[reward.mode] if name not in measured]:
-        raise InputError(
-            f"{at}: no {missing[0]}, which --reward-mode {reward.mode} combines",
-            why="What was not measured is not 0, which is the reward of a wrong answer.",
-            fix="Measure it, pass another --reward-mode, or mark candidates that could not be scored by eval_failed.",
-        )
-    total = task_reward(
-        reward.mode,
-        **measured,
-        hard_weight=reward.hard_weight,
-        soft_weight=reward.soft_weight,
-        rel_weight=reward.rel_weight,
-    )
-    return ScoredSequence(shots, total)
 
 
 def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:
@@ -226,15 +176,15 @@ def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: st
 
 def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] | None]], size: int) -> list[ShotGroup]:
     """Groups in the order of their ids. A missing pool is the query's own shots and others of the file, by chance."""
-    known = sorted({shot for _, sequences, _ in read for one in sequences for shot in one.shots})
+    known = sorted({shot for _, sequences, _ in read for sequence in sequences for shot in sequence.shots})
     groups = []
     for query, sequences, pool in read:
         if pool is None:
-            own = {shot for one in sequences for shot in one.shots}
-            others = [shot for shot in known if shot not in own and shot != query]
-            count = max(0, min(size - len(own), len(others)))
+            chosen = {shot for sequence in sequences for shot in sequence.shots}
+            others = [shot for shot in known if shot not in chosen and shot != query]
+            count = max(0, min(size - len(chosen), len(others)))
             filled = random.Random(f"pool:{query}").sample(others, count)  # noqa: S311 - not for cryptography
-            pool = tuple(sorted([*own, *filled]))
+            pool = tuple(sorted([*chosen, *filled]))
         if sequences:
             groups.append(ShotGroup(query, pool, tuple(sequences)))
     return sorted(groups, key=lambda group: group.query)
@@ -247,16 +197,13 @@ def _entries(data: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
 
 
 def _queries(data: Mapping[str, Any], place: str) -> list[tuple[int, Mapping[str, Any]]]:
-    found: list[tuple[int, Mapping[str, Any]]] = []
-    for query, entry in _entries(data):
+    queries = list(_entries(data))
+    for query, entry in queries:
         if not isinstance(entry, dict):
             raise InputError(f"{place}, query {query}: expected an object, got {type(entry).__name__}")
-        found.append((query, entry))
-    if repeated := [query for query, count in Counter(query for query, _ in found).items() if count > 1]:
-        raise InputError(f"{place}: query {repeated[0]} is there twice", why="It is written in two ways.")
-    if not found:
+    if not queries:
         raise InputError(f"{place} has no query", why="The keys of its queries are their ids, as text.")
-    return found
+    return queries
 
 
 def _pool_of(entry: Mapping[str, Any], where: str) -> tuple[int, ...] | None:
@@ -271,7 +218,7 @@ def _list(entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def _ids(raw: Any, where: str) -> tuple[int, ...]:
-    if not isinstance(raw, list) or not all(type(one) is int for one in raw):
+    if not isinstance(raw, list) or not all(type(number) is int for number in raw):
         raise InputError(f"{where}: expected a list of ids, got {str(raw)[:60]}")
     return tuple(raw)
 
@@ -306,7 +253,7 @@ class BeamDataset(torch.utils.data.Dataset):  # type: ignore[misc]
         return {
             "query_id": group.query,
             "pool": list(group.pool),
-            "beam_labels": [[group.pool.index(shot) for shot in one.shots] for one in group.sequences],
-            "beam_shots": [list(one.shots) for one in group.sequences],
-            "beam_rewards": [one.reward for one in group.sequences],
+            "beam_labels": [[group.pool.index(shot) for shot in sequence.shots] for sequence in group.sequences],
+            "beam_shots": [list(sequence.shots) for sequence in group.sequences],
+            "beam_rewards": [sequence.reward for sequence in group.sequences],
         }

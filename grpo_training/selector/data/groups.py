@@ -52,15 +52,15 @@ class ShotGroup:
             raise InputError(f"Query {self.query}: it is in its own pool", why="A query may not be a shot of itself.")
         if len(places) != len(self.pool):
             raise InputError(f"Query {self.query}: its pool names a shot twice")
-        for one in self.sequences:
-            outside = [shot for shot in one.shots if shot not in places]
+        for sequence in self.sequences:
+            outside = [shot for shot in sequence.shots if shot not in places]
             if outside:
                 raise InputError(
                     f"Query {self.query}: shot {outside[0]} is not in its pool of {len(self.pool)}",
                     why="Shots are named by their ids in the dataset, not by positions in the pool.",
                 )
-            if not one.shots or len(set(one.shots)) != len(one.shots):
-                raise InputError(f"Query {self.query}: the sequence {list(one.shots)} is empty or repeats a shot")
+            if not sequence.shots or len(set(sequence.shots)) != len(sequence.shots):
+                raise InputError(f"Query {self.query}: the sequence {list(sequence.shots)} is empty or repeats a shot")
 
 
 class Batch(NamedTuple):
@@ -81,7 +81,6 @@ def make_batch(
     groups: Sequence[ShotGroup],
     table: EmbeddingTable,
     *,
-    stop_steps: int | None = None,
     device: str = "cpu",
 ) -> Batch:
     """Pad groups to one size.
@@ -89,31 +88,26 @@ def make_batch(
     Args:
         groups: at least one.
         table: embeddings of queries and shots.
-        stop_steps: for a network with a STOP entry: its longest sequence. Shorter ones end with the place after
-            the padded pool.
         device: of the tensors.
     """
     places = max(len(group.pool) for group in groups)
     sequences = max(len(group.sequences) for group in groups)
-    longest = max((len(one.shots) for group in groups for one in group.sequences), default=1)
-    steps = longest if stop_steps is None else max(longest, min(longest + 1, stop_steps))
+    steps = max((len(sequence.shots) for group in groups for sequence in group.sequences), default=1)
     size = (len(groups), sequences, steps)
     labels, step_mask = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)
     rewards, sequence_mask = np.zeros(size[:2]), np.zeros(size[:2], dtype=bool)
     pool_mask = np.zeros((len(groups), places), dtype=bool)
     pools = torch.zeros(len(groups), places, table.dimensions)
-    rows = table.rows([one for group in groups for one in group.pool]).split([len(group.pool) for group in groups])
+    rows = table.rows([shot for group in groups for shot in group.pool]).split([len(group.pool) for group in groups])
     for b, group in enumerate(groups):
         pool_mask[b, : len(group.pool)] = True
         pools[b, : len(group.pool)] = rows[b]
         place_of = {shot: place for place, shot in enumerate(group.pool)}
-        for n, one in enumerate(group.sequences):
-            row = [place_of[shot] for shot in one.shots]
-            if stop_steps is not None and len(row) < steps:
-                row.append(places)
+        for n, sequence in enumerate(group.sequences):
+            row = [place_of[shot] for shot in sequence.shots]
             labels[b, n, : len(row)] = row
             step_mask[b, n, : len(row)] = True
-            rewards[b, n], sequence_mask[b, n] = one.reward, True
+            rewards[b, n], sequence_mask[b, n] = sequence.reward, True
     queries_BD = table.rows([group.query for group in groups])
     tensors = (queries_BD, pools, *map(torch.from_numpy, (pool_mask, labels, step_mask, rewards, sequence_mask)))
     return Batch(*(tensor.to(device) for tensor in tensors))

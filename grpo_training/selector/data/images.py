@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError
 from engine.records import IMAGE_MARK, Problem
-from grpo_training.selector.asking.settings import ImageSettings
+from grpo_training.selector.settings import ImageSettings
 
+_MOST_MB = 5
+"""Servers limit the size of a request."""
 _TYPES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
 
@@ -43,46 +44,28 @@ def checked_images(settings: ImageSettings, problems: Sequence[Problem], dataset
     """
     if settings.images is None:
         return []
-    found = image_paths(problems, settings.images, settings.images_dir, dataset)
-    for path in dict.fromkeys(found):
-        data_url(path, settings.max_image_mb)
+    paths = image_paths(problems, settings.images, settings.images_dir, dataset)
+    for path in dict.fromkeys(paths):
+        data_url(path)
     for problem in problems:
         if IMAGE_MARK in problem.text or IMAGE_MARK in problem.answer:
             raise InputError(f"{problem.id}: its text has U+FFFC, which marks the place of an image in a prompt")
-    return found
+    return paths
 
 
-def contents_of(paths: Sequence[Path]) -> list[str]:
-    """A digest of the content of each file.
-
-    Raises:
-        MissingInputError: there is no such file.
-    """
-    return [hashlib.sha256(_found(path).read_bytes()).hexdigest() for path in paths]
-
-
-def _found(path: Path) -> Path:
-    if not path.is_file():
-        raise MissingInputError(f"No image at {path}", fix="Set --images-dir, which the paths are relative to.")
-    return path
-
-
-def data_url(path: Path, max_mb: float) -> str:
+def data_url(path: Path) -> str:
     """An image file as ``data:image/...;base64,...``.
 
-    Args:
-        path: a PNG, JPEG, GIF or WebP file.
-        max_mb: larger files are refused; servers limit the size of a request.
-
     Raises:
         MissingInputError: there is no such file.
-        InputError: it is too large, or of another type.
+        InputError: it is larger than 5 MB, or no PNG, JPEG, GIF or WebP file.
     """
-    size = _found(path).stat().st_size
-    if size > max_mb * 1_000_000:
+    if not path.is_file():
+        raise MissingInputError(f"No image at {path}", fix="Set --images-dir, which the paths are relative to.")
+    size = path.stat().st_size
+    if size > _MOST_MB * 1_000_000:
         raise InputError(
-            f"{path} has {size / 1e6:.1f} MB; at most {max_mb:g} MB are sent",
-            fix="Make the images smaller, or raise --max-image-mb if the endpoint takes them.",
+            f"{path} has {size / 1e6:.1f} MB; at most {_MOST_MB} MB are sent", fix="Make the images smaller."
         )
     content = path.read_bytes()
     kind = next((kind for start, kind in _TYPES.items() if content.startswith(start)), None)

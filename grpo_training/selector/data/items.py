@@ -18,6 +18,7 @@ from engine.tasks.registry import task_named
 
 _TEXTS = ("problem", "question")
 _ANSWER = ("answer", "ground_truth")
+_OFFICIAL = ("questions", "annotations")
 
 
 def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
@@ -43,11 +44,11 @@ def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
 
 def _with_own_ids(problems: Iterable[Problem], dataset: str) -> list[Problem]:
     """The problems; figures are kept by id, so that an id which is there twice would hide a row."""
-    found: dict[str, Problem] = {}
+    by_id: dict[str, Problem] = {}
     for problem in problems:
-        if found.setdefault(problem.id, problem) is not problem:
+        if by_id.setdefault(problem.id, problem) is not problem:
             raise InputError(f"{dataset}: the id {problem.id!r} is there twice", fix="Give every row an id of its own.")
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _with_truth(problem: Problem) -> Problem:
@@ -63,8 +64,9 @@ def people_of(problem: Problem) -> list[str] | None:
 def _people(raw: Any) -> list[str] | None:
     if not isinstance(raw, list) or len(raw) < 2:
         return None
-    answers = [one.get("answer") if isinstance(one, dict) else one for one in raw]
-    return [str(one) for one in answers] if all(isinstance(one, str | int | float) for one in answers) else None
+    answers = [answer.get("answer") if isinstance(answer, dict) else answer for answer in raw]
+    are_texts = all(isinstance(answer, str | int | float) for answer in answers)
+    return [str(answer) for answer in answers] if are_texts else None
 
 
 def _has_only_answers(row: Any) -> bool:
@@ -103,33 +105,31 @@ def _official_files(dataset: str) -> tuple[Path, Path] | None:
     folder = next((place for place in places if place.is_dir()), None)
     if folder is None:
         return None
-    every = sorted(folder.glob("*.json"))
-    found = {kind: [one for one in every if kind in one.name.lower()] for kind in ("questions", "annotations")}
-    if not all(found.values()):
+    paths = [path for path in sorted(folder.glob("*.json")) if part in path.name]
+    questions, annotations = ([path for path in paths if kind in path.name.lower()] for kind in _OFFICIAL)
+    if not questions and not annotations:
         return None
-    chosen = {kind: [one for one in files if part in one.name] for kind, files in found.items()}
-    if any(len(files) != 1 for files in chosen.values()):
-        names = ", ".join(one.name for files in found.values() for one in files)
+    if len(questions) != 1 or len(annotations) != 1:
         raise InputError(
             f"{dataset} does not name one file of questions and one of annotations",
-            why=f"{folder} has {names}.",
+            why=f"{folder} has {', '.join(path.name for path in (*questions, *annotations))}.",
             fix=f"Write {name}:PART, where PART is in the names of both, such as {name}:train.",
         )
-    return chosen["questions"][0], chosen["annotations"][0]
+    return questions[0], annotations[0]
 
 
 def _official(questions: Path, annotations: Path) -> Iterator[Problem]:
     asked, answered = _content(questions, "questions"), _content(annotations, "annotations")
-    by_id = {one.get("question_id"): one for one in answered["annotations"]}
+    by_id = {row.get("question_id"): row for row in answered["annotations"]}
     split = answered.get("data_subtype") or asked.get("data_subtype") or ""
     for number, row in enumerate(asked["questions"]):
         where = f"{questions}, question {number}"
-        found = by_id.get(row.get("question_id"))
-        if found is None:
+        annotation = by_id.get(row.get("question_id"))
+        if annotation is None:
             raise InputError(f"{where}: {annotations.name} has no answers to question {row.get('question_id')}")
         image = row.get("image_id")
         named = {"image": f"COCO_{split}_{image:012d}.jpg"} if type(image) is int and "image" not in row else {}
-        yield _problem({**row, **named, "answers": found.get("answers")}, where)
+        yield _problem({**row, **named, "answers": annotation.get("answers")}, where)
 
 
 def _content(path: Path, key: str) -> Mapping[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Literal
 
 from engine.errors import InputError
-from grpo_training.selector.data.embeddings import Array, EmbeddingTable, load_table
+from grpo_training.selector.data.embeddings import EmbeddingTable
 
 Sampler = Literal["rand", "text", "image", "mix"]
 _NEAR = 0.5
@@ -20,23 +19,21 @@ class PoolSampler:
     Args:
         kind: ``rand``: by chance; ``text``, ``image``: the nearest; ``mix``: half by chance, a quarter each of the
             nearest by text and by image (without image embeddings, a half by text).
-        texts: (N, d), embeddings of the texts.
-        images: file of the embeddings of the images.
+        texts, images: embeddings of the texts, and of the images.
         size: shots of a pool.
         seed: of the draws.
 
     Raises:
-        InputError: ``image`` without embeddings of images, or with those of another dataset.
+        InputError: ``image`` without embeddings of images.
     """
 
-    def __init__(self, kind: Sampler, texts: Array, images: Path | None, size: int, seed: int) -> None:
+    def __init__(
+        self, kind: Sampler, texts: EmbeddingTable, images: EmbeddingTable | None, size: int, seed: int
+    ) -> None:
+        if kind == "image" and images is None:
+            raise InputError("--sampler image needs --images, and an --embedding-model that embeds images")
         self._kind, self._size, self._seed = kind, size, seed
-        self._texts = EmbeddingTable(texts)
-        self._images = None if images is None else load_table(images)
-        if kind == "image" and self._images is None:
-            raise InputError("--sampler image needs --img-emb, the embeddings of the images")
-        if self._images is not None and len(self._images) != len(self._texts):
-            raise InputError(f"{images} has {len(self._images)} rows, the dataset has {len(self._texts)} problems")
+        self._texts, self._images = texts, images
 
     def anchors(self, count: int) -> list[int]:
         """The queries that beams are made for, by chance."""
@@ -45,7 +42,7 @@ class PoolSampler:
 
     def pool_of(self, query: int) -> list[int]:
         """The pool of a query, without itself, in the order of the ids."""
-        others = [one for one in range(len(self._texts)) if one != query]
+        others = [item for item in range(len(self._texts)) if item != query]
         random.Random(f"{self._seed}:{query}").shuffle(others)  # noqa: S311 - not for cryptography
         if self._kind == "rand":
             return sorted(others[: self._size])
@@ -57,11 +54,11 @@ class PoolSampler:
         pool: dict[int, None] = {}
         for table in tables:
             share = round(self._size * _NEAR / len(tables))
-            near = (one for one in self._nearest(table, query, self._size) if one not in pool)
-            pool |= dict.fromkeys([one for one, _ in zip(near, range(share), strict=False)])
+            near = (item for item in self._nearest(table, query, self._size) if item not in pool)
+            pool |= dict.fromkeys([item for item, _ in zip(near, range(share), strict=False)])
         pool |= dict.fromkeys(others[: self._size])
         return sorted(list(pool)[: self._size])
 
     def _nearest(self, table: EmbeddingTable, query: int, count: int) -> list[int]:
         [row] = table.rows([query])
-        return table.nearest(row, [one for one in range(len(table)) if one != query], count)
+        return table.nearest(row, [item for item in range(len(table)) if item != query], count)

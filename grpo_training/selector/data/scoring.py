@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
@@ -43,9 +43,8 @@ class AnswerScorer:
         endpoint: gives address, key, model and prices.
         concurrency: the largest number of requests in flight.
         retry: how often a request is sent.
-        journal: stores every reply before it is used, and answers for those that it has; None: nothing is stored.
-        budget: limits on tokens and money; unlimited by default.
-        sleep: as ``asyncio.sleep``.
+        journal: stores every reply before it is used, and answers for those that it has.
+        budget: limits on tokens and money.
     """
 
     def __init__(
@@ -53,37 +52,29 @@ class AnswerScorer:
         endpoint: Endpoint,
         concurrency: int,
         retry: RetryPolicy,
-        *,
-        journal: ResponseJournal | None = None,
-        budget: Budget | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        journal: ResponseJournal,
+        budget: Budget,
     ) -> None:
-        self._endpoint, self._retry, self._sleep = endpoint, retry, sleep
-        self._journal, self._budget = journal, budget or Budget()
+        self._endpoint, self._retry, self._journal, self._budget = endpoint, retry, journal, budget
         self._slots = asyncio.Semaphore(concurrency)
         self._transport = Transport(endpoint, concurrency)
-        self._known: dict[tuple[str, tuple[str, ...], str], asyncio.Task[float]] = {}
+        self._tasks: set[asyncio.Task[float]] = set()
         self._sent: set[asyncio.Task[Any] | None] = set()
 
     async def close(self) -> None:
         """Close the connections. What was sent may end first, so that a reply that is paid for is stored."""
-        for task in self._known.values():
-            if task not in self._sent or self._journal is None:
+        for task in self._tasks:
+            if task not in self._sent:
                 task.cancel()
-        left = [task for task in self._known.values() if not task.done()]
-        if left:
-            await asyncio.wait(left, timeout=DRAIN_S)
-        for task in left:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAIN_S)
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._known.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._transport.close()
 
-    def forget(self) -> None:
-        """Drop the answers so far; the prompts of the next query are others."""
-        self._known.clear()
-
     async def probability(self, prompt: str, answer: str, images: Sequence[str] = ()) -> float:
-        """The geometric mean of the probabilities of an answer's tokens after a prompt. Equal questions are asked once.
+        """The geometric mean of the probabilities of an answer's tokens after a prompt.
 
         Args:
             prompt: the text before the answer.
@@ -95,27 +86,29 @@ class AnswerScorer:
             IncompleteRunError: all attempts failed.
             BudgetExceededError: the request could exceed the budget.
         """
-        key = (prompt, tuple(images), answer)
-        if key not in self._known:
-            self._known[key] = asyncio.ensure_future(self._ask(*key))
-        return await asyncio.shield(self._known[key])
+        task = asyncio.ensure_future(self._ask(prompt, tuple(images), answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
     async def _ask(self, prompt: str, images: tuple[str, ...], answer: str) -> float:
         body = self._chat_body(prompt, images, answer) if images else self._text_body(prompt, answer)
         asked = json.dumps({"body": body, "answer_at": len(prompt)}, sort_keys=True)
         key = hashlib.sha256(asked.encode()).hexdigest()
-        stored = None if self._journal is None else self._journal.get_many([key]).get(key)
+        stored = self._journal.get_many([key]).get(key)
         if stored is None:
             async with self._slots:
-                reply, usage = await self._post(body, len(images))
+                size = len((prompt + answer).encode("utf-8", "replace"))  # a token has at least one byte
+                reply, usage = await self._post(body, size + 16 + TOKENS_PER_IMAGE * len(images))
             role = self._endpoint.role
             if images:
-                found = chat_answer_logprobs(reply, answer, role)
+                logprobs = chat_answer_logprobs(reply, answer, role)
             else:
-                found = answer_logprobs(reply, len(prompt), len(prompt) + len(answer), role)
-            stored = Completion(text=answer, usage=usage, model=self._endpoint.model, request_key=key, logprobs=found)
-            if self._journal is not None:
-                stored = await self._journal.put(key, stored)
+                logprobs = answer_logprobs(reply, len(prompt), len(prompt) + len(answer), role)
+            completion = Completion(
+                text=answer, usage=usage, model=self._endpoint.model, request_key=key, logprobs=logprobs
+            )
+            stored = await self._journal.put(key, completion)
         assert stored.logprobs
         return math.exp(sum(stored.logprobs) / len(stored.logprobs))
 
@@ -149,8 +142,8 @@ class AnswerScorer:
             **self._endpoint.extra_body,
         }
 
-    async def _post(self, body: dict[str, Any], images: int) -> tuple[bytes, Usage]:
-        """Send a request until it is answered. Each attempt reserves the most that it may cost."""
+    async def _post(self, body: dict[str, Any], tokens: int) -> tuple[bytes, Usage]:
+        """Send a request of at most so many tokens until it is answered. Each attempt reserves the most it may cost."""
         rng = random.Random(0)  # noqa: S311 - jitter
 
         def decision(state: RetryCallState) -> Any:
@@ -167,10 +160,9 @@ class AnswerScorer:
             ),
             wait=lambda state: self._retry.wait_s(decision(state), state.attempt_number, rng),
             stop=is_used_up,
-            sleep=self._sleep,
             retry_error_callback=decision,
         )
-        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body, images)
+        result: tuple[bytes, Usage] | RetryDecision = await retrying(self._attempt, body, tokens)
         if not isinstance(result, RetryDecision):
             return result
         url = f"{self._endpoint.base_url}/{'completions' if 'prompt' in body else 'chat/completions'}"
@@ -186,8 +178,8 @@ class AnswerScorer:
             fix=_FIX,
         )
 
-    async def _attempt(self, body: dict[str, Any], images: int) -> tuple[bytes, Usage] | RetryDecision:
-        largest = _text_bytes(body) + 16 + TOKENS_PER_IMAGE * images, 1  # a token has at least one byte
+    async def _attempt(self, body: dict[str, Any], tokens: int) -> tuple[bytes, Usage] | RetryDecision:
+        largest = tokens, 1
         hold = await self._budget.hold(sum(largest), self._endpoint.cost_usd(*largest))
         used = largest  # also of an attempt that is cancelled
         task = asyncio.current_task()
@@ -214,17 +206,6 @@ class AnswerScorer:
             self._budget.settle(hold, sum(used), self._endpoint.cost_usd(*used))
 
 
-def _text_bytes(body: dict[str, Any]) -> int:
-    if "prompt" in body:
-        return len(body["prompt"].encode("utf-8", "replace"))
-    parts = [part for message in body["messages"] for part in _parts(message["content"])]
-    return sum(len(part["text"].encode("utf-8", "replace")) for part in parts if part["type"] == "text")
-
-
-def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
 def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:
     """The log-probs of the last tokens of a chat prompt that ends with an answer.
 
@@ -238,7 +219,7 @@ def chat_answer_logprobs(reply: bytes, answer: str, role: str) -> list[float]:
     """
     try:
         every = json.loads(reply)["prompt_logprobs"]
-        tokens = [next(iter(one.values())) for one in every if one]
+        tokens = [next(iter(token.values())) for token in every if token]
         found: list[float] = []
         text = ""
         while len(text.strip()) < len(answer.strip()):

@@ -1,22 +1,28 @@
-"""Embeddings that settings name, and how a checkpoint records them."""
+"""Embeddings that settings name, how a checkpoint records them, and embedding other items in the same way.
+
+A record is a JSON object: ``files`` are the matrices, and ``parts`` tells of each which model embedded which modality
+(``text`` or ``image``). Of two parts the normalised mean is used.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
+from engine.records import Problem
+from grpo_training.selector.data.embedders import embedded
 from grpo_training.selector.data.embeddings import EmbeddingTable, load_table, mean_of_normalised
-from grpo_training.selector.data.encoder import check_same, part_of_file, record_with_parts
-from grpo_training.selector.step_settings import EmbeddingSettings
+from grpo_training.selector.settings import EmbeddingSettings
 
 
 def record_of(
     settings: EmbeddingSettings, recorded: Mapping[str, Any] | None = None, checkpoint: Path | None = None
 ) -> dict[str, Any]:
-    """Where the embeddings are and what made them, as JSON values; see :mod:`grpo_training.selector.data.encoder`.
+    """Where the embeddings are and what made them, as JSON values.
 
     Args:
         settings: name files; without any, those of the checkpoint are used.
@@ -24,24 +30,52 @@ def record_of(
         checkpoint: its file, for messages.
 
     Raises:
-        InputError: nothing names them, or they are of another model or modality than those of the checkpoint.
+        InputError: nothing names them, or they are of another modality than the flag says or the checkpoint records.
     """
-    found: dict[str, Any] | None = None
+    parts: dict[Path, dict[str, str | None]] = {}
     if settings.embeddings is not None:
-        found = record_with_parts([settings.embeddings], [part_of_file(settings.embeddings)])
+        parts[settings.embeddings] = _made(settings.embeddings)
     elif settings.img_emb is not None and settings.text_emb is not None:
-        parts = [part_of_file(settings.img_emb, "image"), part_of_file(settings.text_emb, "text")]
-        found = record_with_parts([settings.img_emb, settings.text_emb], parts)
-    if found is not None:
-        check_same(recorded or {}, found, str(checkpoint))
-        return found
-    if recorded and recorded.get("files"):
+        parts[settings.img_emb] = _made(settings.img_emb, "image")
+        parts[settings.text_emb] = _made(settings.text_emb, "text")
+    elif recorded and recorded.get("files"):
         return dict(recorded)
-    raise InputError(
-        "The embeddings are not known",
-        why="No flag names them, and there is no checkpoint that records them.",
-        fix="Pass --embeddings FILE, or --img-emb and --text-emb.",
-    )
+    else:
+        raise InputError(
+            "The embeddings are not known",
+            why="No flag names them, and there is no checkpoint that records them.",
+            fix="Pass --embeddings FILE, or --img-emb and --text-emb.",
+        )
+    before = [part["modality"] for part in (recorded or {}).get("parts", ())]
+    now = [part["modality"] for part in parts.values()]
+    if before and None not in (*before, *now) and before != now:
+        raise InputError(
+            f"{checkpoint} was trained on other embeddings",
+            why=f"It was trained on those of: {', '.join(before)}; these are of: {', '.join(map(str, now))}.",
+            fix="Pass embeddings of the same model and modality.",
+        )
+    return {"files": [str(path.absolute()) for path in parts], "parts": list(parts.values())}
+
+
+def _made(path: Path, modality: str | None = None) -> dict[str, str | None]:
+    """What made the embeddings of a file, by the JSON file beside it; None for what it does not tell.
+
+    Args:
+        path: the matrix.
+        modality: that the file has to be of; None: any.
+    """
+    try:
+        made = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        told = {name: made.get(name) for name in ("modality", "model")}
+    except (OSError, ValueError, AttributeError):  # embeddings of another program
+        told = {"modality": None, "model": None}
+    if None not in (modality, told["modality"]) and told["modality"] != modality:
+        raise InputError(
+            f"{path} has embeddings of {told['modality']}, not of {modality}",
+            why=f"{path.with_suffix('.json').name} says so.",
+            fix="Pass --img-emb for the images and --text-emb for the texts.",
+        )
+    return told | {"modality": told["modality"] or modality}
 
 
 def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:
@@ -51,7 +85,47 @@ def load_embeddings(record: Mapping[str, Any]) -> EmbeddingTable:
         MissingInputError: a file is not there.
         InputError: it cannot be read.
     """
-    tables = [load_table(Path(path)) for path in record["files"]]
+    return _mean([load_table(Path(path)) for path in record["files"]])
+
+
+def embed_as(
+    record: Mapping[str, Any], place: str, problems: Sequence[Problem], images: Sequence[Path], model: str | None = None
+) -> EmbeddingTable:
+    """Embed problems as the embeddings of a record were made.
+
+    Args:
+        record: of a checkpoint.
+        place: the checkpoint, for messages.
+        problems: in the order of the rows.
+        images: file of each; empty if the problems come without images.
+        model: what embeds parts whose model the record does not tell.
+
+    Raises:
+        InputError: the record does not tell the model or the modality, images are missing, or the model embeds none.
+    """
+    tables = []
+    for part in record.get("parts") or [{}]:
+        source, modality = part.get("model") or model, part.get("modality")
+        if not source or not modality:
+            raise InputError(
+                f"{place} does not tell which model embeds {modality or 'text'}s",
+                why="It was trained on files that nothing beside them describes.",
+                fix="Pass --embedding-model, or train on files of `python -m grpo_training.selector embed`.",
+            )
+        if modality == "image" and not images:
+            raise InputError(
+                f"{place} was trained on embeddings of images",
+                why="Without images a query cannot be embedded as in its training.",
+                fix="Pass --images COLUMN, which names the images of the rows.",
+            )
+        if modality == "image":
+            tables.append(embedded(source, [str(path) for path in images], images=True))
+        else:
+            tables.append(embedded(source, [problem.text for problem in problems], images=False))
+    return _mean(tables)
+
+
+def _mean(tables: Sequence[EmbeddingTable]) -> EmbeddingTable:
     return tables[0] if len(tables) == 1 else mean_of_normalised(*tables)
 
 

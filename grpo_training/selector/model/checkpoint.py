@@ -11,14 +11,9 @@ import torch
 
 from engine.errors import InputError, MissingInputError, first_line
 from engine.storage.append_log import replace_file
-from grpo_training.selector.model.pointer import PointerSelector, config_from
+from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig
 
 FORMAT = 1
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys(("config", "state_dict", "embeddings", "metrics"), dict),
-    **{"phase": str, "epoch": int, "shots": int, "learning_rate": float | int, "kl_beta": float | int},
-}
-"""The types of what a checkpoint holds."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +23,9 @@ class CheckpointInfo:
     Args:
         phase: ``sft``, ``rce`` or ``grpo``.
         epoch: completed epochs of that phase.
-        embeddings: where the embeddings are and what made them; see :mod:`grpo_training.selector.data.encoder`.
+        embeddings: where the embeddings are and what made them; see :mod:`grpo_training.selector.data.sources`.
         shots: length of the sequences that it was trained on.
-        learning_rate: the peak of its phase.
+        sft_learning_rate: the peak of SFT.
         kl_beta: weight of the KL at the end of the epoch.
         metrics: figures on held-out queries.
     """
@@ -39,7 +34,7 @@ class CheckpointInfo:
     epoch: int
     embeddings: dict[str, Any] = field(default_factory=dict)
     shots: int = 2
-    learning_rate: float = 0.0
+    sft_learning_rate: float = 0.0
     kl_beta: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -82,25 +77,18 @@ def load_model(path: Path, version: str | None = None) -> tuple[PointerSelector,
             why="It has no architecture in it, as those of Lightning and Lever-Plus.",
             fix="Pass a .ckpt file that `python -m grpo_training.selector sft` or `train` wrote.",
         )
-    wrong = [name for name, kind in _KINDS.items() if name in content and not isinstance(content[name], kind)]
-    if wrong:
-        raise InputError(f"{path}: {wrong[0]} is a {type(content[wrong[0]]).__name__}", fix="The file is damaged.")
-    config = config_from(content["config"])
     try:
-        model = PointerSelector(config)
-        model.load_state_dict(content.get("state_dict", {}), strict=True)
-    except (RuntimeError, TypeError, ValueError, AssertionError) as error:
+        model = PointerSelector(SelectorConfig(**content["config"]))
+        model.load_state_dict(content["state_dict"], strict=True)
+        info = CheckpointInfo(**{name: content[name] for name in CheckpointInfo.__dataclass_fields__})
+    except (RuntimeError, TypeError, ValueError, AssertionError, KeyError) as error:
         raise InputError(
             f"The weights in {path} are not those of its architecture", why=" ".join(str(error).split())[:300]
         ) from None
-    if not all(bool(torch.isfinite(one).all()) for one in model.state_dict().values()):
-        raise InputError(f"{path} has weights that are not finite", fix="Pass an earlier checkpoint.")
-    names = CheckpointInfo.__dataclass_fields__
-    info = CheckpointInfo(**{name: content[name] for name in names if name in content})
-    own = "v2" if info.phase == "sft" else "v3"
-    if version not in (None, own):
+    trained = "v2" if info.phase == "sft" else "v3"
+    if version not in (None, trained):
         raise InputError(
-            f"{path} is a {own} checkpoint (phase {info.phase}), not {version}", fix="Leave --model-version out."
+            f"{path} is a {trained} checkpoint (phase {info.phase}), not {version}", fix="Leave --model-version out."
         )
     return model.eval(), info
 

@@ -16,6 +16,11 @@ from typing import Any
 
 import torch
 
+from grpo_training.rl_math.losses import LossTerm
+from grpo_training.rl_math.metrics_log import MetricsLog, means, open_metrics
+from grpo_training.rl_math.progress import TrainingProgress
+from grpo_training.rl_math.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
+from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import Batch, ShotGroup, batches, make_batch
@@ -23,16 +28,17 @@ from grpo_training.selector.model.checkpoint import CheckpointInfo, save_model
 from grpo_training.selector.model.pointer import PointerSelector
 from grpo_training.selector.settings import SftSettings, TrainSettings
 from grpo_training.selector.training.phases import Phase, grpo_step, rce_step, sft_step
-from grpo_training.selector.training.state import TrainingState, improvements, load_state, save_state
+from grpo_training.selector.training.state import TrainingState, is_best, load_state, save_state
 from grpo_training.selector.training.validation import held_out_figures, stored_logps
-from grpo_training.training.losses import LossTerm
-from grpo_training.training.metrics_log import MetricsLog, means, open_metrics
-from grpo_training.training.progress import TrainingProgress
-from grpo_training.training.schedules import AdaptiveKL, curriculum_top_k, lr_factor, rce_temperature
-from grpo_training.training.stopped import TrainingStoppedError
 
 _CONTROLLED = ("rce/temperature", "grpo/temperature", "beta", "learning_rate")
-BEST, BEST_REWARD = "best_model.ckpt", "best_reward.ckpt"
+BEST = "best_model.ckpt"
+_KL_EVERY = 5
+"""Steps between changes of ``kl_beta``, by their mean KL."""
+_TEMPERATURES = 0.5, 2.0
+"""Bounds of the temperature of GRPO."""
+_TEMPERATURE_FACTOR = 1.05
+"""Of a change of it, after each step."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class TrainingTask:
         train, held_out: queries to train on, and to measure on.
         table: embeddings of queries and shots.
         embeddings: where they come from, for the checkpoints.
+        sft_learning_rate: the peak of SFT, for the checkpoints.
         shots: length of the longest sequence.
         device: of the model.
     """
@@ -55,13 +62,9 @@ class TrainingTask:
     held_out: Sequence[ShotGroup]
     table: EmbeddingTable
     embeddings: dict[str, Any]
+    sft_learning_rate: float
     shots: int
     device: str = "cpu"
-
-    @property
-    def stop_steps(self) -> int | None:
-        """Steps of the longest sequence if sequences end with a STOP."""
-        return self.shots + 1 if self.model.config.stop else None
 
 
 def steps_of(task: TrainingTask, phase: Phase, batch_size: int) -> int:
@@ -97,9 +100,7 @@ class _Run:
         self.progress = TrainingState()
         self._kl = AdaptiveKL(0.0)
         if isinstance(settings, TrainSettings):
-            self._kl = AdaptiveKL(
-                settings.kl_beta, settings.kl_target_min, settings.kl_target_max, settings.kl_adjustment_factor
-            )
+            self._kl = AdaptiveKL(settings.kl_beta, settings.kl_target_min, settings.kl_target_max)
         self._old: PointerSelector | None = None
         self._stored = load_state(run_dir)
         if self._stored is not None:
@@ -116,13 +117,9 @@ class _Run:
     def begin_phase(self) -> None:
         """Make the optimizer; a new phase of rewards also records the policy that it starts from."""
         task, progress = self._task, self.progress
-        frozen = set()
-        if self.phase.name == "grpo" and isinstance(self._settings, TrainSettings) and self._settings.freeze_backbone:
-            frozen = set(task.model.backbone())
-        for parameter in task.model.parameters():
-            parameter.requires_grad_(parameter not in frozen)
-        trained = [one for one in task.model.parameters() if one.requires_grad]
-        self._optimizer = torch.optim.AdamW(trained, self.phase.learning_rate, weight_decay=self._settings.weight_decay)
+        self._optimizer = torch.optim.AdamW(
+            task.model.parameters(), self.phase.learning_rate, weight_decay=self._settings.weight_decay
+        )
         self._old = copy.deepcopy(task.model).eval() if self.phase.name == "grpo" else None
         if self._stored is not None:
             self._optimizer.load_state_dict(self._stored["optimizer"])
@@ -130,10 +127,9 @@ class _Run:
                 self._old.load_state_dict(self._stored["old"])
             self._stored = None
         elif self.phase.name != "sft":
-            found = stored_logps(task.model, task.held_out, task.table, task.stop_steps)
-            progress.old_logps = {query: logps.sum(-1) for query, logps in found.items()}
-            if isinstance(self._settings, TrainSettings):
-                progress.temperature = self._settings.grpo_temperature
+            stored = stored_logps(task.model, task.held_out, task.table)
+            progress.old_logps = {query: logps.sum(-1) for query, logps in stored.items()}
+            progress.temperature = 1.0
         self._total = steps_of(task, self.phase, self._settings.batch_size)
         self._step = progress.epoch * (self._total // max(self.phase.epochs, 1)) + progress.batch
 
@@ -160,8 +156,8 @@ class _Run:
 
     def end_phase(self) -> None:
         """Keep the model at the end of the phase under a name of its own, and go on to the next one."""
-        self._save(f"{self.phase.name}_final.ckpt", {})
-        self.progress.phase, self.progress.epoch, self.progress.best = self.progress.phase + 1, 0, {}
+        self._save(f"{self.phase.name}_final.ckpt", self.progress.epoch, {})
+        self.progress.phase, self.progress.epoch, self.progress.best = self.progress.phase + 1, 0, []
         self.progress.old_logps, self._stored, self._old = {}, None, None
 
     def _optimize(self, groups: Sequence[ShotGroup]) -> dict[str, float]:
@@ -173,17 +169,16 @@ class _Run:
             warmup_steps=round(settings.warmup_ratio * self._total),
             schedule=settings.lr_scheduler,
         )
-        for part in self._optimizer.param_groups:
-            part["lr"] = rate
-        batch = make_batch(groups, task.table, stop_steps=task.stop_steps, device=task.device)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        batch = make_batch(groups, task.table, device=task.device)
         # The ratio of GRPO compares with a policy that was scored without dropout.
         task.model.train(self.phase.name != "grpo")
         step = self._loss(batch)
         self._check_finite("loss", float(step.loss.detach()))
         self._optimizer.zero_grad()
         step.loss.backward()
-        trained = [one for one in task.model.parameters() if one.requires_grad]
-        norm = float(torch.nn.utils.clip_grad_norm_(trained, settings.gradient_clip_norm))
+        norm = float(torch.nn.utils.clip_grad_norm_(task.model.parameters(), settings.gradient_clip_norm))
         self._check_finite("gradient", norm)
         self._optimizer.step()
         task.model.eval()
@@ -200,28 +195,25 @@ class _Run:
             temperature = rce_temperature(
                 self._step, self._total, settings.rce_temperature_start, settings.rce_temperature_end
             )
-            return rce_step(task.model, batch, temperature, settings)
+            return rce_step(task.model, batch, temperature)
         assert self._old is not None
-        top_k = curriculum_top_k(self.progress.epoch, settings.early_epochs, settings.early_top_k, settings.late_top_k)
+        top_k = curriculum_top_k(self.progress.epoch, settings.early_epochs, settings.early_top_k, None)
         return grpo_step(
             task.model,
             batch,
             self._old,
             top_k=top_k,
             beta=self._kl.beta,
-            settings=settings,
+            epsilon=settings.clip_epsilon,
             temperature=self.progress.temperature,
         )
 
     def _adapt(self, kl: float) -> None:
-        """Adapt the temperature to the KL of a step, and the weight of the KL to its mean over ``kl_every`` steps."""
-        settings, progress = self._settings, self.progress
+        """Adapt the temperature to the KL of a step, and the weight of the KL to its mean over some steps."""
+        progress = self.progress
         progress.kl.append(kl)
-        progress.epoch_kl.append(kl)
-        if not isinstance(settings, TrainSettings) or not settings.adaptive_kl:
-            return
-        progress.temperature = adapted_temperature(progress.temperature, kl, settings)
-        if len(progress.kl) >= settings.kl_every:
+        progress.temperature = adapted_temperature(progress.temperature, kl, self._kl.low, self._kl.high)
+        if len(progress.kl) >= _KL_EVERY:
             self._kl.update(statistics.fmean(progress.kl))
             progress.kl = []
 
@@ -230,26 +222,21 @@ class _Run:
         task, settings, progress = self._task, self._settings, self.progress
         rewards = settings if isinstance(settings, TrainSettings) else None
         figures = held_out_figures(
-            task.model, task.held_out, task.table, progress.old_logps, rewards, stop_steps=task.stop_steps
+            task.model, task.held_out, task.table, progress.old_logps, has_rewards=rewards is not None
         )
-        name = f"{self.phase.name}_epoch{progress.epoch + 1}.ckpt"
-        self._save(name, figures)
-        limit = rewards.kl_target_max if rewards else 0.0
-        for measure in improvements(self.phase.name, figures, progress.best, limit):
-            self._save(BEST if measure == "model" else BEST_REWARD, figures)
-        if progress.epoch_kl:
-            progress.kl_of_epochs.append(statistics.fmean(progress.epoch_kl))
-            progress.epoch_kl = []
+        epoch = progress.epoch + 1
+        self._save(f"{self.phase.name}_epoch{epoch}.ckpt", epoch, figures)
+        if is_best(self.phase.name, figures, progress.best, rewards.kl_target_max if rewards else 0.0):
+            self._save(BEST, epoch, figures)
         return figures
 
-    def _save(self, name: str, figures: dict[str, float]) -> None:
-        done = self.progress.epoch + (name.startswith(("sft_epoch", "rce_epoch", "grpo_epoch", "best")))
+    def _save(self, name: str, epoch: int, figures: dict[str, float]) -> None:
         info = CheckpointInfo(
             phase=self.phase.name,
-            epoch=done,
+            epoch=epoch,
             embeddings=self._task.embeddings,
             shots=self._task.shots,
-            learning_rate=self.phase.learning_rate,
+            sft_learning_rate=self._task.sft_learning_rate,
             kl_beta=self._kl.beta,
             metrics=figures,
         )
@@ -264,22 +251,22 @@ class _Run:
             )
 
 
-def adapted_temperature(temperature: float, kl: float, settings: TrainSettings) -> float:
+def adapted_temperature(temperature: float, kl: float, target_min: float, target_max: float) -> float:
     """The temperature of GRPO after a step.
 
-    A small KL raises it, so that logits may move further before the ratios are clipped (exploration); a large one
-    lowers it. It stays within its bounds.
+    A KL below the target raises it, so that logits may move further before the ratios are clipped (exploration); one
+    above lowers it. It stays within its bounds.
 
     Args:
         temperature: of the step.
         kl: of the step, at temperature 1.
-        settings: the target of the KL, the bounds, and the factor of a change.
+        target_min, target_max: the target of the KL.
     """
-    if kl < settings.kl_target_min:
-        temperature *= settings.grpo_temperature_factor
-    elif kl > settings.kl_target_max:
-        temperature /= settings.grpo_temperature_factor
-    return min(max(temperature, settings.grpo_temperature_min), settings.grpo_temperature_max)
+    if kl < target_min:
+        temperature *= _TEMPERATURE_FACTOR
+    elif kl > target_max:
+        temperature /= _TEMPERATURE_FACTOR
+    return min(max(temperature, _TEMPERATURES[0]), _TEMPERATURES[1])
 
 
 def _summary(window: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -20,12 +20,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from grpo_training.rl_math.losses import LossTerm, StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
 from grpo_training.selector.data.groups import Batch
 from grpo_training.selector.model.decoding import sequence_logps_at
 from grpo_training.selector.model.pointer import PointerSelector
-from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards
-from grpo_training.selector.settings import TrainSettings
-from grpo_training.training.losses import LossTerm, StepTotals, kl_per_token, policy_loss, rce_loss, sft_loss
+from grpo_training.selector.rewards import group_advantages, has_spread, normalize_rewards_zscore
 
 PhaseName = Literal["sft", "rce", "grpo"]
 ADVANTAGE_QUANTILES = (10, 50, 90)
@@ -67,26 +66,20 @@ def sft_step(model: PointerSelector, batch: Batch) -> LossTerm:
     return LossTerm(term.loss, {"loss": float(term.loss.detach())})
 
 
-def rce_step(model: PointerSelector, batch: Batch, temperature: float, settings: TrainSettings) -> LossTerm:
+def rce_step(model: PointerSelector, batch: Batch, temperature: float) -> LossTerm:
     """Cross-entropy of the stored sequences, weighted by ``softmax(normalised reward / temperature)``."""
     logps_BNS = step_logps(model, batch)
-    loss, metrics = _rce(logps_BNS, batch, temperature, settings)
-    metrics |= {"loss": float(loss.detach()), "rce/temperature": temperature}
-    return LossTerm(loss, metrics | {"reward": expected_reward(logps_BNS.sum(-1), batch)})
+    term = rce_term(logps_BNS, batch, temperature)
+    metrics = {"loss": float(term.loss.detach()), "rce/temperature": temperature}
+    return LossTerm(term.loss, term.metrics | metrics | {"reward": expected_reward(logps_BNS.sum(-1), batch)})
 
 
-def rce_validation_loss(logps_BNS: Tensor, batch: Batch, settings: TrainSettings) -> float:
-    """The loss of RCE at temperature 1."""
-    return float(_rce(logps_BNS, batch, 1.0, settings)[0])
-
-
-def _rce(
-    logps_BNS: Tensor, batch: Batch, temperature: float, settings: TrainSettings
-) -> tuple[Tensor, dict[str, float]]:
+def rce_term(logps_BNS: Tensor, batch: Batch, temperature: float) -> LossTerm:
+    """The loss of RCE from the log-probs of the stored sequences."""
     mask_BN = batch.sequence_mask_BN
-    scores_BN = normalize_rewards(batch.rewards_BN, mask_BN, settings.normalize_method, settings.normalize_clamp)
+    scores_BN = normalize_rewards_zscore(batch.rewards_BN, mask_BN)
     groups_BN = torch.arange(len(mask_BN), device=mask_BN.device).unsqueeze(1).expand_as(mask_BN)
-    term = rce_loss(
+    return rce_loss(
         logps_BNS.flatten(0, 1),
         batch.step_mask_BNS.flatten(0, 1),
         scores_BN.flatten(),
@@ -94,7 +87,6 @@ def _rce(
         temperature=temperature,
         groups=len(mask_BN),
     )
-    return term.loss, term.metrics
 
 
 def grpo_step(
@@ -104,7 +96,7 @@ def grpo_step(
     *,
     top_k: int | None,
     beta: float,
-    settings: TrainSettings,
+    epsilon: float,
     temperature: float = 1.0,
 ) -> LossTerm:
     """The clipped policy gradient over stored sequences, and ``beta`` times the KL to the old policy.
@@ -115,7 +107,7 @@ def grpo_step(
         old: the policy at the start of the phase.
         top_k: sequences of each query that are used, the best first; None: all.
         beta: weight of the KL.
-        settings: clipping of ratios and advantages.
+        epsilon: ratios are clipped to 1 ± this.
         temperature: of both policies in the ratio.
 
     ``kl`` of the metrics is that at temperature 1.
@@ -124,7 +116,7 @@ def grpo_step(
     with torch.no_grad():
         old_TBN = step_logps_at(old, batch, (1.0, temperature)).sum(-1)
     logps_BN = logps_TBN[1]
-    advantages_BN = group_advantages(batch.rewards_BN, batch.sequence_mask_BN, settings.advantage_clip).float()
+    advantages_BN = group_advantages(batch.rewards_BN, batch.sequence_mask_BN).float()
     spread_B = has_spread(batch.rewards_BN, batch.sequence_mask_BN)
     kept_BN = batch.sequence_mask_BN & spread_B.unsqueeze(1) & best_sequences(batch, top_k)
     metrics = {
@@ -145,7 +137,7 @@ def grpo_step(
         advantages,
         ones,
         loss_type="grpo",
-        epsilon=settings.clip_epsilon,
+        epsilon=epsilon,
         max_completion_length=1,
         totals=totals,
     )

@@ -11,18 +11,17 @@ from typing import Any
 
 import torch
 
-from engine.errors import ConfigurationError, InputError
+from engine.errors import InputError
 from grpo_training.runs.directory import RunDirectory
-from grpo_training.selector.data.beam_file import RewardFormula, load_groups
+from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, split_groups
 from grpo_training.selector.data.sources import digest_of, load_embeddings, record_of
 from grpo_training.selector.model.checkpoint import load_model
-from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters
+from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig
 from grpo_training.selector.rewards import sequence_reward
 from grpo_training.selector.settings import SftSettings, TrainSettings
-from grpo_training.selector.training.change import best_choices, change_lines
-from grpo_training.selector.training.loop import BEST, BEST_REWARD, TrainingTask, steps_of, train_selector
+from grpo_training.selector.training.loop import BEST, TrainingTask, steps_of, train_selector
 from grpo_training.selector.training.phases import Phase
 from grpo_training.selector.training.state import STATE
 from grpo_training.view.training_page import write_page
@@ -31,7 +30,7 @@ from grpo_training.view.training_page import write_page
 def train_sft(settings: SftSettings) -> int:
     """Train a new selector on the beams of a beam file. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
-    data = _data(settings, RewardFormula(), {})
+    data = _data(settings, {})
     table = data.table
     torch.manual_seed(settings.seed)
     model = PointerSelector(
@@ -41,7 +40,7 @@ def train_sft(settings: SftSettings) -> int:
         )
     )
     phases = [Phase("sft", settings.epochs, settings.learning_rate)]
-    return _train(settings, model, phases, data, {})
+    return _train(settings, model, phases, data, settings.learning_rate, {})
 
 
 _ARCHITECTURE = [field.name for field in dataclasses.fields(SelectorConfig) if field.name != "d_model"]
@@ -51,10 +50,7 @@ def post_train(settings: TrainSettings) -> int:
     """Post-train a selector on rewards. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
     model, info = load_model(settings.sft_ckpt)
-    reward = RewardFormula(
-        settings.reward_mode, settings.hard_weight, settings.soft_weight, settings.rel_weight, settings.keep_fallback
-    )
-    data = _data(settings, reward, info.embeddings)
+    data = _data(settings, info.embeddings)
     table = data.table
     if table.dimensions != model.config.d_model:
         raise InputError(
@@ -62,22 +58,11 @@ def post_train(settings: TrainSettings) -> int:
             fix="Pass the embeddings that it was trained with.",
         )
     data = dataclasses.replace(data, groups=_with_sequence_rewards(data.groups, table, settings))
-    rce_lr = settings.rce_lr or settings.rce_lr_ratio * _sft_rate(info.phase, info.learning_rate, settings)
-    every = [Phase("rce", settings.rce_epochs, rce_lr), Phase("grpo", settings.grpo_epochs, settings.grpo_lr)]
+    rce_lr = settings.rce_lr or settings.rce_lr_ratio * info.sft_learning_rate
+    phases = [Phase("rce", settings.rce_epochs, rce_lr), Phase("grpo", settings.grpo_epochs, settings.grpo_lr)]
     facts = {"sft_ckpt": hashlib.sha256(settings.sft_ckpt.read_bytes()).hexdigest()[:16]}
-    return _train(settings, model, [one for one in every if one.epochs], data, facts)
-
-
-def _sft_rate(phase: str, rate: float, settings: TrainSettings) -> float:
-    if phase == "sft" and rate > 0:
-        return rate
-    if settings.rce_epochs:
-        raise InputError(
-            f"{settings.sft_ckpt} does not tell the learning rate of SFT",
-            why=f"It is of the phase {phase}.",
-            fix="Pass --rce-lr.",
-        )
-    return 1.0  # RCE has no epochs
+    phases = [phase for phase in phases if phase.epochs]
+    return _train(settings, model, phases, data, info.sft_learning_rate, facts)
 
 
 def _train(
@@ -85,12 +70,14 @@ def _train(
     model: PointerSelector,
     phases: Sequence[Phase],
     data: _Data,
+    sft_learning_rate: float,
     facts: dict[str, Any],
 ) -> int:
     groups, table = data.groups, data.table
     train, held_out = split_groups(groups, settings.train_ratio, settings.seed)
-    shots = max(len(one.shots) for group in groups for one in group.sequences)
-    task = TrainingTask(model, phases, train, held_out, table, data.record, shots, _device(settings.device))
+    shots = max(len(sequence.shots) for group in groups for sequence in group.sequences)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    task = TrainingTask(model, phases, train, held_out, table, data.record, sft_learning_rate, shots, device)
     for line in _plan(task, settings):
         print(line)
     if settings.dry_run:
@@ -101,19 +88,12 @@ def _train(
         if manifest.is_finished:
             print(f"This training is finished: {settings.output_dir}. Pass --fresh to train again.")
             return 0
-        task.model.to(task.device)
-        before = best_choices(task.model, groups, table, shots) if isinstance(settings, TrainSettings) else []
         done = train_selector(task, settings, settings.output_dir)
         page = write_page(settings.output_dir)
         manifest.finish()
         (settings.output_dir / STATE).unlink(missing_ok=True)
     print(f"trained {done.step} steps")
-    if isinstance(settings, TrainSettings):
-        for line in change_lines(before, best_choices(task.model, groups, table, shots), done, settings):
-            print(line)
-    for name in (BEST, BEST_REWARD):
-        if (settings.output_dir / name).exists():
-            print(f"  {name:16} {settings.output_dir / name}")
+    print(f"  {BEST:16} {settings.output_dir / BEST}")
     print(f"  {'curves':16} {page}")
     return 0
 
@@ -141,17 +121,16 @@ class _Data:
     digest: str
 
 
-def _data(settings: SftSettings | TrainSettings, reward: RewardFormula, embeddings: Mapping[str, Any]) -> _Data:
+def _data(settings: SftSettings | TrainSettings, embeddings: Mapping[str, Any]) -> _Data:
     """The data that the settings name.
 
     Args:
         settings: of the training.
-        reward: how a reward file's measurements are combined.
         embeddings: the record of the checkpoint.
     """
     path = settings.beam_data
     record = record_of(settings, embeddings, getattr(settings, "sft_ckpt", None))
-    groups = load_groups(path, beam_size=settings.beam_size, pool_size=settings.pool, reward=reward)
+    groups = load_groups(path, beam_size=settings.beam_size, pool_size=settings.pool)
     groups = groups[: settings.max_samples]
     if len(groups) < 2 and settings.train_ratio < 1:
         raise InputError(f"{path} has {len(groups)} queries; a training needs at least 2")
@@ -171,38 +150,22 @@ def _with_sequence_rewards(
     for group in groups:
         [query] = table.rows([group.query])
         sequences = []
-        for one in group.sequences:
-            coherence, diversity = sequence_reward(query, table.rows(one.shots))
-            levels = [(1.0, one.reward), (settings.coherence_weight, coherence), (settings.diversity_weight, diversity)]
-            total = sum(weight * value for weight, value in levels)
-            sequences.append(dataclasses.replace(one, reward=total))
+        for sequence in group.sequences:
+            coherence, diversity = sequence_reward(query, table.rows(sequence.shots))
+            added = settings.coherence_weight * coherence + settings.diversity_weight * diversity
+            sequences.append(dataclasses.replace(sequence, reward=sequence.reward + added))
         result.append(dataclasses.replace(group, sequences=tuple(sequences)))
     return result
 
 
 def _plan(task: TrainingTask, settings: SftSettings | TrainSettings) -> list[str]:
-    sequences = sum(len(group.sequences) for group in task.train)
-    equal = sum(len({one.reward for one in group.sequences}) < 2 for group in task.train)
-    pools = [len(group.pool) for group in task.train]
-    lines = [
+    equal = sum(len({sequence.reward for sequence in group.sequences}) < 2 for group in task.train)
+    return [
         f"queries           {len(task.train)} to train on, {len(task.held_out)} held out",
-        f"sequences         {sequences}, of up to {task.shots} shots, from pools of {min(pools)} to {max(pools)}",
         f"without spread    {equal} of {len(task.train)} queries: all their rewards are equal",
-        f"parameters        {count_parameters(task.model):,}",
+        *(
+            f"phase {phase.name:11} {phase.epochs} epochs, {steps_of(task, phase, settings.batch_size)} steps, "
+            f"learning rate {phase.learning_rate:g}"
+            for phase in task.phases
+        ),
     ]
-    for phase in task.phases:
-        steps = steps_of(task, phase, settings.batch_size)
-        lines.append(
-            f"phase {phase.name:11} {phase.epochs} epochs, {steps} steps, learning rate {phase.learning_rate:g}"
-        )
-    return lines
-
-
-def _device(name: str) -> str:
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigurationError(
-            "--device cuda: this machine has no CUDA GPU that torch can use", fix="Use --device cpu."
-        )
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from engine.errors import InputError
+from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.selector.model.checkpoint import load_plain, save_atomically
 from grpo_training.selector.model.pointer import PointerSelector
-from grpo_training.training.schedules import AdaptiveKL
 
 STATE = "training_state.pt"
 
@@ -26,11 +26,9 @@ class TrainingState:
         epoch: completed epochs of the phase.
         batch: completed batches of the present epoch.
         kl: the KL of each batch since ``kl_beta`` was adapted.
-        epoch_kl: the KL of each batch of the present epoch.
-        kl_of_epochs: the mean KL of each epoch of the phase.
         temperature: of the ratios of GRPO.
         old_logps: held-out query -> log-probs of its stored sequences under the policy at the start of the phase.
-        best: measure -> the value of the best epoch so far.
+        best: what counts of the best epoch of the phase; see :func:`is_best`.
     """
 
     step: int = 0
@@ -38,11 +36,9 @@ class TrainingState:
     epoch: int = 0
     batch: int = 0
     kl: list[float] = field(default_factory=list)
-    epoch_kl: list[float] = field(default_factory=list)
-    kl_of_epochs: list[float] = field(default_factory=list)
     temperature: float = 1.0
     old_logps: dict[int, torch.Tensor] = field(default_factory=dict)
-    best: dict[str, float] = field(default_factory=dict)
+    best: list[float] = field(default_factory=list)
 
 
 def save_state(
@@ -79,43 +75,26 @@ def load_state(folder: Path) -> dict[str, Any] | None:
         raise InputError(f"Cannot read {folder / STATE}", why=str(error), fix="Start over with --fresh.") from None
 
 
-def improvements(name: str, figures: dict[str, float], best: dict[str, float], kl_limit: float) -> list[str]:
-    """The measures by which an epoch is the best so far; ``best`` is updated.
+def is_best(name: str, figures: dict[str, float], best: list[float], kl_limit: float) -> bool:
+    """Whether an epoch is the best of its phase so far; ``best`` is updated.
 
-    ``model``: of SFT the lowest loss; of RCE the highest reward; of GRPO the highest reward among the epochs within
-    ``kl_limit`` of the policy at the start of the phase, and before there is one, the lowest KL. ``reward``: the
-    highest reward. Without held-out queries the last epoch counts.
+    Of SFT the lowest loss counts; of RCE the highest reward; of GRPO the highest reward among the epochs within
+    ``kl_limit`` of the policy at the start of the phase, and before there is one, the lowest KL. Without held-out
+    queries the last epoch counts.
 
     Args:
         name: the phase.
         figures: of the epoch, on held-out queries.
-        best: measure -> its value, of this phase.
+        best: what counts of the best epoch; empty at the start of a phase.
         kl_limit: KL up to which an epoch is near the start.
     """
-    found = []
-    reward = figures.get("validation/reward", torch.inf)
-    if name != "sft" and _is_better(reward, best, "reward"):
-        found.append("reward")
-    if name == "sft":
-        value = -figures["validation/loss"] if "validation/loss" in figures else torch.inf
-    elif name == "rce" or "validation/kl" not in figures:
-        value = reward
-    else:
+    if not figures:
+        return True
+    value = [-figures["validation/loss"] if name == "sft" else figures["validation/reward"]]
+    if name == "grpo":
         kl = figures["validation/kl"]
-        near = kl <= kl_limit
-        if near and not best.get("near"):
-            best.pop("model", None)
-            best["near"] = 1.0
-        if not near and best.get("near"):
-            return found
-        value = reward if near else -kl
-    if _is_better(value, best, "model"):
-        found.append("model")
-    return found
-
-
-def _is_better(value: float, best: dict[str, float], name: str) -> bool:
-    if name in best and value <= best[name] and value != torch.inf:
+        value = [1.0, *value] if kl <= kl_limit else [0.0, -kl]
+    if best and value <= best:
         return False
-    best[name] = value
+    best[:] = value
     return True

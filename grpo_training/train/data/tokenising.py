@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from engine.errors import ConfigurationError
 from engine.records import Message
+from grpo_training.rl_math.advantages import advantages
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport, Sample, TrainingGroup, TrainingResponse
-from grpo_training.training.advantages import advantages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

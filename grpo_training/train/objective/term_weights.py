@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grpo_training.rl_math.schedules import AdaptiveKL, half_cosine, share_done
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.training.schedules import AdaptiveKL, half_cosine, share_done
 
 
 def adaptive_kl(config: GRPOTrainingConfig) -> AdaptiveKL:

@@ -31,6 +31,8 @@ from typing import TextIO
 import torch
 from accelerate.utils import gather_object
 
+from grpo_training.rl_math.metrics_log import means, open_metrics
+from grpo_training.rl_math.stopped import damaged_weights
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Group, Sample
@@ -50,8 +52,6 @@ from grpo_training.train.offline.step_rows import StepRows, policy_step, rce_ste
 from grpo_training.train.offline.training import Training, prepare, score_reference, unscored
 from grpo_training.train.offline.validation import validate, validate_start
 from grpo_training.train.processes import local_share
-from grpo_training.training.metrics_log import means, open_metrics
-from grpo_training.training.stopped import damaged_weights
 
 
 def train_offline(

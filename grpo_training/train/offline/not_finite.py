@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from engine.storage.append_log import replace_file
+from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.train.data.samples import Sample
-from grpo_training.training.stopped import TrainingStoppedError
 
 
 def not_finite(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from grpo_training.train.data.batches import Batch
-from grpo_training.train.offline.step_rows import MicroBatch, StepRows
-from grpo_training.training.losses import (
+from grpo_training.rl_math.losses import (
     LossTerm,
     policy_loss,
     rce_loss,
     sft_loss,
     truncated_importance_weights,
 )
+from grpo_training.train.data.batches import Batch
+from grpo_training.train.offline.step_rows import MicroBatch, StepRows
 
 if TYPE_CHECKING:
     from grpo_training.train.offline.training import Training

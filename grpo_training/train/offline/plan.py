@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from grpo_training.rl_math.schedules import curriculum_top_k, lr_factor
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import balanced
-from grpo_training.training.schedules import curriculum_top_k, lr_factor
 
 Stage = Literal["sft", "rce", "early", "late"]
 """Supervised (all steps or none); reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all of

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from grpo_training.rl_math.losses import StepTotals
+from grpo_training.rl_math.schedules import rce_temperature
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import (
     best_of,
@@ -20,8 +22,6 @@ from grpo_training.train.data.rows import (
 from grpo_training.train.data.samples import Group, Sample
 from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.offline.plan import PlannedStep
-from grpo_training.training.losses import StepTotals
-from grpo_training.training.schedules import rce_temperature
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 
 from engine.errors import InputError
+from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
@@ -39,7 +40,6 @@ from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.objective.term_weights import adaptive_kl
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.processes import local_share
-from grpo_training.training.schedules import AdaptiveKL
 
 REFERENCE = "reference.pt"
 """The log-probs of the initial model, until a checkpoint holds them."""

@@ -10,13 +10,13 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor
 
+from grpo_training.rl_math.losses import kl_per_token
 from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.training import Training
 from grpo_training.train.processes import local_share
-from grpo_training.training.losses import kl_per_token
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from transformers.trainer_callback import ExportableState
 
 from engine.errors import InputError
 from engine.storage.append_log import replace_file
+from grpo_training.rl_math.metrics_log import MetricsLog
+from grpo_training.rl_math.progress import TrainingProgress
+from grpo_training.rl_math.schedules import AdaptiveKL
+from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.online.checkpoints import STATE
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 from grpo_training.train.processes import number_of_processes
-from grpo_training.training.metrics_log import MetricsLog
-from grpo_training.training.progress import TrainingProgress
-from grpo_training.training.schedules import AdaptiveKL
-from grpo_training.training.stopped import TrainingStoppedError
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"

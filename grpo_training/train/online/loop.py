@@ -23,6 +23,7 @@ from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from engine.records import Message, Problem
+from grpo_training.rl_math.metrics_log import open_metrics
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
@@ -48,7 +49,6 @@ from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from grpo_training.train.online.trainer import GRPOWithImitationTrainer
 from grpo_training.train.online.trl_arguments import count_steps, grpo_arguments
 from grpo_training.train.processes import check_same
-from grpo_training.training.metrics_log import open_metrics
 
 
 def train_online(

@@ -23,8 +23,8 @@ from engine.records import Completion, Message, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import Task
 from engine.tasks.registry import task_named
+from grpo_training.rl_math.metrics_log import means
 from grpo_training.train.online.custom_reward import OF_TRAINER, BatchReward
-from grpo_training.training.metrics_log import means
 
 PATIENCE = 3
 WORKERS = max(8, os.cpu_count() or 1)

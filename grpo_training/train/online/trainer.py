@@ -17,6 +17,9 @@ from torch import Tensor
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
+from grpo_training.rl_math.losses import LossTerm, sft_loss
+from grpo_training.rl_math.schedules import AdaptiveKL
+from grpo_training.rl_math.stopped import TrainingStoppedError, damaged_weights
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
@@ -26,9 +29,6 @@ from grpo_training.train.objective.logprobs import completion_logps, not_finite_
 from grpo_training.train.objective.term_weights import TermWeights, term_weights
 from grpo_training.train.online.checkpoints import remove_old_checkpoints
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
-from grpo_training.training.losses import LossTerm, sft_loss
-from grpo_training.training.schedules import AdaptiveKL
-from grpo_training.training.stopped import TrainingStoppedError, damaged_weights
 
 
 class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]

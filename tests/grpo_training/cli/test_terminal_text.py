@@ -1,6 +1,5 @@
 """No text of a model, a file or a server controls the terminal, wherever it is printed."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,9 +8,7 @@ import unicodedata
 from engine.errors import InputError
 from grpo_training.cli.entry import print_error
 from grpo_training.cli.terminal_text import fitted
-from grpo_training.traffic.__main__ import main as traffic
 from grpo_training.train.reporting.plan_report import print_plan
-from tests.engine.tasks.traffic.support import row
 
 HOSTILE = "a\u2028\x1b[2J\x9b31m\x07b\u202ec\ud800[red]d[/red]"
 SHOWN = "a\\x2028\\x1b[2J\\x9b31m\\x07b\\x202ec\\xd800[red]d[/red]"
@@ -32,15 +29,6 @@ def test_an_error_message(capsys):
 def test_the_plan_of_a_training(capsys):
     print_plan([("data", HOSTILE)], f"1 line skipped: {HOSTILE}")
     assert capsys.readouterr().out.count(SHOWN) == 2
-
-
-def test_errors_of_a_traffic_dataset(tmp_path, capsys):
-    rows = [row().model_dump(mode="json") | {"id": HOSTILE.replace("\ud800", ""), "prompt": ""}] * 2
-    (tmp_path / "grpo_dataset.json").write_text(json.dumps(rows))
-    assert traffic(["validate", "--dataset", str(tmp_path / "grpo_dataset.json")]) == 1
-    said = capsys.readouterr().out
-    assert "is also that of row 1" in said
-    assert not controls(said)
 
 
 def test_a_terminal_without_greek_letters_or_marks_shows_words():

@@ -313,7 +313,7 @@ def test_from_100_problems_on_a_quarter_is_kept_for_the_gate(tmp_path):
     learned = {group["problem_id"] for group in world.groups()}
     assert 20 <= 120 - len(learned) == event.of <= 40
     assert (event.verdict, event.samples, event.own) == ("adopted", 8, 0)
-    with pytest.raises(InputError, match="gate: stored true, given nothing"):
+    with pytest.raises(InputError, match="gate: stored true, given false"):
         world.learn("--rollouts", "2")  # would learn from the problems of the gate
 
 

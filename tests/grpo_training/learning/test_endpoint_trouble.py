@@ -20,7 +20,7 @@ def test_a_learner_says_what_it_waits_for_and_gives_up(tmp_path, capsys, monkeyp
     if live:
         terminal.isatty = lambda: True
         shown = functools.partial(progress.Progress, stream=terminal)
-        monkeypatch.setattr("grpo_training.learning.learner.Progress", shown)
+        monkeypatch.setattr("grpo_training.learning.run.Progress", shown)
     problems, config = tmp_path / "p.jsonl", tmp_path / "api.json"
     row = {"problem_id": "p1", "problem": "What is 1 + 1?", "answer": "2"}
     problems.write_text(json.dumps(row) + "\n", encoding="utf-8")

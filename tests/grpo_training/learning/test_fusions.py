@@ -12,8 +12,10 @@ from engine.reward_evaluator import RewardEvaluator
 from engine.storage.index_file import Entry
 from engine.storage.summaries import fusion_summary
 from engine.tasks.registry import task_named
-from grpo_training.learning.groups.fusions import FusionOrder, LocalFusions
-from grpo_training.learning.groups.records import rollout_from
+from grpo_training.learning.critic import Critic
+from grpo_training.learning.experience_choice import DrawnExperiences
+from grpo_training.learning.run import Connections
+from grpo_training.learning.scored_groups import Step, rollout_from
 from grpo_training.learning.settings import CriticSettings
 from grpo_training.view.pages.fusions import fusion_page
 from tests.support.scripted_client import ScriptedClient
@@ -59,8 +61,11 @@ async def fuse(group, *replies, opinion=None):
         return evaluator.score(task, problem, candidate, opinion=opinion, baseline=baseline)
 
     manager = SimpleNamespace(endpoint=lambda role: SimpleNamespace(model="m"))
-    session = SimpleNamespace(client=ScriptedClient(*replies), evaluator=evaluator, score=score, manager=manager)
-    return await LocalFusions(CriticSettings(), session).make(FusionOrder(APPLES, 0, "generator_1", group, (), "v"))
+    critic = object.__new__(Critic)  # without files
+    critic.settings = CriticSettings()
+    scorer = SimpleNamespace(evaluator=evaluator, score=score)
+    critic.open(Connections(manager, ScriptedClient(*replies), scorer), None)
+    return await critic._fuse(Step(0, APPLES), "generator_1", group, DrawnExperiences((), "v"), "A")
 
 
 async def test_inputs_count_as_they_were_stored():

@@ -1,7 +1,7 @@
 """What a complete run names as the next commands."""
 
 from grpo_training.cli.settings import WORKING_DIR
-from grpo_training.learning.learner import next_commands
+from grpo_training.learning.run import next_commands
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 
 

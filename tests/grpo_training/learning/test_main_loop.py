@@ -35,10 +35,14 @@ def files(recorded):
     return list(recorded.values())
 
 
+EXACTLY_TWO = ("--window", 2)
+"""The default of 12 groups; given, it does not grow on a busy machine."""
+
+
 def run_all(world, aime2024, *more):
     for number in (1, 2, 3):
-        assert world.generate(number, aime2024, *more) == 0
-    assert world.criticise() == 0
+        assert world.generate(number, aime2024, *EXACTLY_TWO, *more) == 0
+    assert world.criticise(*EXACTLY_TWO) == 0
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,7 @@ def test_a_group_without_replies_stays_open_and_the_same_command_completes_it(fi
     with World(tmp_path, files, plan=plan) as world:
         for _ in range(60):
             try:
-                assert world.generate(1, aime2024, "--max-problems", 12, "--attempts", 2) == 0
+                assert world.generate(1, aime2024, "--max-problems", 12, "--attempts", 2, *EXACTLY_TWO) == 0
             except IncompleteRunError as error:
                 stops.append(error)
                 continue
@@ -196,7 +200,7 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
         opened.append(args[0])
         real(self, *args, **kwargs)
 
-    monkeypatch.setattr("grpo_training.learning.learner.ExperienceLibrary.__init__", open_library)
+    monkeypatch.setattr("grpo_training.learning.run.ExperienceLibrary.__init__", open_library)
     with World(tmp_path, files) as world:
 
         def run():
@@ -304,7 +308,7 @@ def test_a_critic_before_any_run_says_that_the_rollouts_are_missing(tmp_path, mo
 
 def test_three_generators_and_a_following_critic_in_parallel(files, aime2024, tmp_path, undisturbed):
     with World(tmp_path, files, seed=5, longest_s=0.1) as together:
-        flags = ("--dataset", aime2024, "--max-problems", 12)
+        flags = ("--dataset", aime2024, "--max-problems", 12, *EXACTLY_TWO)
         follower = together.fork("critic", "--follow")
         deadline = time.monotonic() + 60
         while writer_of(together.cache / "critic_results.jsonl") is None and time.monotonic() < deadline:

@@ -9,7 +9,8 @@ import pytest
 
 from agents.judge import Judge
 from engine.api_manager import ApiManager
-from grpo_training.learning.session import Session, usual_window
+from grpo_training.learning.run import usual_window
+from grpo_training.learning.scoring import open_scorer
 from grpo_training.learning.settings import GeneratorSettings
 from grpo_training.runs.files import RunFiles
 from grpo_training.runs.window import default_window
@@ -81,9 +82,9 @@ async def test_checks_that_take_long_do_not_delay_reading_and_asking():
         assert may_end.wait(60)
         return SimpleNamespace(outcome="ok", number=candidate)
 
-    session = Session(None, None, None, Judge(None), SimpleNamespace(score=score))
-    checks = [asyncio.create_task(session.score(None, None, number)) for number in range(64)]
-    await asyncio.sleep(0)
-    await asyncio.to_thread(may_end.set)
-    assert [scored.number for scored in await asyncio.gather(*checks)] == list(range(64))
-    session.checkers.shutdown()
+    with open_scorer(GeneratorSettings(), Judge(None)) as scorer:
+        scorer.evaluator = SimpleNamespace(score=score)
+        checks = [asyncio.create_task(scorer.score(None, None, number)) for number in range(64)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(may_end.set)
+        assert [scored.number for scored in await asyncio.gather(*checks)] == list(range(64))

@@ -4,7 +4,7 @@ import pytest
 
 from engine.records import Completion, Fault, Outcome
 from engine.storage.stored_records import StoredGroups
-from grpo_training.learning.generator import scored_rollouts, stored_figures
+from grpo_training.learning.scored_groups import scored_rollouts, stored_figures
 from tests.support.viewer_runs import group, write
 
 TAU = 0.1
@@ -25,7 +25,7 @@ def test_figures_without_reading_a_group_are_those_of_the_group(tmp_path, fields
     if not has_stats:
         one = one.model_copy(update={"stats": None})
     groups = StoredGroups(write(tmp_path / "generator_1_rollouts.jsonl", [one]))
-    read = scored_rollouts(groups["p1", 0], TAU, is_kept=True).figures
+    read = scored_rollouts(groups["p1", 0], TAU, ()).figures
     found = stored_figures(groups.summary(("p1", 0)), TAU)
     assert (found.mean, found.std) == pytest.approx((read.mean, read.std))
     for name in ("size", "correct", "triggered", "has_experiences", "re_asked", "repaired", "with_logprobs"):

@@ -190,3 +190,36 @@ async def test_a_halt_lets_what_is_in_flight_end_and_starts_nothing_more():
     assert committed == [0, 1]
     assert sorted(ended)[:4] == [0, 1, 2, 3]  # 3 was in flight when 2 halted the run
     assert len(ended) <= 6
+
+
+async def test_steps_start_beyond_the_window_while_its_first_one_is_late_and_not_without_end():
+    gate, started = asyncio.Event(), []
+
+    async def work(k, step):
+        started.append(k)
+        if k == 3:
+            await gate.wait()
+
+    run = asyncio.ensure_future(run_in_window(range(100), 2, work, lambda *_: True, patience=lambda: 0.05))
+    await asyncio.sleep(0.02)
+    assert started == [0, 1, 2, 3, 4]
+    while len(started) < 35:  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert len(started) == 3 + 16 * 2
+    gate.set()
+    assert await run == 100
+
+
+async def test_as_many_steps_as_the_window_holds_are_worked_on_beside_a_late_one():
+    gate, started = asyncio.Event(), []
+
+    async def work(k, step):
+        started.append(k)
+        await gate.wait()
+
+    run = asyncio.ensure_future(run_in_window(range(20), 4, work, lambda *_: True, patience=lambda: 0.01))
+    await asyncio.sleep(0.1)
+    assert len(started) == 5
+    gate.set()
+    assert await run == 20

@@ -9,15 +9,10 @@ torch = pytest.importorskip("torch")
 
 from engine.errors import InputError, MissingInputError  # noqa: E402
 from grpo_training.selector.model.checkpoint import CheckpointInfo, load_model, load_plain, save_model  # noqa: E402
-from grpo_training.selector.model.decoding import beam_search, sample_sequences, sequence_logps_at  # noqa: E402
-from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig, count_parameters  # noqa: E402
+from grpo_training.selector.model.decoding import beam_search, sequence_logps_at  # noqa: E402
+from grpo_training.selector.model.pointer import PointerSelector, SelectorConfig  # noqa: E402
 
-VARIANTS = [
-    {"decoder": "static"},
-    {"decoder": "gate", "num_layers": 2, "num_heads": 2},
-    {"decoder": "gru"},
-    {"decoder": "gate", "stop": True},
-]
+VARIANTS = [{}, {"num_layers": 2, "num_heads": 2}]
 
 
 def sequence_logps(model, encoded, labels):
@@ -34,14 +29,8 @@ def inputs(batch=3, places=5, seed=1):
     return torch.randn(batch, 6, generator=generator), torch.randn(batch, places, 6, generator=generator)
 
 
-def test_parameters_of_the_published_sizes():
-    """d 512, h 256, 1 layer: 525,824 without the gate and 657,152 with it; the projections are 49.85 % of them."""
-    static = PointerSelector(SelectorConfig(512, decoder="static"))
-    assert count_parameters(static) == 525_824
-    assert count_parameters(PointerSelector(SelectorConfig(512, decoder="gate"))) == 657_152
-    for parameter in static.backbone():
-        parameter.requires_grad_(False)
-    assert round(count_parameters(static, trainable=True) / 525_824, 4) == 0.5015
+def test_parameters_of_the_published_size():
+    assert sum(each.numel() for each in PointerSelector(SelectorConfig(512)).parameters()) == 657_152
 
 
 def test_equal_dimensions_need_no_input_projection():
@@ -49,32 +38,33 @@ def test_equal_dimensions_need_no_input_projection():
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_logits_are_bounded_used_places_are_masked_and_the_loss_is_a_cross_entropy(variant):
+def test_logits_are_bounded_and_used_places_are_masked(variant):
     model, (query, pool) = make(variant), inputs()
-    labels = torch.tensor([[0, 1], [2, 0], [4, 3]])
     with torch.no_grad():
-        output = model(query, pool, labels_BS=labels)
-    assert output.logits_BSK.shape == (3, 2, 5 + model.config.stop)
-    first = output.logits_BSK[:, 0]
-    assert float(first[:, :5].abs().max()) <= 10.001
-    assert (first[:, 5:] == -math.inf).all()  # no sequence is empty
-    assert [float(output.logits_BSK[row, 1, labels[row, 0]]) for row in range(3)] == [-100.0] * 3
+        encoded = model.encode(query, pool)
+        first = model.logits(encoded, model.begin(encoded, 1))
+        chosen = torch.tensor([[0], [2], [4]])
+        second = model.logits(encoded, model.step(encoded, model.begin(encoded, 1), chosen))
+    assert first.shape == second.shape == (3, 1, 5)
+    assert float(first.abs().max()) <= 10.001
+    assert second.gather(2, chosen.unsqueeze(-1)).flatten().tolist() == [-100.0] * 3
     by_hand = [
-        -math.log(math.exp(float(row[step][label])) / sum(math.exp(float(one)) for one in row[step]))
-        for row, wanted in zip(output.logits_BSK, labels.tolist(), strict=True)
-        for step, label in enumerate(wanted)
+        math.log(math.exp(row[place]) / sum(map(math.exp, row)))
+        for row, place in zip(first[:, 0].tolist(), (0, 2, 4), strict=True)
     ]
-    assert float(output.loss) == pytest.approx(sum(by_hand) / 6, rel=1e-4)
+    found = sequence_logps(model, encoded, chosen.unsqueeze(-1)).flatten().tolist()
+    assert found == pytest.approx(by_hand, rel=1e-4)
 
 
-def test_only_a_decoder_with_a_state_depends_on_what_was_chosen_before():
+def test_the_logits_depend_on_what_was_chosen_before():
     query, pool = inputs(batch=1)
-    for decoder, differs in (("static", False), ("gate", True), ("gru", True)):
-        model = make({"decoder": decoder})
-        one, other = (
-            model(query, pool, labels_BS=torch.tensor([[first, 4]])).logits_BSK[0, 1, 2:4] for first in (0, 1)
-        )
-        assert torch.allclose(one, other) != differs, decoder
+    model = make({})
+    encoded = model.encode(query, pool)
+    one, other = (
+        model.logits(encoded, model.step(encoded, model.begin(encoded, 1), torch.tensor([[first]])))[0, 0, 2:4]
+        for first in (0, 1)
+    )
+    assert not torch.allclose(one, other)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -91,20 +81,17 @@ def test_a_padded_pool_gives_what_the_query_alone_gives(variant):
     assert torch.allclose(together[1], sequence_logps(model, alone_encoded, labels[1:2])[0], atol=1e-5)
     alone = beam_search(model, alone_encoded, 2, 3)
     assert torch.allclose(best.logps_BN[1], alone.logps_BN[0], atol=1e-5)
-    samples = sample_sequences(model, model.encode(query, padded, mask), 2, 50, generator=torch.Generator())
-    shots = samples.places_BNS[1]
-    assert int(shots[shots < 5].max()) < 3
 
 
 def test_order_of_the_pool_does_not_matter():
-    model, (query, pool) = make({"decoder": "gate"}), inputs(batch=1)
+    model, (query, pool) = make({}), inputs(batch=1)
     order = torch.tensor([3, 0, 4, 1, 2])
     best = beam_search(model, model.encode(query, pool), 2, 4)
     moved = beam_search(model, model.encode(query, pool[:, order]), 2, 4)
     assert torch.equal(order[moved.places_BNS[0]], best.places_BNS[0])
 
 
-@pytest.mark.parametrize("variant", VARIANTS[:3])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_a_wide_beam_finds_every_pair_with_its_exact_log_prob(variant):
     model, (query, pool) = make(variant), inputs(batch=1, places=4)
     pairs = list(itertools.permutations(range(4), 2))
@@ -115,66 +102,25 @@ def test_a_wide_beam_finds_every_pair_with_its_exact_log_prob(variant):
     expected = sorted(zip(logps.tolist(), pairs, strict=True), reverse=True)
     assert [tuple(one) for one in best.places_BNS[0].tolist()] == [pair for _, pair in expected]
     assert best.logps_BN[0].tolist() == pytest.approx([logp for logp, _ in expected], abs=1e-4)
-    greedy = model(query, pool, steps=2).predictions_BS[0].tolist()
-    assert greedy == beam_search(model, encoded, 2, 1).places_BNS[0, 0].tolist()
-
-
-def test_samples_follow_the_probabilities_of_the_network():
-    model, (query, pool) = make({"decoder": "gate"}), inputs(batch=1, places=3)
-    with torch.no_grad():
-        encoded = model.encode(query, pool)
-    drawn = sample_sequences(model, encoded, 2, 20_000, generator=torch.Generator().manual_seed(3))
-    pairs = list(itertools.permutations(range(3), 2))
-    logps = sequence_logps(model, encoded, torch.tensor([pairs])).sum(-1)[0]
-    for pair, logp in zip(pairs, logps.tolist(), strict=True):
-        found = (drawn.places_BNS[0] == torch.tensor(pair)).all(-1)
-        probability = math.exp(logp)
-        assert abs(float(found.float().mean()) - probability) < 4 * math.sqrt(probability * (1 - probability) / 20_000)
-        if bool(found.any()):
-            assert torch.allclose(drawn.logps_BN[0][found], torch.tensor(logp), atol=1e-4)
-
-
-def test_with_a_stop_entry_sequences_end_early_and_keep_their_probability():
-    model, (query, pool) = make({"decoder": "gate", "stop": True}), inputs(batch=1, places=3)
-    encoded = model.encode(query, pool)
-    best = beam_search(model, encoded, 3, 40)
-    exist = best.logps_BN[0] > -math.inf
-    # sequences of 1, 2 and 3 shots: 3 + 6 + 6; none is empty
-    assert int(exist.sum()) == 15
-    assert float(best.logps_BN[0][exist].exp().sum()) == pytest.approx(1, abs=1e-4)
-    assert sorted(best.length_BN[0][exist].tolist()) == [1] * 3 + [2] * 6 + [3] * 6
-    drawn = sample_sequences(model, encoded, 3, 200, generator=torch.Generator().manual_seed(0))
-    known = {
-        tuple(places[:length]): logp
-        for places, length, logp in zip(
-            best.places_BNS[0].tolist(), best.length_BN[0].tolist(), best.logps_BN[0].tolist(), strict=True
-        )
-        if logp > -math.inf
-    }
-    for places, length, logp in zip(
-        drawn.places_BNS[0].tolist(), drawn.length_BN[0].tolist(), drawn.logps_BN[0].tolist(), strict=True
-    ):
-        assert known[tuple(places[:length])] == pytest.approx(logp, abs=1e-4)
+    first = int(model.logits(encoded, model.begin(encoded, 1)).argmax())
+    assert beam_search(model, encoded, 2, 1).places_BNS[0, 0, 0] == first
 
 
 def test_impossible_requests_are_refused():
     model, (query, pool) = make({}), inputs()
     with pytest.raises(InputError, match="A label is no place of its pool"):
-        model(query, pool, labels_BS=torch.tensor([[0, 5]] * 3))  # a dataset's id instead of a position
-    with pytest.raises(InputError, match="6 steps"):
-        model(query, pool, steps=6)
+        sequence_logps(model, model.encode(query, pool), torch.tensor([[[0, 5]]] * 3))  # an id instead of a position
     with pytest.raises(InputError, match="6 steps are not possible"):
         beam_search(model, model.encode(query, pool), 6, 2)
-    with pytest.raises(InputError, match="temperature must be above 0"):
-        sample_sequences(model, model.encode(query, pool), 2, 1, temperature=0)
 
 
 def test_a_checkpoint_restores_the_weights_and_refuses_others(tmp_path):
-    model, (query, pool) = make({"decoder": "gru"}, seed=5), inputs()
+    model, (query, pool) = make({}, seed=5), inputs()
     save_model(tmp_path / "a.ckpt", model, CheckpointInfo("sft", 3, {"files": ["e.npy"]}, 2, 1e-4))
     loaded, info = load_model(tmp_path / "a.ckpt")
     assert (info.phase, info.epoch, info.shots, info.embeddings) == ("sft", 3, 2, {"files": ["e.npy"]})
-    assert torch.equal(loaded(query, pool, steps=2).logits_BSK, model(query, pool, steps=2).logits_BSK)
+    labels = torch.tensor([[[0, 1]]] * 3)
+    assert torch.equal(*(sequence_logps(each, each.encode(query, pool), labels) for each in (loaded, model)))
 
     content = load_plain(tmp_path / "a.ckpt")
     # earlier attempts lost weights because names did not match and nobody looked
@@ -189,16 +135,6 @@ def test_a_checkpoint_restores_the_weights_and_refuses_others(tmp_path):
     torch.save(content | {"config": content["config"] | {"hidden_dim": "8"}}, tmp_path / "b.ckpt")
     with pytest.raises(InputError, match="not those of its architecture"):
         load_model(tmp_path / "b.ckpt")
-    for name, value in {
-        "state_dict": None,
-        "config": [],
-        "embeddings": [1],
-        "shots": "2",
-        "learning_rate": "x",
-    }.items():
-        torch.save(content | {name: value}, tmp_path / "b.ckpt")
-        with pytest.raises(InputError, match=rf"b\.ckpt: {name} is a "):
-            load_model(tmp_path / "b.ckpt")
     torch.save({"state_dict": {}}, tmp_path / "b.ckpt")
     with pytest.raises(InputError, match="no checkpoint of a selector"):
         load_model(tmp_path / "b.ckpt")
@@ -214,7 +150,6 @@ def test_a_checkpoint_restores_the_weights_and_refuses_others(tmp_path):
     [
         lambda content: content["config"].update(num_heads=3),
         lambda content: content["config"].update(hidden_dim=0),
-        lambda content: content["state_dict"]["query_proj.weight"].fill_(float("nan")),
     ],
 )
 def test_a_damaged_checkpoint_is_named(tmp_path, damage):

@@ -12,12 +12,10 @@ from grpo_training.selector.rewards import (  # noqa: E402
     compute_softmax_weights,
     group_advantages,
     has_spread,
-    normalize_rewards,
     normalize_rewards_zscore,
     sequence_reward,
     task_reward,
 )
-from tests.support.table import table  # noqa: E402
 
 # mean 0.0386, deviations .0074 .0064 -.0016 -.0036 -.0086, squares sum to 1.852e-4, unbiased std sqrt(4.63e-5)
 SCORES = [0.046, 0.045, 0.037, 0.035, 0.030]
@@ -48,20 +46,6 @@ def test_candidates_outside_the_mask_count_for_nothing():
     assert torch.allclose(normalize_rewards_zscore(rewards, mask), torch.tensor([[-half, half, 0.0]]))
 
 
-def test_ranks_run_from_1_to_minus_1_and_ties_share_theirs():
-    rewards = torch.tensor([[0.3, 0.1, 0.2], [2.0, 2.0, 0.0]])
-    mask = torch.ones(2, 3, dtype=torch.bool)
-    assert normalize_rewards(rewards, mask, "rank_normalize").tolist() == [[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]]
-
-
-def test_z_scores_can_be_clamped_and_left_out():
-    rewards = torch.tensor([[0.0] * 20 + [1.0]])
-    mask = torch.ones_like(rewards, dtype=torch.bool)
-    assert float(normalize_rewards(rewards, mask, "z_score").max()) > 3
-    assert float(normalize_rewards(rewards, mask, "z_score_clamp").max()) == 3
-    assert torch.equal(normalize_rewards(rewards, mask, "none"), rewards)
-
-
 def test_advantages_are_clipped():
     assert clip_advantages(torch.tensor([-10.0, 5.0, 0.0, 3.0, 8.0])).tolist() == [-5, 5, 0, 3, 5]
     outlier = torch.tensor([[0.0] * 99 + [1.0]])
@@ -81,33 +65,9 @@ def test_softmax_weights():
         compute_softmax_weights(raw, temperature=0)
 
 
-RIGHT = {"hard": 1.0, "soft": 0.6, "gt_prob": 0.25, "rel": 0.9, "quality": 0.04}
-WRONG = {"hard": 0.0, "soft": 0.0, "gt_prob": 0.1, "rel": 0.5, "quality": -0.02}
-
-
-@table(
-    ("mode", "of_right", "of_wrong"),
-    [
-        ("hard_plus_soft", 1.6, 0.0),
-        ("hard_plus_soft_v2", 2.6, 0.0),
-        ("separated", 2.6, 0.0),
-        ("hard_only", 1.0, 0.0),
-        ("soft_only", 0.6, 0.0),
-        ("hard01_plus_gtprob", 1.25, 0.1),
-        ("hard01_plus_gtprob_separated", 2.25, 0.1),
-        ("hard_plus_gtprob_plus_rel", 1.25, 0.15),
-        ("legacy", 1.04, -0.02),
-    ],
-)
-def test_reward_modes(mode, of_right, of_wrong):
-    assert task_reward(mode, **RIGHT) == pytest.approx(of_right)
-    assert task_reward(mode, **WRONG) == pytest.approx(of_wrong)
-
-
-def test_rewards_are_clipped_and_unknown_modes_refused():
-    assert task_reward("hard_plus_soft", hard=1, soft=1, hard_weight=10) == 5
-    with pytest.raises(ConfigurationError, match="Unknown reward mode 'hybrid'"):
-        task_reward("hybrid", hard=1)
+def test_the_task_level_is_the_verdict_plus_the_accuracy():
+    assert task_reward(1.0, 0.6) == pytest.approx(1.6)
+    assert task_reward(0.0, 0.0) == 0
 
 
 def test_the_sequence_level_is_coherence_and_diversity():

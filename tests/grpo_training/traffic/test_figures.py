@@ -3,7 +3,7 @@
 import pytest
 
 from engine.tasks.traffic.simulation.closed_loop import ClosedLoopResult
-from grpo_training.traffic.evaluation.report import FIGURES, by_policy
+from grpo_training.traffic.evaluation import FIGURES, by_policy
 
 
 def run(scenario, policy, seed, waiting):

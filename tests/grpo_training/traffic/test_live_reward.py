@@ -6,13 +6,17 @@ import os
 import random
 import shutil
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from engine.errors import InputError, MissingInputError
 from engine.tasks.registry import task_named
+from engine.tasks.traffic.simulation import live as live_module
 from engine.tasks.traffic.simulation import process as process_module
 from engine.tasks.traffic.simulation.live import TooManyFailuresError
+from engine.tasks.traffic.simulation.process import simulate
 from grpo_training.score_rollouts.__main__ import main as score_rollouts
 from grpo_training.train.online.reward_settings import check_rewards, reward_functions
 from grpo_training.train.online.rewards import TrlReward
@@ -51,16 +55,15 @@ def live(scenarios, generated):
 
 
 @pytest.fixture
-def workers(monkeypatch):
-    """The simulation processes that are started in the test."""
+def simulations(monkeypatch):
+    """The arguments of the simulations that are started in the test."""
     started = []
-    start = process_module.SimulationProcess.__init__
 
-    def note(self, *given):
-        start(self, *given)
-        started.append(self)
+    def note(*arguments, **options):
+        started.append(arguments)
+        return simulate(*arguments, **options)
 
-    monkeypatch.setattr(process_module.SimulationProcess, "__init__", note)
+    monkeypatch.setattr(live_module, "simulate", note)
     return started
 
 
@@ -69,47 +72,62 @@ def pay(problems, texts, given):
         return score(reward, problems, texts), reward.latest
 
 
-def test_a_shuffled_batch_is_paid_the_same_by_simulated_and_by_stored_outcomes(generated, live, workers):
+def test_a_shuffled_batch_is_paid_the_same_by_simulated_and_by_stored_outcomes(generated, live, simulations):
     """The rows of the batch have false outcomes, so that the rewards can only come from the simulations."""
     rows = rows_of(generated)
     assert len({row["scenario"] for row in rows}) == 2
     batch = [(number, text) for number in range(len(rows)) for text in (YES, NO, PARTLY, UNREADABLE)]
     random.Random(7).shuffle(batch)
     true, false = problems_of(rows), problems_of(map(with_false_outcomes, rows))
-    for part, further in ((batch, {}), (batch[:20], {"use_relative_baseline": True, "metric": "queue"})):
+    for part, further in ((batch, {}), (batch[:20], {"use_relative_baseline": True})):
         texts = [text for _, text in part]
         stored, of_stored = pay([true[number] for number, _ in part], texts, {"reward_scale": 3.0} | further)
-        before = len(workers)
+        before = len(simulations)
         simulated, of_simulated = pay([false[number] for number, _ in part], texts, live | further)
         assert simulated == stored
         assert [one.figures for one in of_simulated] == [one.figures for one in of_stored]
         assert len(set(stored)) > 5
-        assert len(workers) - before < 20  # of 40 simulations in the whole batch: workers are used again
+        decisions = {(number, word) for number, text in part for word in ((YES, NO) if text != UNREADABLE else ())}
+        assert len(simulations) - before == len(decisions)  # each is simulated once
     assert pay([false[number] for number, _ in part], texts, {"reward_scale": 3.0})[0] != stored
 
 
 @pytest.mark.parametrize("number_of_signal", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "dies"])
-def test_a_worker_that_hangs_or_dies_is_replaced_and_its_completion_is_not_scored(
-    generated, live, workers, number_of_signal
+def test_a_simulation_that_hangs_or_dies_is_not_scored_and_done_again_when_it_is_asked_for_again(
+    generated, live, monkeypatch, number_of_signal
 ):
     problems = problems_of(rows_of(generated))[:3]
     given = live | {"live_workers": 1, "live_max_failures": 1}
     stored, _ = pay(problems, [YES] * 3, {"reward_scale": 3.0})
+    broken = []
+
+    def breaking(run, options, *arguments, limit_s):
+        """The simulation, whose process gets a signal at its start where it is to break."""
+        if not broken:
+            return simulate(run, options, *arguments, limit_s=limit_s)
+        broken.pop()
+        with ThreadPoolExecutor(1) as thread:
+            future = thread.submit(simulate, run, options, *arguments, limit_s=1.0)
+            while not process_module._running and not future.done():
+                time.sleep(0.001)
+            for pid in list(process_module._running):
+                os.kill(pid, number_of_signal)
+            return future.result()
+
+    monkeypatch.setattr(live_module, "simulate", breaking)
     with (
         reward_functions(problems, given) as paid_by,
         TrlReward(reward_functions=paid_by, workers=1) as reward,
     ):
         assert score(reward, problems[:1], [YES]) == stored[:1]
-        workers[0].limit_s = 1.0  # of the first one only: a new one may need longer to start
-        os.killpg(workers[0].pid, number_of_signal)
+        broken.append(True)
         metrics = {}
         again = score(reward, problems, [YES] * 3, log_metric=metrics.__setitem__)
-        assert again == [stored[0], None, stored[2]]  # the first is known, the second fell to the worker
+        assert again == [stored[0], None, stored[2]]  # the first is known, the second was broken
         assert metrics["faults/infra"] == pytest.approx(1 / 3)
         assert problems[1].id in reward.first_error
         assert score(reward, problems, [YES] * 3) == stored
-        assert len(workers) == 2
-        os.killpg(workers[1].pid, signal.SIGKILL)
+        broken.append(True)
         with pytest.raises(TooManyFailuresError, match="2 simulated decisions failed") as stopped:
             score(reward, problems_of(rows_of(generated))[3:4], [YES])
         assert stopped.value.exit_code == 3

@@ -2,12 +2,12 @@
 
 import pytest
 
-from grpo_training.traffic.evaluation.policies import policies_of
+from grpo_training.traffic.evaluation import policies_of
 from grpo_training.traffic.settings import EvaluateSettings
 
 
 def names(*given):
-    return [one.name for one in policies_of(EvaluateSettings(policy=",".join(map(str, given)), all=True))]
+    return list(policies_of(EvaluateSettings(policy=",".join(map(str, given)), all=True)))
 
 
 @pytest.fixture

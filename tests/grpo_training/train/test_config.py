@@ -115,7 +115,7 @@ def test_reward_keys_in_sections_mean_the_same(tmp_path, capsys):
     assert re.search(r"run.yaml: sumo.port_range has no effect: .*no ports", capsys.readouterr().err)
     central = from_text(tmp_path, SEED_YAML + CENTRAL_REWARD_KEYS).reward_settings
     values = {"format_weight": 0.5, "tsc_weight": 10.0, "use_relative_baseline": True, "reward_scale": 3.0}
-    assert central == values | {"min_green_offset": 0, "max_green_override": False, "pressure_threshold": 0}
+    assert central == values
 
 
 CENTRAL_FILE = f"""
@@ -216,7 +216,6 @@ def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_pa
         ("tsc_weight: 1\nmode: offline", "need mode online"),
         ("tsc_weight: 1\nreward: my.py:f\nmode: offline", "needs mode online .leave mode out, or set it to online"),
         ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
-        ("reward: {max_pressure: {max_green_override: true}}", "max_green_override"),
     ],
 )
 def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):

@@ -18,8 +18,8 @@ from tests.support.recorded_replies import EXAMPLE
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
+from grpo_training.rl_math.losses import StepTotals, policy_loss  # noqa: E402
 from grpo_training.train.objective.logprobs import completion_logps  # noqa: E402
-from grpo_training.training.losses import StepTotals, policy_loss  # noqa: E402
 
 PROMPT_LENGTHS = (3, 5, 2, 5, 4, 3, 5, 1)
 COMPLETION_LENGTHS = (6, 2, 4, 7, 1, 5, 3, 7)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from engine.tasks.traffic.scenarios import find_config
-from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
+from engine.tasks.traffic.scenarios import SimulationOptions, find_config
+from engine.tasks.traffic.simulation.process import simulate
 
-LOCAL_POLICIES = ("max-pressure", "fixed", "extend", "switch", "random")
+LOCAL_POLICIES = ("max-pressure", "fixed")
 """Policies that need no model. ``fixed``: the network's own programme."""
 
 Decide = Callable[[Sequence[str]], Sequence[bool | None]]
@@ -43,7 +42,7 @@ def run_closed_loop(
     seed: int,
     *,
     decide: Decide | None = None,
-    options: Mapping[str, Any] | None = None,
+    extend_seconds: int = 5,
     seconds: int = 0,
     limit_s: float = 120.0,
 ) -> ClosedLoopResult:
@@ -52,29 +51,24 @@ def run_closed_loop(
     Args:
         folder: the scenario.
         policy: one of :data:`LOCAL_POLICIES`, or any name together with ``decide``.
-        seed: of SUMO: the vehicles' speeds and gaps, and the offsets of the green limits.
+        seed: of SUMO: the vehicles' speeds and gaps.
         decide: takes the decisions. What it raises ends the run.
-        options: further :class:`engine.tasks.traffic.simulation.sumo.SimulationOptions`.
+        extend_seconds: seconds that one extension lasts.
         seconds: at most so many; 0: to the scenario's end.
         limit_s: longest silence of the simulation; the time that ``decide`` takes does not count.
 
     Raises:
         SimulationFailedError: SUMO failed.
     """
-    job = {
-        "kind": "control",
-        "options": {**(options or {}), "sumocfg": str(find_config(folder).resolve()), "seed": seed},
-        "policy": "ask" if decide is not None else policy,
-        "seconds": seconds,
-    }
-    asked = unreadable = 0
-    with SimulationProcess(job, limit_s) as process:
-        for message in process.messages():
-            if "decisions" in message and decide is not None:
-                answers = list(decide([each["state"] for each in message["decisions"]]))
-                asked += len(answers)
-                unreadable += sum(answer is None for answer in answers)
-                process.send(answers)
-            elif "figures" in message:
-                return ClosedLoopResult(folder.resolve().name, policy, seed, message["figures"], asked, unreadable)
-    raise SimulationFailedError(f"The simulation of {folder.name} ended without figures")
+    answers: list[bool | None] = []
+
+    def answer(states: list[str] | None) -> Sequence[bool | None]:
+        if states is None or decide is None:
+            return ()
+        given = list(decide(states))
+        answers.extend(given)
+        return given
+
+    options = SimulationOptions(str(find_config(folder).resolve()), seed, extend_seconds)
+    figures = simulate("control", options, policy, seconds, limit_s=limit_s, answer=answer)
+    return ClosedLoopResult(folder.resolve().name, policy, seed, figures, len(answers), answers.count(None))

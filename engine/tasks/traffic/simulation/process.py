@@ -1,25 +1,27 @@
-"""Worker processes from the side of their parent: start one, read its messages within a time limit, end it."""
+"""Simulations in processes of their own, as libsumo holds one for each process, and one that hangs must be killed."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
-import queue
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.storage.installation import install_command
+from engine.tasks.traffic.scenarios import SimulationOptions
 
+_SERVER = "engine.tasks.traffic.simulation.server"
 _ROOT = Path(__file__).resolve().parents[4]
 _STDERR_SHOWN = 500
 _STOP_POLL_S = 0.1
@@ -30,6 +32,10 @@ _Value = TypeVar("_Value")
 
 class SimulationFailedError(ScaffoldError):
     """A simulation could not be started, failed, or did not answer in time."""
+
+
+class SimulationError(Exception):
+    """SUMO refused a network or failed. Raised in the process of a simulation."""
 
 
 def require_sumo() -> None:
@@ -46,128 +52,119 @@ def require_sumo() -> None:
         )
 
 
-class SimulationProcess:
-    """One worker process.
+def simulate(
+    run: str,
+    options: SimulationOptions,
+    *arguments: Any,
+    limit_s: float,
+    answer: Callable[[Any], Any] = lambda message: None,
+) -> Any:
+    """Do a run in a process of its own. Blocking, from any thread.
 
     Args:
-        job: what the worker is to do, see :mod:`engine.tasks.traffic.simulation.jobs`.
-        limit_s: longest time between two messages; the process is killed after it.
+        run: name of a function in :mod:`engine.tasks.traffic.simulation.runs`.
+        options: of the simulation.
+        arguments: further ones of the function.
+        limit_s: longest time between two messages of the process; it is killed after it.
+        answer: answers each message of the function; what it raises ends the run.
+
+    Returns:
+        the value of the function.
+
+    Raises:
+        SimulationFailedError: SUMO failed, the process crashed, or it was silent for longer than the limit.
     """
+    name = Path(options.sumocfg).stem
+    with (
+        tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True) as folder,
+        _server().connection() as here,
+    ):
+        pid = 0
+        try:
+            pid = here.recv()
+            with _guard:
+                _running.add(pid)
+            here.send((folder, run, options, arguments))
+            while True:
+                if not here.poll(limit_s):
+                    raise SimulationFailedError(
+                        f"The simulation of {name} gave no sign of life for {limit_s:g} s and was stopped",
+                        fix="Raise --time-limit if the network is large.",
+                    )
+                kind, value = here.recv()
+                if kind == "value":
+                    return value
+                if kind == "error":
+                    raise SimulationFailedError(
+                        f"The simulation of {name} failed", why=f"{value} {_printed(folder)}".strip()
+                    )
+                here.send(answer(value))
+        except (EOFError, ConnectionError):
+            with _guard:
+                _running.discard(pid)
+            raise SimulationFailedError(f"The simulation of {name} crashed", why=_printed(folder)) from None
+        finally:
+            with _guard:
+                if pid in _running:
+                    _kill(pid)
+                    _running.discard(pid)
+            with contextlib.suppress(EOFError, ConnectionError):
+                while True:  # until it has ended
+                    here.recv()
 
-    def __init__(self, job: Mapping[str, Any], limit_s: float = 60.0) -> None:
-        self.job, self.limit_s = job, limit_s
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._folder = tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True)
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by close
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has crashed
+        os.kill(pid, signal.SIGKILL)
+
+
+class _Server:
+    """The process of :mod:`engine.tasks.traffic.simulation.server`."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair()
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.tasks.traffic.simulation.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            encoding="utf-8",
-            start_new_session=True,  # its forks are ended with it
-            # of a worker that is killed, its temporary files are removed here
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": self._folder.name},
-        )
-        with _guard:
-            _running.add(self)
-        threading.Thread(target=self._read, daemon=True).start()
-        self.send(job)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill the worker and remove its files."""
-        self.kill()
-        with _guard:
-            _running.discard(self)
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-        self._folder.cleanup()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", _SERVER, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
 
     @property
-    def pid(self) -> int:
-        """The worker's process id, which is also that of its group."""
-        return self._process.pid
+    def has_ended(self) -> bool:
+        """Whether another one is needed."""
+        return self._process.poll() is not None
 
-    def kill(self) -> None:
-        """Kill the worker and its forks; whoever reads its messages sees that it has ended. From any thread."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+    def connection(self) -> Connection:
+        """A connection to a new fork."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"."], [theirs.fileno()])
+        return Connection(ours.detach())
 
-    def send(self, message: Any) -> None:
-        """Send one line to the worker. A worker that has ended is reported by :meth:`messages`."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
 
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """The worker's messages until it ends.
+_servers: list[_Server] = []
 
-        Raises:
-            SimulationFailedError: the worker reports an error, crashes, or is silent for longer than the limit.
-        """
-        while True:
-            try:
-                line = self._lines.get(timeout=self.limit_s)
-            except queue.Empty:
-                raise SimulationFailedError(
-                    f"The simulation of {self._name} gave no sign of life for {self.limit_s:g} s and was stopped",
-                    fix="Raise --time-limit if the network is large.",
-                ) from None
-            if line is None:
-                if self._process.wait() != 0:
-                    raise SimulationFailedError(f"The simulation of {self._name} crashed", why=self._stderr())
-                return
-            message = json.loads(line)
-            if "error" in message:
-                raise SimulationFailedError(
-                    f"The simulation of {self._name} failed", why=f"{message['error']} {self._stderr()}".strip()
-                )
-            yield message
 
-    def answer(self, request: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer.
+def _server() -> _Server:
+    with _guard:
+        if not _servers or _servers[-1].has_ended:
+            _servers.append(_Server())
+        return _servers[-1]
 
-        Raises:
-            SimulationFailedError: as of :meth:`messages`, or the worker has ended.
-        """
-        self.send(request)
-        for message in self.messages():
-            return message
-        raise SimulationFailedError(f"The simulation of {self._name} has ended")
 
-    @property
-    def _name(self) -> str:
-        return Path(self.job["options"]["sumocfg"]).stem
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with contextlib.suppress(ValueError):  # closed while it was read
-            for line in self._process.stdout:
-                if line.endswith("\n"):  # else it was killed while it wrote
-                    self._lines.put(line)
-        self._lines.put(None)
-
-    def _stderr(self) -> str:
-        """The errors that SUMO printed; if there are none, the end of all output."""
-        self._errors.seek(0)
-        text = self._errors.read()
-        errors = [line for line in text.splitlines() if line.startswith("Error:")]
-        return " ".join(errors)[:_STDERR_SHOWN] or text[-_STDERR_SHOWN:].strip()
+def _printed(folder: str) -> str:
+    """The errors that SUMO printed; if there are none, the end of all output."""
+    path = Path(folder) / "printed"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    errors = [line for line in text.splitlines() if line.startswith("Error:")]
+    return " ".join(errors)[:_STDERR_SHOWN] or text[-_STDERR_SHOWN:].strip()
 
 
 _guard = threading.Lock()
-_running: set[SimulationProcess] = set()
+_running: set[int] = set()
+"""Process ids of the simulations."""
 
 
 class SimulationThreads:
@@ -197,10 +194,10 @@ class SimulationThreads:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._on_stop()
-            while left := [future for future in self._futures if not future.done()]:
-                wait(left, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
+            while waiting := [future for future in self._futures if not future.done()]:
+                self._on_stop()
+                wait(waiting, timeout=_STOP_POLL_S)  # one may just be starting its process, so kill again
                 with _guard:
-                    for process in _running:
-                        process.kill()
+                    for pid in _running:
+                        _kill(pid)
         self._pool.shutdown()

@@ -1,27 +1,25 @@
 """SUMO in this process, through libsumo: one network, its lights under our control, one-second steps.
 
-libsumo holds one simulation per process. Two facts, measured with SUMO 1.28, shape this module:
-
-* loading a state into a simulation that has run does not restore its random numbers: the same branch gives other
-  queues each time. A process that was started and never stepped, forked for each branch, gives the same figures
-  each time, also in another process on another day (:meth:`Simulation.run_branch`);
-* a fork costs less than a start of SUMO (about 50 ms a branch of 20 s on a network of three junctions).
+libsumo holds one simulation per process. Loading a state into a simulation that has run does not restore its random
+numbers: the same branch gives other queues each time. So each branch has a process that was started and never stepped
+(:meth:`Simulation.run_branch`); it gives the same figures each time, also in another process on another day.
 """
 
 from __future__ import annotations
 
-import random
+import contextlib
+import io
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import libsumo
+with contextlib.redirect_stdout(io.StringIO()):  # of a warning about pyarrow, which is not used
+    import libsumo
 
 from engine.tasks.traffic.policies import Policy
 from engine.tasks.traffic.rows import BranchResult
+from engine.tasks.traffic.scenarios import SimulationOptions
 from engine.tasks.traffic.signals import (
     Observation,
     PhaseMeasure,
@@ -32,8 +30,7 @@ from engine.tasks.traffic.signals import (
     program_of,
     rounded,
 )
-from engine.tasks.traffic.simulation.forks import SimulationError
-from engine.tasks.traffic.simulation.outputs import without_outputs
+from engine.tasks.traffic.simulation.process import SimulationError
 
 _FOREVER = 1_000_000.0  # seconds that SUMO itself would leave a phase on
 _OWN_PROGRAM = "scaffold_grpo"
@@ -47,31 +44,12 @@ _STATIC, _RAIL_SIGNAL, _RAIL_CROSSING, _NEMA = 0, 1, 2, 4
 """SUMO's numbers of the kinds of programmes; all others have their phases in the order of a static one."""
 
 
-@dataclass(frozen=True)
-class SimulationOptions:
-    """How a network is run.
-
-    Args:
-        sumocfg: SUMO's configuration file.
-        seed: SUMO's seed, and that of the offsets.
-        extend_seconds: seconds that one extension lasts.
-        min_green_offset: the limits of each phase move by up to so many seconds.
-        max_green_offset: the same for the longest green.
-    """
-
-    sumocfg: str
-    seed: int = 3407
-    extend_seconds: int = 5
-    min_green_offset: float = 2.0
-    max_green_offset: float = 5.0
-
-
 class Simulation:
     """A running SUMO with its controllers.
 
     Args:
-        options: network, seed, limits.
-        more: further arguments of SUMO. Files that the configuration asks for are not written.
+        options: network, seed, length of an extension.
+        more: further arguments of SUMO.
 
     The lights follow their own programmes until :meth:`take_over`.
 
@@ -81,17 +59,15 @@ class Simulation:
 
     def __init__(self, options: SimulationOptions, more: Sequence[str] = ()) -> None:
         self.options = options
-        with tempfile.TemporaryDirectory() as made:
-            command = [
-                *("sumo", "-c", options.sumocfg, "--seed", str(options.seed), "--step-length", "1.0"),
-                *("--no-step-log", "--no-warnings", "--duration-log.disable", "--save-state.rng"),
-                *more,
-                *without_outputs(Path(options.sumocfg), Path(made), more),
-            ]
-            try:
-                libsumo.start(command)
-            except libsumo.TraCIException as error:
-                raise SimulationError(f"SUMO cannot load {options.sumocfg}: {error}") from error
+        command = [
+            *("sumo", "-c", options.sumocfg, "--seed", str(options.seed), "--step-length", "1.0"),
+            *("--no-step-log", "--no-warnings", "--duration-log.disable", "--save-state.rng"),
+            *more,
+        ]
+        try:
+            libsumo.start(command)
+        except libsumo.TraCIException as error:
+            raise SimulationError(f"SUMO cannot load {options.sumocfg}: {error}") from error
         self._begin = self.now
         self._unsupported: list[str] = []
         self.programs = {program.junction: program for program in self._read_programs()}
@@ -237,44 +213,6 @@ class Simulation:
             throughput=gone,
         )
 
-    def adopt(
-        self, state: Path, junction: str, time: float, phase: int, elapsed: int, limits: tuple[int, int]
-    ) -> tuple[Observation, int, dict[str, Any]]:
-        """Load a state that another program saved, as if the lights had been under our control.
-
-        The other lights keep the phase that they show and the time that they have shown it. For a process that never
-        stepped.
-
-        Args:
-            state: SUMO's state file.
-            junction: whose decision is due.
-            time: when it was due, in seconds.
-            phase, elapsed, limits: its green phase, how long that has lasted, its shortest and longest green.
-
-        Returns:
-            what is seen of the light, the halting vehicles there, and the controllers for :meth:`run_branch`.
-
-        Raises:
-            SimulationError: the state is of another network, time or phase.
-        """
-        self._load(state)
-        if junction not in self.programs or phase not in self.programs[junction].lanes:
-            raise SimulationError(f"{self.options.sumocfg} has no light {junction!r} with the green phase {phase}")
-        shown = int(libsumo.trafficlight.getPhase(junction))
-        if abs(self.now - time) >= 1 or shown != phase:
-            raise SimulationError(
-                f"{state} is of {self.now:g} s and phase {shown}, the row of {time:g} s and phase {phase}"
-            )
-        found: dict[str, Any] = {}
-        for name, program in self.programs.items():
-            controller = first_controller(program, int(libsumo.trafficlight.getPhase(name)))
-            if not controller.pending:
-                controller.elapsed = round(libsumo.trafficlight.getSpentDuration(name))
-            found[name] = controller.to_json()
-        found[junction] |= {"phase": phase, "elapsed": elapsed, "limits": {str(phase): list(limits)}}
-        self._control(found)
-        return self.observe(junction), self.junction_queue(junction), found
-
     def junction_queue(self, junction: str) -> int:
         """Halting vehicles on all incoming lanes of one light."""
         return sum(map(_halting, self.programs[junction].incoming_lanes))
@@ -293,7 +231,6 @@ class Simulation:
             libsumo.simulation.loadState(str(state))
         except libsumo.TraCIException as error:
             raise SimulationError(f"SUMO cannot load {state}: {error}") from error
-        self._time_all_phases()  # that of another program may name an actuated one
 
     def _control(self, controllers: Mapping[str, Mapping[str, Any]]) -> None:
         for name, values in controllers.items():
@@ -305,7 +242,7 @@ class Simulation:
         libsumo.trafficlight.setPhaseDuration(junction, _FOREVER)
 
     def _read_programs(self) -> list[SignalProgram]:
-        found = []
+        programs = []
         for junction in libsumo.trafficlight.getIDList():
             logic = _running_logic(junction)
             reason = "it has no programme" if logic is None else _unsupported(logic)
@@ -313,18 +250,10 @@ class Simulation:
                 self._unsupported.append(f"{junction}: {reason}")
                 continue
             lanes = [links[0][0] if links else "" for links in libsumo.trafficlight.getControlledLinks(junction)]
-            name = f"{Path(self.options.sumocfg).stem}:{self.options.seed}:{junction}"
-            program = program_of(
-                junction,
-                [_phase(each) for each in logic.phases],
-                lanes,
-                random.Random(name),  # noqa: S311 - offsets of green times, no secret
-                self.options.min_green_offset,
-                self.options.max_green_offset,
-            )
+            program = program_of(junction, [_phase(each) for each in logic.phases], lanes)
             if program is not None:
-                found.append(program)
-        return found
+                programs.append(program)
+        return programs
 
     def _time_all_phases(self) -> None:
         """Replace actuated programmes, which would end phases themselves, by static copies."""

@@ -7,6 +7,7 @@
 """
 
 import importlib.util
+import itertools
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +24,13 @@ from agents.generator import generator_messages
 from engine.records import Completion
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.rewards import better_branch, observation_of
-from engine.tasks.traffic.rows import TrafficRow
-from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationProcess
+from engine.tasks.traffic.rows import TrafficRow, read_rows
+from engine.tasks.traffic.scenarios import SimulationOptions
+from engine.tasks.traffic.simulation import generation
+from engine.tasks.traffic.simulation import process as process_module
+from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
+from engine.tasks.traffic.simulation.process import SimulationFailedError, simulate
 from engine.tasks.traffic.task import TASK
-from engine.tasks.traffic.validation import read_rows
 from grpo_training.traffic.training_data import sft_examples
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
@@ -141,37 +146,24 @@ def test_c_a_row_without_an_outcome_is_an_error_when_it_is_read():
             TASK.problem_from_row({**row().model_dump(mode="json"), **change}, "row 3")
 
 
-FAILING = """
-import json, sys
-from engine.tasks.traffic.simulation import jobs
-from engine.tasks.traffic.simulation.forks import SimulationError
-calls = [0]
-def forked(function, limit_s):
-    calls[0] += 1
-    if calls[0] % 5 == 0:
-        raise SimulationError("a branch crashed")
-    return original(function, limit_s)
-original, jobs.forked = jobs.forked, forked
-jobs.generate(json.loads(sys.argv[1]), lambda message: print("> " + json.dumps(message)))
-"""
-
-
 @sumo
-def test_c_a_failed_branch_drops_its_row_and_is_counted_and_the_other_rows_are_unchanged(grid, dataset):
-    job = {
-        "kind": "generate",
-        "scenario": grid.name,
-        "options": {"sumocfg": str(next(grid.glob("*.sumocfg")))},
-        **{"horizon": 20, "warmup_steps": 300, "explore": 0.3, "max_decisions": 12},
-        **{"states_dir": "", "branch_limit_s": 30},
-    }
-    messages = [json.loads(line[2:]) for line in run_python(FAILING, json.dumps(job))]
-    failed = [message for message in messages if message.get("dropped") == "a branch failed"]
-    made = [TrafficRow.model_validate(message["row"]) for message in messages if "row" in message]
+def test_c_a_failed_branch_drops_its_row_and_is_counted_and_the_other_rows_are_unchanged(
+    grid, dataset, tmp_path, monkeypatch
+):
+    calls = itertools.count(1)
+
+    def failing(run, *arguments, **options):
+        if run == "branch" and next(calls) % 5 == 0:
+            raise SimulationFailedError("a branch crashed")
+        return simulate(run, *arguments, **options)
+
+    monkeypatch.setattr(generation, "simulate", failing)
+    settings = GenerationSettings(max_decisions=12, horizon=20)
+    done = generate_scenario(grid, tmp_path, settings)
+    made = read_rows(tmp_path / grid.name / "grpo_dataset.json")
     whole = {each.id: each.branches for each in read_rows(dataset)}
-    assert len(failed) >= 2
-    assert all(message["why"] == "a branch crashed" for message in failed)
-    assert len(made) + len(failed) == len(whole)
+    assert done.dropped["a branch failed"] >= 2
+    assert len(made) + done.dropped["a branch failed"] == len(whole)
     assert all(each.branches == whole[each.id] for each in made)
 
 
@@ -200,11 +192,11 @@ def test_d_on_real_rows_the_baseline_takes_both_decisions(dataset):
 
 IDS = """
 import json
-from engine.tasks.traffic.policies import random_policy
+from engine.tasks.traffic.policies import exploring, max_pressure
 from engine.tasks.traffic.rows import crossing_id
 from tests.engine.tasks.traffic.support import observation, row
 print("> " + json.dumps([row(junction=name).id + row(junction=name).prompt for name in ("n7", "cluster_1#2", "路口")]))
-print("> " + json.dumps([crossing_id("n7"), [random_policy(3)(observation(time=t)) for t in range(50)]]))
+print("> " + json.dumps([crossing_id("n7"), [exploring(max_pressure, 1.0, 3)(observation(time=t)) for t in range(50)]]))
 """
 
 
@@ -216,7 +208,8 @@ def test_f_ids_and_drawn_decisions_do_not_depend_on_the_hash_seed():
 
 AMBER = """
 import contextlib, json, sys
-from engine.tasks.traffic.simulation.sumo import Simulation, SimulationOptions
+from engine.tasks.traffic.scenarios import SimulationOptions
+from engine.tasks.traffic.simulation.sumo import Simulation
 import libsumo
 with contextlib.closing(Simulation(SimulationOptions(sys.argv[1]))) as simulation:
     simulation.take_over()
@@ -259,28 +252,24 @@ def test_f_the_elapsed_time_of_a_green_is_counted_from_its_first_second(grid):
 
 @sumo
 def test_f_a_stopped_simulation_is_killed_when_its_time_is_over(grid, tmp_path, monkeypatch):
-    """The whole process group is stopped by a signal, as by a machine that swaps: it neither ends nor writes."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    """The process is stopped by a signal, as by a machine that swaps: it neither ends nor writes."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    job = {
-        "kind": "control",
-        "options": {"sumocfg": str(next(grid.glob("*.sumocfg")))},
-        "policy": "switch",
-        "seconds": 2000,
-    }
-    with SimulationProcess(job) as process:
-        messages = process.messages()
-        next(messages)  # it runs
+    stopped = []
+
+    def stop(message):
         assert list(tmp_path.rglob("trips.xml"))
-        process.limit_s = 3.0
-        os.killpg(process.pid, signal.SIGSTOP)
-        began = time.monotonic()
-        with pytest.raises(SimulationFailedError, match="no sign of life for 3 s"):
-            for _ in messages:
-                pass
-        assert time.monotonic() - began < 60
-    with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
+        stopped.extend(process_module._running)
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    options = SimulationOptions(str(next(grid.glob("*.sumocfg"))))
+    began = time.monotonic()
+    with pytest.raises(SimulationFailedError, match="no sign of life for 3 s"):
+        simulate("control", options, "max-pressure", 2000, limit_s=3.0, answer=stop)
+    assert time.monotonic() - began < 60
+    end = time.monotonic() + 10
+    while Path(f"/proc/{stopped[0]}").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{stopped[0]}").exists()
     assert not list(tmp_path.iterdir())
 
 

@@ -76,7 +76,6 @@ def test_the_default_metric_is_the_mean_over_the_horizon():
         }
     )
     assert better_branch(one) is True
-    assert better_branch(one, "queue") is None
     assert regret(False, one) == 3
     assert traffic_reward(False, one, TrafficRewardSettings(reward_scale=1)) == pytest.approx(
         -0.7616, abs=1e-4

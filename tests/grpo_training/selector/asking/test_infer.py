@@ -116,8 +116,10 @@ def test_images_are_sent_with_their_questions(tmp_path):
         assert main(["infer", *words]) == 0
         assert len(app["seen"]) > asked
         asked = len(app["seen"])
-        with pytest.raises(InputError, match=r"at most 1e-05 MB are sent"):
-            main(["infer", *words, "--max-image-mb", "0.00001"])
+        (tmp_path / "0.png").write_bytes(JPEG + bytes(5_000_000))
+        with pytest.raises(InputError, match=r"at most 5 MB are sent"):
+            main(["infer", *words])
+        (tmp_path / "0.png").write_bytes(JPEG)
         (tmp_path / "1.png").write_text("no image")
         with pytest.raises(InputError, match="no PNG, JPEG, GIF or WebP"):
             main(["infer", *words])

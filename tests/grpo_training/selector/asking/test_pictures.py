@@ -85,7 +85,7 @@ def test_rewards_are_the_accuracy_of_the_answers_with_each_sequence(chain):
         assert all(len(found) == 1 for found in accuracies.values())  # the same help, the same answer
         rights = [next(iter(accuracies[chance])) for chance in sorted(accuracies)]
         assert rights == sorted(rights)  # more help never makes an answer wrong
-    assert methods == {"beam", "retrieval", "sample", "random"}
+    assert methods == {"selector", "beam", "random"}
 
 
 def test_several_selectors_are_compared_with_the_first_and_with_similarity(chain):

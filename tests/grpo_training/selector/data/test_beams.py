@@ -15,6 +15,7 @@ from engine.errors import BudgetExceededError, FatalEndpointError, InputError
 from grpo_training.selector.__main__ import main
 from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.beams import ShotPrompts, beam_search, prompt_of
+from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.sampling import PoolSampler
 from grpo_training.selector.data.scoring import answer_logprobs
 from tests.support.fault_server import serve_in_thread
@@ -76,29 +77,27 @@ class Exact:
         return chance(prompt)
 
 
-def by_hand(problems, query, pool, score):
-    """The search as its page describes it: each step ranks by the gain of all shots, or by that of its own shot."""
+def by_hand(problems, query, pool):
+    """The search as its page describes it: each step ranks by the gain of all shots."""
     alone = chance(prompt_of(problems, (), query))
     first = {(a,): chance(prompt_of(problems, (a,), query)) for a in pool}
     kept = sorted(first, key=lambda one: (-(first[one] - alone), one))[:3]
     second = {}
     for (a,), b in itertools.product(kept, pool):
         if a != b:
-            before = alone if score == "all" else first[a,]
-            second[b, a] = chance(prompt_of(problems, (b, a), query)) - before  # the newest stands first
+            second[b, a] = chance(prompt_of(problems, (b, a), query)) - alone  # the newest stands first
     return sorted(((gain, pair) for pair, gain in second.items()), key=lambda one: (-one[0], one[1]))[:3]
 
 
-@pytest.mark.parametrize("score", ["all", "last"])
-def test_beams_are_ranked_by_the_gain_of_all_shots_or_of_the_last(dataset, score):
+def test_beams_are_ranked_by_the_gain_of_all_shots(dataset):
     log = []
     with serve_in_thread(echo_server(log)) as url:
-        assert start(dataset, url, *(() if score == "all" else ("--score", score))) == 0
+        assert start(dataset, url) == 0
     problems = [type("P", (), {"text": f"number {n} and {WORDS[n]}", "answer": f"{n}{n}"}) for n in range(8)]
     groups = load_groups(dataset / "out/beams.json")
     assert len(groups) == 3
     for group in groups:
-        expected = by_hand(problems, group.query, group.pool, score)
+        expected = by_hand(problems, group.query, group.pool)
         assert [one.shots for one in group.sequences] == [pair for _, pair in expected]
         assert [one.reward for one in group.sequences] == pytest.approx([gain for gain, _ in expected])
         assert group.query not in group.pool
@@ -114,15 +113,12 @@ def test_an_interrupted_search_goes_on_and_pays_for_no_request_twice(dataset):
     broken = echo_server(first, fail_after=len(whole) // 2)
     with serve_in_thread(broken) as url, pytest.raises(FatalEndpointError, match="cannot score answers"):
         start(dataset, url)
-    stored = len((dataset / "out/beams.partial.jsonl").read_text().splitlines())
-    assert 0 < stored < 3
+    assert not (dataset / "out/beams.json").exists()
     with serve_in_thread(echo_server(second)) as url:
         assert start(dataset, url) == 0
     assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
     assert len(first) == len(whole) // 2
     assert len(first) + len(second) == len(whole)
-    with serve_in_thread(echo_server([])) as url, pytest.raises(InputError, match="beam_size: stored 3, given 2"):
-        start(dataset, url, "--beam-size", "2")
 
 
 def test_a_budget_stops_the_search_before_it_is_exceeded(dataset):
@@ -173,8 +169,6 @@ def test_two_good_shots_rank_above_a_good_one_after_a_bad_one():
 
     beams = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2, 3], Unordered(), 2, 3))
     assert [(beam.shots, pytest.approx(beam.score)) for beam in beams] == [((2, 3), 0.8), ((3, 2), 0.8), ((1, 3), 0.6)]
-    last = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2, 3], Unordered(), 2, 3, score="last"))
-    assert (last[0].shots, last[0].probability) == ((3, 1), pytest.approx(0.7))  # below 0.9
 
 
 def test_negative_gains_keep_their_sign():
@@ -190,12 +184,12 @@ def test_negative_gains_keep_their_sign():
 
 
 def test_pools_by_sampler():
-    rng = np.random.default_rng(0)
-    texts = rng.normal(size=(50, 6))
+    rows = np.random.default_rng(0).normal(size=(50, 6))
+    texts = EmbeddingTable(rows)
 
-    def nearest(rows, query):
-        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        order = np.argsort(-(rows @ rows[query]))
+    def nearest(query):
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        order = np.argsort(-(unit @ unit[query]))
         return [one for one in order.tolist() if one != query]
 
     chances = PoolSampler("rand", texts, None, 12, 42)
@@ -203,51 +197,20 @@ def test_pools_by_sampler():
     assert len({tuple(pool) for pool in pools}) == 50
     assert all(len(set(pool)) == 12 and query not in pool for query, pool in enumerate(pools))
     assert chances.anchors(5) == PoolSampler("text", texts, None, 12, 42).anchors(5)
-    assert PoolSampler("text", texts, None, 12, 42).pool_of(3) == sorted(nearest(texts, 3)[:12])
+    assert PoolSampler("text", texts, None, 12, 42).pool_of(3) == sorted(nearest(3)[:12])
 
 
-def test_a_mixed_pool_has_the_nearest_by_text_and_by_image(tmp_path):
+def test_a_mixed_pool_has_the_nearest_by_text_and_by_image():
     rng = np.random.default_rng(0)
-    texts, images = rng.normal(size=(50, 6)).astype("f"), rng.normal(size=(50, 6)).astype("f")
-    np.save(tmp_path / "images.npy", images)
-    pool = PoolSampler("mix", texts, tmp_path / "images.npy", 12, 42).pool_of(3)
+    texts, images = (EmbeddingTable(rng.normal(size=(50, 6))) for _ in range(2))
+    pool = PoolSampler("mix", texts, images, 12, 42).pool_of(3)
     by_text = set(PoolSampler("text", texts, None, 3, 42).pool_of(3))
-    by_image = set(PoolSampler("image", texts, tmp_path / "images.npy", 3, 42).pool_of(3))
+    by_image = set(PoolSampler("image", texts, images, 3, 42).pool_of(3))
     assert len(set(pool)) == 12
     assert by_text <= set(pool)
     assert by_image <= set(pool)
-    with pytest.raises(InputError, match="needs --img-emb"):
+    with pytest.raises(InputError, match="needs --images"):
         PoolSampler("image", texts, None, 3, 42)
-    np.save(tmp_path / "few.npy", images[:4])
-    with pytest.raises(InputError, match="has 4 rows, the dataset has 50"):
-        PoolSampler("mix", texts, tmp_path / "few.npy", 3, 42)
-
-
-def test_beams_of_other_rows_are_not_continued(dataset):
-    with serve_in_thread(echo_server([])) as url:
-        assert start(dataset, url) == 0
-        rows = [json.loads(line) for line in (dataset / "data.jsonl").read_text().splitlines()]
-        rows[0]["answer"] = "other"
-        (dataset / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        with pytest.raises(InputError, match=r"another configuration\nrows \(the questions of the dataset\): stored"):
-            start(dataset, url)
-        assert start(dataset, url, "--fresh") == 0
-
-
-def test_damaged_lines_are_searched_again_without_a_request(dataset):
-    log = []
-    with serve_in_thread(echo_server(log)) as url:
-        assert start(dataset, url) == 0
-        whole = (dataset / "out/beams.json").read_bytes()
-        partial = dataset / "out/beams.partial.jsonl"
-        first, *others = partial.read_bytes().splitlines(keepends=True)
-        query = json.loads(first)["query"]
-        asked = len(log)
-        for damage in (b"null\n", b"[1]\n", b'{"query": %d}\n' % query, b"[" * 100_000 + b"\n", first[:-20] + b"\n"):
-            partial.write_bytes(damage + b"".join(others))
-            assert start(dataset, url) == 0
-            assert (dataset / "out/beams.json").read_bytes() == whole
-        assert len(log) == asked
 
 
 BODIES = {

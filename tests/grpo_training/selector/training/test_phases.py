@@ -8,14 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from grpo_training.selector.data.groups import Batch  # noqa: E402
-from grpo_training.selector.settings import TrainSettings  # noqa: E402
 from grpo_training.selector.training import phases  # noqa: E402
 from grpo_training.selector.training.loop import adapted_temperature  # noqa: E402
-from grpo_training.selector.training.state import improvements  # noqa: E402
-
-
-def settings(**values):
-    return TrainSettings.model_validate({"sft_ckpt": "a", "beam_data": "b", **values})
+from grpo_training.selector.training.state import is_best  # noqa: E402
 
 
 def batch_of(rewards, steps=2):
@@ -47,11 +42,12 @@ def test_rce_weighs_the_summed_cross_entropy_by_the_softmax_of_the_rewards(score
     logps = torch.tensor([[[-1.0, -2.0], [-0.5, -0.5]], [[-3.0, -1.0], [-9.0, -9.0]]], requires_grad=True)
     scored(logps)
     batch = batch_of([[1.0, 0.0], [0.4, math.nan]])
-    found = phases.rce_step(None, batch, 0.5, settings(normalize_method="none"))
-    weight = math.exp(2) / (math.exp(2) + 1)
+    found = phases.rce_step(None, batch, 0.5)
+    weight = math.exp(2 * 2**0.5) / (math.exp(2 * 2**0.5) + 1)  # z-scores of two differ by the root of 2
     assert float(found.loss) == pytest.approx(((weight * 3 + (1 - weight) * 1) + 4.0) / 2, rel=1e-5)
-    assert phases.rce_validation_loss(logps, batch, settings(normalize_method="none")) == pytest.approx(
-        ((math.e * 3 + 1) / (math.e + 1) + 4) / 2, rel=1e-5
+    weight = math.exp(2**0.5) / (math.exp(2**0.5) + 1)
+    assert float(phases.rce_term(logps, batch, 1.0).loss) == pytest.approx(
+        (weight * 3 + (1 - weight) * 1 + 4) / 2, rel=1e-5
     )
 
 
@@ -59,7 +55,7 @@ def test_grpo_is_the_clipped_gradient_with_sequence_ratios_and_the_kl_of_the_pla
     new = torch.tensor([[[-1.0, -1.0], [-2.0, -1.0], [-1.0, -0.5]]], requires_grad=True)
     scored(new)
     old = torch.tensor([[-2.5, -3.1, -1.0]])
-    found = phases.grpo_step(None, batch_of([[2.0, 0.0, 1.0]]), old, top_k=None, beta=0.3, settings=settings())
+    found = phases.grpo_step(None, batch_of([[2.0, 0.0, 1.0]]), old, top_k=None, beta=0.3, epsilon=0.2)
     # advantages 1, -1, 0 (mean 1, unbiased std 1); log ratios 0.5, 0.1, -0.5
     ratios = [math.exp(0.5), math.exp(0.1), math.exp(-0.5)]
     policy = -(min(ratios[0], 1.2) - ratios[1] + 0) / 3
@@ -77,7 +73,7 @@ def test_the_best_candidates_keep_their_advantage_over_all_of_them(scored):
     """With the five best of twelve, ties would have advantage 0 if they were compared with each other only."""
     scored(torch.zeros(1, 12, 2, requires_grad=True))
     rewards = [[1.6] * 6 + [0.0] * 6]
-    found = phases.grpo_step(None, batch_of(rewards), torch.zeros(1, 12), top_k=5, beta=0.0, settings=settings())
+    found = phases.grpo_step(None, batch_of(rewards), torch.zeros(1, 12), top_k=5, beta=0.0, epsilon=0.2)
     assert found.metrics["advantage/mean"] == pytest.approx(0.8 / (0.8 * math.sqrt(12 / 11)), rel=1e-5)
     assert found.metrics["frac_reward_zero_std"] == 0
 
@@ -86,15 +82,13 @@ def test_queries_without_spread_add_nothing(scored):
     logps = torch.zeros(2, 2, 2, requires_grad=True)
     scored(logps)
     found = phases.grpo_step(
-        None, batch_of([[1.6, 1.6], [2.0, 0.0]]), torch.zeros(2, 2), top_k=None, beta=0.1, settings=settings()
+        None, batch_of([[1.6, 1.6], [2.0, 0.0]]), torch.zeros(2, 2), top_k=None, beta=0.1, epsilon=0.2
     )
     assert found.metrics["frac_reward_zero_std"] == 0.5
     found.loss.backward()
     assert logps.grad[0].abs().sum() == 0
     assert logps.grad[1].abs().sum() > 0
-    nothing = phases.grpo_step(
-        None, batch_of([[1.0, 1.0]]), torch.zeros(1, 2), top_k=None, beta=0.1, settings=settings()
-    )
+    nothing = phases.grpo_step(None, batch_of([[1.0, 1.0]]), torch.zeros(1, 2), top_k=None, beta=0.1, epsilon=0.2)
     assert float(nothing.loss) == 0
     assert "kl" not in nothing.metrics  # a KL that was not measured raises no temperature
 
@@ -106,16 +100,13 @@ def test_the_best_of_equal_candidates_are_the_first():
 
 
 def test_the_best_epoch_of_grpo_is_near_its_start():
-    best = {}
+    best = []
     epochs = [(0.9, 0.5), (0.8, 0.05), (0.7, 0.02), (0.95, 0.4), (0.85, 0.09)]
-    found = [
-        improvements("grpo", {"validation/reward": reward, "validation/kl": kl}, best, 0.1) for reward, kl in epochs
-    ]
-    assert found == [["reward", "model"], ["model"], [], ["reward"], ["model"]]
-    losses = {}
-    assert [improvements("sft", {"validation/loss": loss}, losses, 0) for loss in (3.0, 2.0, 2.5)] == [
-        *(["model"], ["model"], []),
-    ]
+    found = [is_best("grpo", {"validation/reward": reward, "validation/kl": kl}, best, 0.1) for reward, kl in epochs]
+    assert found == [True, True, False, False, True]
+    losses = []
+    assert [is_best("sft", {"validation/loss": loss}, losses, 0) for loss in (3.0, 2.0, 2.5)] == [True, True, False]
+    assert is_best("rce", {}, [], 0)  # without held-out queries the last epoch counts
 
 
 def test_the_temperature_of_grpo_scales_both_policies_of_the_ratio(monkeypatch):
@@ -127,7 +118,7 @@ def test_the_temperature_of_grpo_scales_both_policies_of_the_ratio(monkeypatch):
 
     monkeypatch.setattr(phases, "step_logps_at", logps_at)
     old = [[[0.0, -2.2], [-3.4, 0.0]]]
-    given = {"top_k": None, "beta": 0.5, "settings": settings()}
+    given = {"top_k": None, "beta": 0.5, "epsilon": 0.2}
     found = phases.grpo_step(None, batch_of([[1.0, 0.0]]), old, temperature=2.0, **given)
     ratios = [math.exp(0.1), math.exp(-0.3)]  # of log ratios 0.2 and -0.6
     advantage = 0.5 / math.sqrt(0.5)
@@ -142,11 +133,8 @@ def test_the_temperature_of_grpo_scales_both_policies_of_the_ratio(monkeypatch):
 
 
 def test_the_temperature_rises_while_the_kl_is_small_and_stays_within_its_bounds():
-    given = settings(grpo_temperature_factor=1.5)
-    assert adapted_temperature(1.0, 0.001, given) == 1.5
-    assert adapted_temperature(1.5, 0.001, given) == 2.0
-    assert adapted_temperature(1.2, 0.05, given) == 1.2
-    assert adapted_temperature(1.0, 0.2, given) == pytest.approx(1 / 1.5)
-    assert adapted_temperature(0.6, 0.2, given) == 0.5
-    with pytest.raises(ValueError, match="grpo_temperature must be within"):
-        settings(grpo_temperature=3.0)
+    assert adapted_temperature(1.0, 0.001, 0.01, 0.1) == 1.05
+    assert adapted_temperature(1.99, 0.001, 0.01, 0.1) == 2.0
+    assert adapted_temperature(1.2, 0.05, 0.01, 0.1) == 1.2
+    assert adapted_temperature(1.0, 0.2, 0.01, 0.1) == pytest.approx(1 / 1.05)
+    assert adapted_temperature(0.51, 0.2, 0.01, 0.1) == 0.5

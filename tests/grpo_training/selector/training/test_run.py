@@ -17,9 +17,12 @@ torch = pytest.importorskip("torch")
 from engine.errors import InputError  # noqa: E402
 from grpo_training.cli.parsing import settings_from_yaml  # noqa: E402
 from grpo_training.selector.__main__ import main  # noqa: E402
+from grpo_training.selector.data.beam_file import load_groups  # noqa: E402
+from grpo_training.selector.data.embeddings import load_table  # noqa: E402
 from grpo_training.selector.model.checkpoint import load_model, load_plain  # noqa: E402
 from grpo_training.selector.settings import TrainSettings  # noqa: E402
 from grpo_training.selector.training.loop import _Run  # noqa: E402
+from grpo_training.selector.training.validation import stored_logps  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 
 SMALL = ["--hidden-dim", "8", "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.003"]
@@ -60,7 +63,7 @@ def test_rce_then_grpo_write_what_the_plan_names(sft, capsys):
     assert max(row["learning_rate"] for row in rows) == pytest.approx(0.0003)  # a tenth of that of SFT
     assert rows[-1]["validation/loss"] < rows[len(rows) // 2 - 1]["validation/loss"]
     assert {path.name for path in (sft / "rce").glob("*.ckpt")} == {
-        *("rce_epoch1.ckpt", "rce_epoch2.ckpt", "rce_final.ckpt", "best_model.ckpt", "best_reward.ckpt"),
+        *("rce_epoch1.ckpt", "rce_epoch2.ckpt", "rce_final.ckpt", "best_model.ckpt"),
     }
 
     words = ["--sft_ckpt", str(sft / "rce/rce_final.ckpt"), "--beam_data", str(sft / "rewards.json")]
@@ -93,24 +96,18 @@ def test_rce_then_grpo_write_what_the_plan_names(sft, capsys):
 
 def test_beta_and_temperature_change_within_an_epoch_by_the_kl(sft, capsys):
     flags = ["--rce_epochs", "0", "--grpo_epochs", "1", "--grpo-lr", "1e-7", "--log-every-steps", "1"]
-    assert post(sft, "once", *flags, "--batch-size", "2", "--kl-every", "4") == 0
+    assert post(sft, "once", *flags, "--batch-size", "2") == 0
     rows = metrics(sft / "once")  # 10 steps
-    assert [row["beta"] for row in rows] == pytest.approx([0.1] * 4 + [0.1 / 1.5] * 4 + [0.1 / 1.5**2] * 2)
+    assert [row["beta"] for row in rows] == pytest.approx([0.1] * 5 + [0.1 / 1.5] * 5)
     assert [row["grpo/temperature"] for row in rows] == pytest.approx([1.05**step for step in range(10)])
     out = capsys.readouterr().out
     assert re.search(r"grpo 4/10  loss \S+  reward \S+  tau 1.16  kl 0.0000  beta 0.1", out)
-    assert "Warning: the KL stayed below 0.01" in out
-    assert "choices           0 of 24 queries have other shots than before" in out
-    assert post(sft, "much", *flags[:4], "--grpo-lr", "0.1", "--batch-size", "2") == 0
-    assert "Warning" not in capsys.readouterr().out
     flags[3] = "2"
     assert post(sft, "out", *flags) == 0
     betas = [row["beta"] for row in metrics(sft / "out")]
     assert sorted(set(betas), reverse=True) == [0.1, pytest.approx(0.1 / 1.5)]
     assert betas[0] == betas[1] == 0.1
     assert load_model(sft / "out/grpo_epoch2.ckpt")[1].kl_beta == pytest.approx(0.1 / 1.5)
-    assert post(sft, "fixed", *flags, "--no-adaptive-kl") == 0
-    assert {row["beta"] for row in metrics(sft / "fixed")} == {0.1}
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(sft, monkeypatch):
@@ -136,7 +133,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(sft, monkeypatch):
             interruptions += 1
     assert interruptions == 3
     assert [row["step"] for row in metrics(sft / "parts")] == list(range(1, steps + 1))
-    for name in ("rce_final.ckpt", "grpo_final.ckpt", "best_model.ckpt", "best_reward.ckpt"):
+    for name in ("rce_final.ckpt", "grpo_final.ckpt", "best_model.ckpt"):
         one, other = (load_plain(sft / folder / name) for folder in ("whole", "parts"))
         assert one["metrics"] == other["metrics"], name
         assert all(torch.equal(one["state_dict"][key], other["state_dict"][key]) for key in one["state_dict"]), name
@@ -152,14 +149,6 @@ def test_the_sequence_level_changes_the_rewards_that_are_learned(sft):
     assert more > plain + 1  # the diversity of pairs in eight dimensions is about 0.9
 
 
-def test_a_frozen_backbone_stays_as_it_was(sft):
-    assert post(sft, "out", "--rce_epochs", "0", "--grpo_epochs", "1", "--grpo-lr", "0.01", "--freeze-backbone") == 0
-    before, after = (load_plain(sft / name)["state_dict"] for name in ("sft/best_model.ckpt", "out/grpo_final.ckpt"))
-    changed = {key for key in before if not torch.equal(before[key], after[key])}
-    assert changed
-    assert not any(key.startswith("cand_proj") for key in changed)
-
-
 def test_a_dry_run_checks_everything_and_writes_nothing(sft, capsys):
     assert post(sft, "out", "--rce_epochs", "1", "--grpo_epochs", "1", "--max_samples", "10", "--dry_run") == 0
     out = capsys.readouterr().out
@@ -170,14 +159,10 @@ def test_a_dry_run_checks_everything_and_writes_nothing(sft, capsys):
     assert not (sft / "out").exists()
 
 
-def test_predict_compares_with_other_ways_of_choosing(sft, capsys):
+def test_predict_chooses_sequences_from_the_pool_of_each_query(sft):
     words = ["--checkpoint", str(sft / "sft/best_model.ckpt"), "--test-data", str(sft / "beams.json")]
     assert main(["predict", *words, "--output", str(sft / "chosen.json")]) == 0
-    out = capsys.readouterr().out
-    figures = {name: float(value) for name, value in re.findall(r"^  (\w+) +([\d.]+)  \[", out, re.MULTILINE)}
     beams = json.loads((sft / "beams.json").read_text())
-    assert figures["oracle"] == pytest.approx(np.mean([max(one["score_list"]) for one in beams.values()]), abs=1e-4)
-    assert figures["random"] < figures["selector"] <= figures["oracle"]
     chosen = json.loads((sft / "chosen.json").read_text())
     assert chosen.keys() == beams.keys()
     for query, entry in chosen.items():
@@ -186,16 +171,28 @@ def test_predict_compares_with_other_ways_of_choosing(sft, capsys):
         assert entry["score_list"] == sorted(entry["score_list"], reverse=True)
 
 
+def test_a_trained_selector_prefers_better_stored_sequences_than_chance(sft):
+    model, _ = load_model(sft / "sft/best_model.ckpt")
+    groups = load_groups(sft / "beams.json")
+    logps = stored_logps(model, groups, load_table(sft / "embeddings.npy"))
+    rewards = [[sequence.reward for sequence in group.sequences] for group in groups]
+    preferred = [
+        values[int(logps[group.query].sum(-1).argmax())] for group, values in zip(groups, rewards, strict=True)
+    ]
+    assert np.mean([np.mean(values) for values in rewards]) < np.mean(preferred) <= np.mean([*map(max, rewards)])
+
+
 @pytest.mark.parametrize("version", ["v2", "V2"])
 def test_the_version_of_the_model_may_be_named(sft, version):
     words = ["--checkpoint", str(sft / "sft/best_model.ckpt"), "--test-data", str(sft / "beams.json")]
-    assert main(["predict", "--model_version", version, *words]) == 0
+    assert main(["predict", "--model_version", version, *words, "--output", str(sft / "chosen.json")]) == 0
     with pytest.raises(InputError, match=r"is a v2 checkpoint \(phase sft\), not v3"):
         main(["predict", "--model_version", version.replace("2", "3"), *words])
     with pytest.raises(InputError, match="model.version: .*'v2' or 'v3'"):
         main(["predict", "--model_version", "v4", *words])
     assert post(sft, "out", "--rce_epochs", "1", "--grpo_epochs", "0") == 0
     words[1] = str(sft / "out/rce_final.ckpt")
+    words += ["--output", str(sft / "chosen.json")]
     assert main(["predict", "--model_version", version.replace("2", "3"), *words]) == 0
 
 
@@ -242,40 +239,6 @@ def test_the_shipped_configuration_has_the_keys_of_the_plan(tmp_path):
     assert (read.rce_temperature_start, read.rce_temperature_end, read.rce_lr_ratio) == (2.0, 0.5, 0.1)
     assert (read.kl_target_min, read.kl_target_max, read.gradient_clip_norm) == (0.01, 0.1, 1.0)
     assert (read.early_top_k, read.clip_epsilon, read.lr_scheduler) == (3, 0.2, "cosine")
-    nested = tmp_path / "nested.yaml"
-    nested.write_text(
-        "sft_ckpt: a\nbeam_data: b\nrce: {epochs: 2, temperature_start: 3.0}\ngrpo: {epochs: 4, lr: 1e-6}"
-    )
-    read = settings_from_yaml(TrainSettings, nested)
-    assert (read.rce_epochs, read.rce_temperature_start, read.grpo_epochs, read.grpo_lr) == (2, 3.0, 4, 1e-6)
-
-
-def test_a_configuration_of_lever_plus_is_read(tmp_path, capsys):
-    """Keys that change nothing here are named; those that would are set."""
-    theirs = tmp_path / "grpo_post_train.yaml"
-    theirs.write_text(
-        """
-sft_ckpt: a
-beam_data: b
-model: {d_model: 768, K: 32, shot_num: 2, label_smoothing: 0.1, dropout: 0.1, hidden_dim: 256, num_heads: 1,
-        attn_dropout: 0.1, num_layers: 1, clip_epsilon: 0.3, kl_beta: 0.2, advantage_clip: 4.0}
-clip_name: openai/clip-vit-large-patch14
-rce: {epochs: 1, lr: 1.0e-5, temperature_start: 2.0, temperature_end: 0.5, warmup_ratio: 0.1}
-grpo: {epochs: 3, lr: 5.0e-6, curriculum: {early_epochs: 2, early_top_k: 4, late_top_k: 5},
-       kl_target_min: 0.01, kl_target_max: 0.1, kl_adjustment_factor: 1.5}
-data: {beam_size: 5, shot_num: 2, normalize_rewards: false, train_ratio: 0.8}
-training: {batch_size: 32, gradient_clip: 1.0, weight_decay: 0.01, scheduler: cosine, warmup_ratio: 0.1,
-           save_every_epoch: true}
-logging: {log_every_steps: 10, metrics: [ppo_loss, kl_loss]}
-"""
-    )
-    read = settings_from_yaml(TrainSettings, theirs)
-    assert (read.clip_epsilon, read.kl_beta, read.advantage_clip) == (0.3, 0.2, 4.0)
-    assert (read.early_epochs, read.early_top_k, read.late_top_k) == (2, 4, 5)
-    assert (read.normalize_method, read.rce_lr, read.grpo_lr) == ("none", 1e-5, 5e-6)
-    notes = capsys.readouterr().err
-    for key in ("model.K", "model.hidden_dim", "clip_name", "data.shot_num", "logging.metrics"):
-        assert f"{key} has no effect" in notes
 
 
 def test_the_launcher_passes_the_flags_of_the_plan_on(sft):
@@ -295,28 +258,6 @@ def test_the_launcher_passes_the_flags_of_the_plan_on(sft):
     )
     assert done.returncode == 0, done.stderr
     assert "phase grpo" in done.stdout
-
-
-@pytest.mark.parametrize("usual", [1, 2])
-def test_a_selector_with_a_stop_entry_learns_how_long_sequences_are(world, usual):
-    """Sequences of one shot and of two in one file; the usual length comes out of SFT, RCE and GRPO."""
-    beams = json.loads((world / "beams.json").read_text())
-    for place, (query, entry) in enumerate(sorted(beams.items())):
-        length = 3 - usual if place % 6 == 0 else usual
-        entry["id_list"] = [[*dict.fromkeys(ids[:length]), int(query)] for ids in entry["id_list"]]
-    (world / "mixed.json").write_text(json.dumps(beams))
-    words = ["--beam-data", str(world / "mixed.json"), "--embeddings", str(world / "embeddings.npy")]
-    longer = "--hidden-dim 32 --epochs 40 --batch-size 8 --learning-rate 0.02 --beam-size 1 --train-ratio 1".split()
-    assert main(["sft", *words, *longer, "--stop", "--output-dir", str(world / "sft")]) == 0
-    phases = ["--rce_epochs", "1", "--grpo_epochs", "1"]
-    assert post(world, "out", *phases, "--reward-mode", "legacy", data="mixed.json") == 0
-    assert load_model(world / "out/grpo_final.ckpt")[0].config.stop
-    words = ["--checkpoint", str(world / "out/grpo_final.ckpt"), "--test-data", str(world / "mixed.json")]
-    assert main(["predict", *words, "--output", str(world / "chosen.json")]) == 0
-    lengths = [len(one["id_list"][0]) - 1 for one in json.loads((world / "chosen.json").read_text()).values()]
-    # two lengths of equal probability are one short sequence and several long ones, so the best one tends to be short
-    assert min(lengths) > 0
-    assert lengths.count(usual) > (0.8 if usual == 1 else 0.5) * len(lengths)
 
 
 def test_the_kl_of_a_grpo_epoch_comes_into_the_range_of_the_plan(sft):

@@ -7,12 +7,12 @@ import pytest
 
 from engine.errors import ConfigurationError, InputError
 from engine.records import Message
+from grpo_training.rl_math.advantages import advantages
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import tokenising
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.tokenising import ChatTokens, check_prompts, tokenise_groups
 from grpo_training.train.models.tokenizer import merge_system_role
-from grpo_training.training.advantages import advantages
 from tests.conftest import ROOT
 
 pytest.importorskip("transformers")

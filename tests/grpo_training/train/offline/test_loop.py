@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from engine.errors import InputError  # noqa: E402
+from grpo_training.rl_math.stopped import TrainingStoppedError  # noqa: E402
 from grpo_training.train.models import loading, tokenizer  # noqa: E402
 from grpo_training.train.models.loading import trained_weights  # noqa: E402
 from grpo_training.train.offline import loop, objective  # noqa: E402
@@ -27,7 +28,6 @@ from grpo_training.train.offline.not_finite import not_finite  # noqa: E402
 from grpo_training.train.offline.saving import restore, save  # noqa: E402
 from grpo_training.train.offline.training import prepare, score_reference  # noqa: E402
 from grpo_training.train.offline.validation import validate  # noqa: E402
-from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.support.tiny_model import (  # noqa: E402
     END,
     good_and_bad,

@@ -27,6 +27,7 @@ from engine.records import Candidate, Outcome, Problem  # noqa: E402
 from engine.task import Measurement  # noqa: E402
 from engine.tasks import registry  # noqa: E402
 from engine.tasks.math.task import MathTask  # noqa: E402
+from grpo_training.rl_math.stopped import TrainingStoppedError  # noqa: E402
 from grpo_training.train.models.tokenizer import load_tokenizer  # noqa: E402
 from grpo_training.train.online import loop as online  # noqa: E402
 from grpo_training.train.online.callback import RunCallback  # noqa: E402
@@ -34,7 +35,6 @@ from grpo_training.train.online.loop import last_checkpoint, tokenised_prompts, 
 from grpo_training.train.online.rewards import NothingScoredError  # noqa: E402
 from grpo_training.train.online.trainer import GRPOWithImitationTrainer  # noqa: E402
 from grpo_training.train.online.trl_arguments import check_arguments, grpo_arguments  # noqa: E402
-from grpo_training.training.stopped import TrainingStoppedError  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.support.full_disk import largest_file  # noqa: E402
 from tests.support.tiny_model import END, good_and_bad, lines, load, logps, settings, write_model  # noqa: E402

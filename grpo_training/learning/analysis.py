@@ -1,0 +1,224 @@
+"""Experience extraction: the analyst is asked about a scored group, and its valid proposals go into the library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from agents.analyst import ExperienceAnalyst, Proposal
+from engine.api_manager import ANALYST_ROLE, ApiManager
+from engine.errors import InputError
+from engine.experience.choice import WholeLibrary
+from engine.experience.events import BeginEvent, GroupTrial, Refusal, StepEvent
+from engine.experience.library import ExperienceLibrary
+from engine.experience.log import StepResult
+from engine.experience.proposals import MENDABLE, families
+from engine.experience.similarity import ProblemKinds
+from engine.experience.state import LibraryState
+from engine.experience.trial import MAX_PER_FAMILY
+from engine.llm.client import LLMClient
+from engine.records import Operation
+from engine.task import Task
+from engine.tasks.registry import task_named
+from grpo_training.cli.terminal_text import counted
+from grpo_training.learning.scored_groups import ScoredGroup, Step
+from grpo_training.learning.settings import ExtractionSettings
+
+_SHOWN, _TRIED = 16, 5
+"""Experiences that the analyst is shown: those most similar to the problem, of the library and of the retired ones."""
+_PATIENCE, _ASKED_EVERY = 10, 4
+"""After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
+
+
+def make_analyst(
+    settings: ExtractionSettings,
+    manager: ApiManager,
+    client: LLMClient,
+    role: str,
+    tasks: Sequence[Task] | None = None,
+) -> ExperienceAnalyst:
+    """The analyst of a learner; it asks through the role ``analyst`` if that is configured, else through ``role``."""
+    return ExperienceAnalyst(
+        client,
+        manager.role_of(ANALYST_ROLE, role),
+        "critic" if role == "critic" else "generator",
+        max_tokens=settings.max_tokens,
+        seed=settings.seed,
+        style=settings.prompts,
+        tasks=tasks,
+    )
+
+
+class ExperienceExtractor:
+    """Turns groups into experiences: the analyst proposes additions, the library applies the valid ones.
+
+    Args:
+        start: what the library's log says of the run.
+        analyst: proposes additions.
+        library: the learner's library.
+        on_trial: whether experiences are on trial.
+        kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
+        learns: whether anything is extracted; else the library is used as it is, and is not written.
+    """
+
+    def __init__(
+        self,
+        start: BeginEvent,
+        analyst: ExperienceAnalyst,
+        library: ExperienceLibrary,
+        *,
+        on_trial: bool = False,
+        kinds: ProblemKinds | None = None,
+        learns: bool = True,
+    ) -> None:
+        self.library, self.learns = library, learns
+        self._start, self._analyst = start, analyst
+        self._on_trial, self._kinds = on_trial, kinds
+
+    def begin(self) -> LibraryState:
+        """The library state of the run's first prompts; the same after a restart."""
+        return self.library.begin_run(self._start) if self.learns else self.library.state
+
+    def notes(self) -> list[str]:
+        """What is to be known about experiences that were there before the run; to be read before :meth:`begin`."""
+        if not self.learns:
+            count = len(self.library.state.texts)
+            unchanged = "is used as it is" if count == 1 else "are used as they are"
+            used = f"the {counted(count, 'experience')} of the library {unchanged}" if count else "the library is empty"
+            return [f"Only rollouts are collected, and {used} (--learn none)"]
+        earlier = [entry.event for entry in self.library.history() if isinstance(entry.event, BeginEvent)]
+        start, trials = self._start, self.library.state.trials
+        if not self._on_trial or not self.library.state.texts or any(event.run == start.run for event in earlier):
+            return []
+        notes = []
+        if trials.model not in ("", start.model):
+            notes.append(
+                f"The experiences were measured with {trials.model}. With {start.model} the measurement begins again, "
+                "from what was known."
+            )
+        if trials.task_file and start.task_file and trials.task_file != start.task_file:
+            notes.append(
+                "The task file has changed: the measurement of the experiences begins again, from what was known."
+            )
+        tasks = set().union(*(event.tasks for event in earlier))
+        if tasks and start.tasks and tasks.isdisjoint(start.tasks):
+            notes.append(
+                f"The experiences were learned on problems of {', '.join(sorted(tasks))}, and this run has "
+                f"{', '.join(sorted(start.tasks))}. Pass another --experiences-dir to begin without them."
+            )
+        return notes
+
+    def why_not_asked(self, step: Step, group: ScoredGroup, state: LibraryState) -> str:
+        """Why the analyst is not asked about a group that triggered; empty if it is."""
+        if not self.learns or not group.stats.triggered:
+            return ""
+        if len(state.texts) >= self.library.capacity and not (self._on_trial and state.least_promising()):
+            may_help = ", and each of its experiences may still help" if self._on_trial else ""
+            return f"the library is full{may_help}: the analyst is not asked"
+        if not self._on_trial:
+            return ""
+        if max(families(state, step.problem).values(), default=0) >= MAX_PER_FAMILY:
+            return (
+                f"{MAX_PER_FAMILY} experiences from problems like each other are on trial: the analyst is not asked "
+                "about more of these problems until some are retired"
+            )
+        if state.unused_replies >= _PATIENCE and step.number % _ASKED_EVERY:
+            return (
+                f"{_PATIENCE} replies of the analyst in a row held nothing to use: it is asked for every "
+                f"{_ASKED_EVERY}th problem only"
+            )
+        return ""
+
+    def recorded(self, step: Step) -> StepResult | None:
+        """What an earlier start has recorded of the step; None if nothing.
+
+        Raises:
+            InputError: another problem is recorded under the step's number.
+        """
+        if not self.learns:
+            return self._unchanged(step)
+        recorded = self.library.recorded(self._start.run, step.number)
+        if recorded is not None and (recorded.problem_id, recorded.epoch) != (step.problem.id, step.epoch):
+            raise InputError(
+                f"Step {step.number} of this run was {recorded.problem_id}, and is {step.problem.id} now",
+                why="The problems or rollouts that the run works on were replaced.",
+                fix="Pass --fresh to set the results of this run aside.",
+            )
+        return recorded
+
+    async def propose(self, step: Step, group: ScoredGroup, state: LibraryState) -> Proposal | None:
+        """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
+
+        With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
+        mend. A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
+        """
+        if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
+            return None
+        if not self._on_trial:
+            return await self._analyst.propose(step.problem, group.attempts, state.texts)
+        shown, tried = await asyncio.to_thread(
+            lambda: (
+                WholeLibrary(_SHOWN).choose(step.problem, state.texts),
+                WholeLibrary(_TRIED).choose(step.problem, state.retired),
+            )
+        )
+        proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)
+        # Against the state of the prompts, which is the same at every start. A run with --learn add asks once, as the
+        # runs did whose files it continues.
+        leaks_answer = task_named(step.problem.task).leaks_answer
+        refused = await asyncio.to_thread(self.library.review, state, proposal.operations, step.problem, leaks_answer)
+        return await self._analyst.amend(proposal, [refusal for refusal in refused if refusal.reason in MENDABLE])
+
+    def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
+        """Record the step and add the valid experiences of its proposal to the library."""
+        if not self.learns:
+            return self._unchanged(step)
+        event = StepEvent(
+            at="",
+            run=self._start.run,
+            step=step.number,
+            problem_id=step.problem.id,
+            epoch=step.epoch,
+            used=group.experience_ids,
+            rollouts=group.figures.size,
+            correct=group.figures.correct,
+            mean=group.stats.mean,
+            std=group.stats.std,
+            trial=self._trial(step, group) if self._on_trial else None,
+            asked=self._on_trial and proposal is not None,
+        )
+        return self.library.commit_step(
+            event,
+            proposal.operations if proposal else [],
+            step.problem,
+            task_named(step.problem.task).leaks_answer,
+            on_trial=self._on_trial,
+            keeps_problem=self._start.choice is not None,
+        )
+
+    def _trial(self, step: Step, group: ScoredGroup) -> GroupTrial | None:
+        """What a group measures, with how much its problem is of the kind of each experience."""
+        trial, kinds = group.trial, self._kinds
+        if trial is None or trial.difference is None or kinds is None:
+            return trial
+        likeness = {
+            experience.id: round(kinds.likeness_of(step.problem.text, experience), 3)
+            for experience in self.library.state.texts
+            if experience.id in trial.halves
+        }
+        return trial.model_copy(update={"likeness": {name: share for name, share in likeness.items() if share < 1}})
+
+    def _unchanged(self, step: Step) -> StepResult:
+        """The result of a step where nothing is learned: the same library."""
+        return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
+
+
+def saved_text(operation: Operation) -> str:
+    """An operation that the library has applied, with the id of its experience."""
+    return f"{operation.id} {operation.content}" if operation.content else f"{operation.op} {operation.id}"
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """A refusal as a sentence, with what it is about."""
+    about = f'"{refusal.operation.content}"' if refusal.operation.content else refusal.operation.id or "an operation"
+    return f"{about}: {refusal.message or refusal.reason.replace('_', ' ')}"

@@ -1,1 +1,0 @@
-"""Groups of rollouts: how they are made, here or on a cluster, recorded, and read again."""

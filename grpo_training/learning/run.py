@@ -1,0 +1,378 @@
+"""One run of a learner, a generator or the critic: everything is opened, the loop runs, and the table is printed."""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agents.judge import Judge
+from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
+from engine.experience.events import BeginEvent
+from engine.experience.library import ExperienceLibrary
+from engine.experience.similarity import ProblemKinds
+from engine.experience.state import LibraryState
+from engine.llm.client import LLMClient
+from engine.llm.tally import Counters
+from engine.storage.rollout_store import BrokenLine, RolloutStore
+from engine.task import Task
+from grpo_training.cli.entry import run_async
+from grpo_training.cli.progress import Progress, Row, print_next
+from grpo_training.cli.settings import as_flag, shown_path
+from grpo_training.cli.terminal_text import counted, say
+from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
+from grpo_training.learning.experience_choice import ExperienceDraw, choice_record
+from grpo_training.learning.loop import GroupMaker, LearningLoop, LoopTotals
+from grpo_training.learning.scored_groups import Step
+from grpo_training.learning.scoring import Scorer, open_scorer
+from grpo_training.learning.settings import CriticSettings, GeneratorSettings
+from grpo_training.runs.files import RunFiles
+from grpo_training.runs.learner_files import library_file, manifest_file, results_file
+from grpo_training.runs.manifest import OPEN, stamp_of
+from grpo_training.runs.problems import task_facts
+from grpo_training.runs.window import default_window
+from grpo_training.serve.endpoints import (
+    check_budget,
+    check_endpoint,
+    model_facts,
+    named_endpoints,
+    open_client,
+    open_endpoints,
+)
+
+SettingsT = TypeVar("SettingsT", GeneratorSettings, CriticSettings)
+
+_PROBABLE = 0.8
+"""The probability from which on an experience is said to help."""
+
+
+@dataclass(frozen=True)
+class Connections:
+    """What a learner asks models and scores their replies with."""
+
+    manager: ApiManager
+    client: LLMClient
+    scorer: Scorer
+
+
+class Learner(GroupMaker, ABC):
+    """The part of a run that differs between a generator and the critic.
+
+    Attributes:
+        role: API role; the manifest and the library are named after it.
+        settings: those that hold.
+        prompt_hash: of the prompts that the learner is asked with.
+        draw: chooses the experiences of a prompt.
+        kinds: of the problems, by which experiences on trial are measured; None: all problems count alike.
+        total: number of steps; None if it is not known yet.
+        epochs: passes over the problems.
+        tasks: those of its problems; None if they are not known yet.
+    """
+
+    role: str
+    settings: GeneratorSettings | CriticSettings
+    prompt_hash: str
+    draw: ExperienceDraw
+    kinds: ProblemKinds | None = None
+    total: int | None = None
+    epochs: int = 1
+    tasks: Sequence[Task] | None = None
+
+    @abstractmethod
+    def read_stored(self) -> list[BrokenLine]:
+        """Read the results of earlier starts; the lines that cannot be read."""
+
+    @abstractmethod
+    def stored_groups(self) -> int:
+        """How many steps earlier starts have completed; to be called after :meth:`read_stored`."""
+
+    async def planned(self) -> tuple[int | None, int]:
+        """Number of steps in all epochs, None if it cannot be known, and of epochs: what the window depends on."""
+        return self.total, self.epochs
+
+    @abstractmethod
+    def inputs(self) -> tuple[str, list[Path]] | None:
+        """What the steps are made of: a digest and files. None: a complete run still has something to do."""
+
+    @abstractmethod
+    def steps(self, progress: Progress) -> Iterable[Step] | AsyncIterator[Step]:
+        """The steps in order."""
+
+    @abstractmethod
+    def open(self, connections: Connections, progress: Progress) -> None:
+        """Called before the first group: groups are made through ``connections``."""
+
+    def notes(self) -> list[str]:
+        """What to report after the last step, such as problems that were left out."""
+        return []
+
+    async def after(self, connections: Connections, library: ExperienceLibrary) -> Sequence[str]:
+        """Called after the last step of a complete run, and after its summary.
+
+        Returns:
+            lines that are printed again when the complete run is started again.
+        """
+        return ()
+
+    @abstractmethod
+    def summary_rows(self, totals: LoopTotals) -> list[Row]:
+        """Rows of the final table."""
+
+
+def run_learner(
+    role: str,
+    settings: SettingsT,
+    make_learner: Callable[[RolloutStore, SettingsT], Learner],
+    *,
+    names_next: bool = True,
+) -> int:
+    """Run a learner until all its steps are done; the exit code.
+
+    Args:
+        role: of the learner.
+        settings: as given; ``--resume`` replaces them by the stored ones.
+        make_learner: called with where its records are kept, and the settings that hold. Raises ``InputError`` for
+            unusable input.
+        names_next: print at the end which commands come next.
+
+    Raises:
+        ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
+    """
+    check_endpoint(settings, role)
+    may_grow = settings.window is None  # a window that was given holds exactly
+    store = RolloutStore(results_file(settings.cache_dir, role))
+    manifest = manifest_file(settings.cache_dir, role)
+    files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
+    settings = files.resumed(settings)
+    if settings.window is None:
+        settings = settings.model_copy(update={"window": files.stored_window(settings)})
+    # Refuses bad input before a server is started, and before --fresh moves anything.
+    learner = make_learner(store, settings)
+    files.check(settings, task_facts(settings.task))
+    report = _report_of_complete(files, learner)
+    if report is not None:
+        _show_again(learner, report)
+        has_learned = bool(report["has_learned"])
+    else:
+        with open_endpoints(settings) as manager:
+            has_learned = run_async(_run(files, store, manager, learner, may_grow=may_grow))
+    if names_next:
+        following = next_commands(role, settings, has_learned=has_learned)
+        print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
+    return 0
+
+
+def _report_of_complete(files: RunFiles, learner: Learner) -> dict[str, Any] | None:
+    """The report of a complete run; None if there may be something to ask. Starts no server."""
+    settings = learner.settings
+    if settings.window is None:  # nothing has begun
+        return None
+    manifest = files.finished(settings, _facts(named_endpoints(settings), learner))
+    stamp = _stamp(learner, files)
+    return None if manifest is None or stamp is None else manifest.report_of(stamp)
+
+
+def _facts(manager: ApiManager, learner: Learner) -> dict[str, Any]:
+    known = {"prompt_hash": learner.prompt_hash, **model_facts(manager, learner.role)}
+    return known | task_facts(learner.settings.task)
+
+
+async def _run(files: RunFiles, store: RolloutStore, manager: ApiManager, learner: Learner, *, may_grow: bool) -> bool:
+    """Run until all steps are done; whether the library has experiences then."""
+    role, settings = learner.role, learner.settings
+    model = manager.endpoint(role).model
+    check_budget(settings, manager, role)
+    steps, epochs = learner.total, learner.epochs
+    learns = settings.learn != "none"
+    if learns and settings.window is None:
+        with files.hold():  # it may take long, and a second start is refused meanwhile
+            steps, epochs = await learner.planned()
+    window = settings.window or usual_window(manager, role, steps, epochs, learns=learns)
+    settings = settings.model_copy(update={"window": window})
+    with files.open(settings, _facts(manager, learner), learner.total) as manifest:
+        broken = learner.read_stored()
+        path = library_file(settings.experiences_dir, role)
+        library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
+        judge_role = manager.role_of(JUDGE_ROLE, role)
+        async with open_client(settings, manager) as client:
+            judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
+            with open_scorer(settings, judge) as scorer:
+                connections = Connections(manager, client, scorer)
+                progress = Progress(role, learner.total, lambda: client.counters, verbose=settings.verbose)
+                client.report_trouble_to(progress.note)
+                on_trial = settings.learn == "trial"
+                begun = BeginEvent(at="", run=manifest.run, choice=choice_record(settings))
+                if on_trial:
+                    tasks = sorted({task.name for task in learner.tasks or ()})
+                    measured = {"model": model, "tasks": tasks, **task_facts(settings.task)}
+                    begun = begun.model_copy(update=measured)
+                analyst = make_analyst(settings, manager, client, role, learner.tasks)
+                analysis = ExperienceExtractor(
+                    begun, analyst, library, on_trial=on_trial, kinds=learner.kinds, learns=learns
+                )
+                learner.open(connections, progress)
+                loop = LearningLoop(window, learner.draw, learner, store, analysis, manifest, progress, may_grow)
+                skipped = [f"skipped {line}" for line in broken]
+                await _run_loop(loop, learner, [*analysis.notes(), *skipped])
+                after = list(await learner.after(connections, library))
+        has_learned = learns and bool(library.state.experiences)
+        stamp = _stamp(learner, files)
+        if loop.open:
+            manifest.finish({OPEN: list(dict.fromkeys(loop.open))})
+        elif stamp is None or library.notices:
+            manifest.finish()
+        else:
+            rows = _rows(loop, learner)
+            table = [(row.name, str(row.value), isinstance(row.value, Path), row.is_detail) for row in rows]
+            printed = {"notes": [*skipped, *learner.notes()], "table": table, "after": after}
+            manifest.finish({"totals": progress.totals, **printed, "has_learned": has_learned}, stamp)
+    return has_learned
+
+
+def usual_window(manager: ApiManager, role: str, steps: int | None, epochs: int = 1, *, learns: bool = True) -> int:
+    """The window of a run that neither sets nor has stored it, by the requests that an endpoint takes.
+
+    Args:
+        manager: the endpoints.
+        role: whose endpoint is asked.
+        steps, epochs, learns: as in :func:`default_window`.
+    """
+    known = manager.endpoint(role).max_concurrency
+    return default_window(known, steps, epochs, learns=learns)
+
+
+def _stamp(learner: Learner, files: RunFiles) -> str | None:
+    """What the report of a complete run is made of; None if such a run still has something to do."""
+    inputs = learner.inputs()
+    if inputs is None:
+        return None
+    digest, read = inputs
+    library = library_file(learner.settings.experiences_dir, learner.role)
+    return stamp_of(digest, [*files.results, library, library.with_suffix(".ops.jsonl"), *read])
+
+
+def _show_again(learner: Learner, report: dict[str, Any]) -> None:
+    """Print the table of a run that an earlier start has completed."""
+    progress = Progress(learner.role, learner.total, Counters, verbose=learner.settings.verbose)
+    with progress:
+        for text in report["notes"]:
+            progress.note(text)
+        progress.restored_all(report["totals"])
+    table = report["table"]
+    progress.summary([Row(name, Path(value) if is_path else value, detail) for name, value, is_path, detail in table])
+    for line in report["after"]:
+        say(line)
+
+
+def next_commands(
+    role: str, settings: GeneratorSettings | CriticSettings, *, has_learned: bool
+) -> list[tuple[str, str]]:
+    """What can be run after a complete run: what it does, and the command.
+
+    Args:
+        role: of the learner.
+        settings: its settings. Those that the commands share are repeated where they are not the default ones, except
+            for addresses and names of endpoints.
+        has_learned: whether its library has experiences.
+    """
+    folders = [f"--run {settings.run}"] if settings.run else _given(settings, "experiences_dir", "cache_dir")
+    paths = [shlex.quote(str(shown_path(path))) for path in (settings.experiences_dir, settings.cache_dir)]
+    shown = folders if settings.run or not folders else paths
+    commands = [("in a browser", " ".join(["python -m grpo_training.view", *shown]))]
+    if has_learned:
+        learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
+        commands.insert(0, ("what was learned", learned))
+    if isinstance(settings, GeneratorSettings):
+        missing = [name for name in GENERATORS if not results_file(settings.cache_dir, name).exists()]
+        others = " and ".join(name.replace("_", "") for name in missing)
+        if missing:
+            commands.append(("next", f"{others} with the same flags"))
+        is_local = settings.endpoint == "local"
+        is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
+        asked = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
+        asked += ["(with the same endpoint)"] if is_named else []
+        if has_learned and not settings.gate:
+            of_role = [] if role == GENERATORS[0] else [f"--role {role}"]
+            sampling = _given(settings, "task", "fields", "columns", "temperature", "max_tokens")
+            gate = ["python -m grpo_training.gate --dataset NEW_PROBLEMS", *of_role, *sampling, *asked]
+            commands.append(("does it help", " ".join(gate)))
+        commands.append(("then" if missing else "next", " ".join(["python -m grpo_training.critic", *asked])))
+    return commands
+
+
+def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[str]:
+    """The flags of settings that do not have their default."""
+    flags = []
+    for name in names:
+        value = getattr(settings, name)
+        if value != type(settings).model_fields[name].default:
+            shown = shown_path(value) if isinstance(value, Path) else value
+            flags.append(f"{as_flag(name)} {shlex.quote(str(shown))}")
+    return flags
+
+
+async def _run_loop(loop: LearningLoop, learner: Learner, notes: Iterable[str]) -> None:
+    """Run the loop with its display, and print the final table, also after an error."""
+    progress = loop.progress
+    try:
+        with progress:
+            for text in notes:
+                progress.note(text)
+            steps = learner.steps(progress)
+            progress.restored(learner.stored_groups(), len(loop.analysis.library.state.experiences))
+            await loop.run(steps)
+            for text in learner.notes():
+                progress.note(text)
+    finally:
+        progress.summary(_rows(loop, learner))
+
+
+def _rows(loop: LearningLoop, learner: Learner) -> list[Row]:
+    totals = loop.totals
+    used = f"experiences were in the prompts of {totals.with_experiences} of {counted(totals.groups, 'group')}"
+    return [
+        Row("learning", f"{used} (--window {loop.window})"),
+        *loop_rows(loop),
+        *learner.summary_rows(totals),
+    ]
+
+
+def loop_rows(loop: LearningLoop) -> list[Row]:
+    """Rows of the final table: library, effect, open steps; as details repairs and ranges of the rewards."""
+    totals, state = loop.totals, loop.analysis.library.state
+    rows = []
+    if loop.analysis.learns:
+        rows.append(Row("library", f"{counted(len(state.experiences), 'experience')} (version {state.version})"))
+        rows += _trial_rows(state)
+    rows += [
+        Row("analyst not asked", f"for {counted(count, 'group')}: {reason}") for reason, count in loop.not_asked.items()
+    ]
+    repairs = f"{totals.repaired} / {totals.re_asked} of {totals.members}"
+    rows.append(Row("replies repaired / re-asked", repairs, is_detail=True))
+    for item in loop.watch.summary():
+        alarm = f"  ⚠ {item.dead.reason}" if item.dead else ""
+        rows.append(Row(item.component, f"{item.low:.3f} to {item.high:.3f}{alarm}", is_detail=not alarm))
+    still_open = dict.fromkeys(loop.open)  # a problem has one group in each epoch
+    if still_open:
+        rows.append(Row("open problems", f"{len(still_open)}; the same command asks for these again"))
+    return rows + [Row("open", text) for text in still_open]
+
+
+def _trial_rows(state: LibraryState) -> list[Row]:
+    """What was measured: how many experiences, and the best of them."""
+    measured = [experience for experience in state.experiences if experience.trial is not None]
+    if not measured and not state.retired:
+        return []
+    beliefs = {experience.id: state.trials.belief(experience.id) for experience in measured}
+    helpful = [experience for experience in measured if beliefs[experience.id].p_helps >= _PROBABLE]
+    counts = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
+    rows = [Row("experiences on trial", f"{counts} ({counted(state.trials.groups, 'group')})")]
+    best = max(helpful, key=lambda experience: beliefs[experience.id].effect, default=None)
+    if best is not None and best.trial is not None:
+        belief = beliefs[best.id]
+        evidence = f"helps with p = {belief.p_helps:.2f}, {counted(best.trial.differences, 'group')}"
+        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+z.0f} points expected ({evidence})"))
+    return rows

@@ -1,0 +1,154 @@
+"""Extract experiences again from stored groups: ``python -m grpo_training.experience_extractor``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from typing import Any
+
+from engine.api_manager import ANALYST_ROLE, ApiManager
+from engine.errors import InputError, MissingInputError
+from engine.experience.events import BeginEvent
+from engine.experience.library import ExperienceLibrary
+from engine.experience.state import LibraryState
+from engine.records import Fault, Fusion
+from engine.statistics.groups import group_stats
+from engine.storage.append_log import AppendLog
+from engine.storage.rollout_store import RolloutStore
+from engine.storage.stored_records import StepNumbers, StoredRecords
+from grpo_training.cli.entry import run_async
+from grpo_training.cli.progress import Progress, Row
+from grpo_training.cli.settings import shown_path
+from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
+from grpo_training.learning.critic import scored_fusions
+from grpo_training.learning.experience_choice import DrawnExperiences
+from grpo_training.learning.loop import LearningLoop
+from grpo_training.learning.run import loop_rows, usual_window
+from grpo_training.learning.scored_groups import ScoredGroup, Step, scored_rollouts
+from grpo_training.learning.settings import ExtractorSettings
+from grpo_training.runs.files import RunFiles
+from grpo_training.runs.learner_files import library_file, manifest_file, results_file
+from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs.named import in_found_run, load_tasks_of
+from grpo_training.runs.stored_answers import problem_of, stored_records
+from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
+
+
+def run_extractor(settings: ExtractorSettings) -> int:
+    """Show the stored groups of a learner to the analyst and add the experiences to a library; the exit code.
+
+    Raises:
+        ScaffoldError: no stored groups, a refusing endpoint, an exhausted budget, or a step that stayed open.
+    """
+    settings = in_found_run(settings)
+    may_grow = settings.window is None  # a window that was given holds exactly
+    # The library itself is never set aside: --fresh only begins a new run on it.
+    path = settings.experiences_dir / f"{settings.role}_extraction.json"
+    files = RunFiles(path, (), lock=AppendLog(path))
+    settings = files.resumed(settings)
+    load_tasks_of(settings.cache_dir, given=settings.task)
+    groups = stored_groups(settings)  # before a server is started
+    with open_endpoints(settings) as manager:
+        return run_async(_extract(settings, files, groups, manager, may_grow=may_grow))
+
+
+async def _extract(
+    settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager, *, may_grow: bool
+) -> int:
+    role = settings.role
+    analyst_role = manager.role_of(ANALYST_ROLE, role)
+    facts = {"analyst": manager.endpoint(analyst_role).model}
+    check_budget(settings, manager, analyst_role)
+    window = settings.window or files.stored_window(settings)
+    if window is None:
+        run = load_manifest(manifest_file(settings.cache_dir, role))  # with its window, the analyst sees what it saw
+        window = (run and run.window) or usual_window(manager, analyst_role, len(groups))
+    settings = settings.model_copy(update={"window": window})
+    with files.open(settings, facts) as manifest:
+        library_path = library_file(settings.experiences_dir, role)
+        library = ExperienceLibrary(library_path, settings.library_capacity)
+        async with open_client(settings, manager) as client:
+            analyst = make_analyst(settings, manager, client, role)
+            analysis = ExperienceExtractor(BeginEvent(at="", run=manifest.run), analyst, library)
+            progress = Progress(role, len(groups), lambda: client.counters, verbose=settings.verbose)
+            client.report_trouble_to(progress.note)
+            store = RolloutStore(results_file(settings.cache_dir, role))  # nothing is added
+            loop = LearningLoop(window, groups, groups, store, analysis, manifest, progress, may_grow)
+            try:
+                with progress:
+                    await loop.run(groups.steps())
+                    for line in groups.broken:
+                        progress.note(f"skipped {line}")
+            finally:
+                progress.summary([*loop_rows(loop), Row("library kept in", shown_path(library_path))])
+        manifest.finish()
+    return 0
+
+
+class RecordedGroups:
+    """Yields stored groups instead of asking for new ones. A group has the number that it has in its run.
+
+    Args:
+        stored: the groups of a generator, or the fusions of the critic; one is read when it is needed.
+        tau: of the statistics.
+    """
+
+    def __init__(self, stored: StoredRecords[Any, Any, Any], tau: float) -> None:
+        self._stored, self._tau = stored, tau
+        self.broken = stored.broken
+        numbers = StepNumbers()
+        numbered = {numbers.number(stored.step(keys[0])): keys for keys in stored.by_problem().values()}
+        self._keys = dict(sorted(numbered.items()))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    async def steps(self) -> AsyncIterator[Step]:
+        """The problems of the groups, in order."""
+        for number, keys in self._keys.items():
+            for first in self._stored.of_keys(keys)[:1]:
+                yield Step(number, problem_of(first), first.epoch)
+
+    async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
+        """None: no prompt is asked."""
+        return DrawnExperiences((), state.version)
+
+    def stored_figures(self, step: Step) -> None:
+        """None: all groups are shown to the analyst."""
+
+    def stored(self, step: Step) -> ScoredGroup | None:
+        """The stored group of a step, with statistics for the given tau."""
+        records = self._stored.of_keys(self._keys[step.number])
+        if not records:
+            return None
+        if isinstance(records[0], Fusion):
+            scored = scored_fusions(records, (), self._tau)
+        else:
+            [group] = records
+            stats = group_stats([rollout.r_total or 0.0 for rollout in group.rollouts], self._tau)
+            scored = scored_rollouts(group.model_copy(update={"stats": stats}), self._tau, new_records=())
+        # Experience ids of the cache belong to the library of that time, so they do not count as uses here.
+        return dataclasses.replace(scored, is_kept=False, experience_ids=[], trial=None)
+
+    async def make(self, step: Step, drawn: DrawnExperiences) -> Fault:
+        """Nothing is asked again: the step of a group that cannot be read stays open."""
+        return Fault(kind="unreadable_group")
+
+
+def stored_groups(settings: ExtractorSettings) -> RecordedGroups:
+    """The complete groups of a learner's cache.
+
+    Raises:
+        MissingInputError: there is no cache.
+        InputError: it has no complete group.
+    """
+    path = results_file(settings.cache_dir, settings.role)
+    if not path.exists():
+        raise MissingInputError(
+            f"Rollouts file not found: {path}",
+            fix=f"Run python -m grpo_training.{settings.role.replace('_', '')} first, or pass another --cache-dir.",
+        )
+    groups = RecordedGroups(stored_records(settings.cache_dir, settings.role), settings.tau)
+    if not groups:
+        raise InputError(f"No complete group in {path}", fix="Run the same generator or critic again to complete it.")
+    return groups

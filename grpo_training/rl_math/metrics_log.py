@@ -1,0 +1,120 @@
+"""Metrics of a training: metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from engine.storage.append_log import replace_file
+from grpo_training.rl_math.progress import TrainingProgress
+
+
+@contextmanager
+def open_metrics(
+    run_dir: Path,
+    total: int,
+    done: int,
+    *,
+    stream: TextIO | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[tuple[MetricsLog, TrainingProgress]]:
+    """Open ``metrics.jsonl`` in ``run_dir``, and the progress on the terminal.
+
+    Args:
+        run_dir: is created.
+        total: optimizer steps of the whole run.
+        done: steps that are done already.
+        stream: receives the progress, stdout by default.
+        clock: monotonic seconds.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with (
+        TrainingProgress(total, done=done, stream=stream, clock=clock) as progress,
+        MetricsLog(run_dir / "metrics.jsonl", resume_step=done) as log,
+    ):
+        yield log, progress
+
+
+class MetricsLog:
+    """Writes ``metrics.jsonl``. Use as a context manager.
+
+    One line is one JSON object with ``step`` first; a value that is not finite becomes null. A resumed run first
+    removes the lines of the steps that it will repeat, and an incomplete last line.
+
+    Args:
+        path: the file.
+        resume_step: the step that the run resumes from; 0 truncates the file.
+    """
+
+    def __init__(self, path: Path, *, resume_step: int = 0) -> None:
+        kept = _lines_up_to(path, resume_step)
+        replace_file(path, b"".join(line + b"\n" for line in kept))
+        self._file = path.open("ab", buffering=0)
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def write(self, step: int, figures: Mapping[str, Any]) -> None:
+        """Add one line.
+
+        Args:
+            step: optimizer steps done.
+            figures: numbers and short texts by name.
+        """
+        line = {"step": step} | {name: _json_value(value) for name, value in figures.items()}
+        rest = memoryview(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
+        try:
+            while rest:  # a full disk may cause a partial write
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            error.filename = self._file.name
+            raise
+
+
+def _lines_up_to(path: Path, step: int) -> list[bytes]:
+    if step == 0 or not path.exists():
+        return []
+    kept = []
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            if int(json.loads(line)["step"]) <= step:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue  # incomplete after a crash
+    return kept
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each figure over those that have it."""
+    names = dict.fromkeys(name for one in figures for name in one)
+    return {name: statistics.fmean(one[name] for one in figures if name in one) for name in names}
+
+
+def latest_metrics(metrics: Path) -> str:
+    """The last line of a training's metrics as text; empty if there is none."""
+    try:
+        lines = metrics.read_text(encoding="utf-8").splitlines()
+        last = json.loads(lines[-1])
+    except (FileNotFoundError, IndexError, ValueError):
+        return ""
+    shown = [f"step {last['step']}"]
+    shown += [f"{name} {last[name]:.3f}" for name in ("reward", "loss", "kl") if isinstance(last.get(name), float)]
+    return ", ".join(shown)

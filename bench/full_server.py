@@ -1,16 +1,13 @@
 """A server at its limit: generator 1 compared with a bare aiohttp client that sends as many requests at once.
 
-``python -m bench.full_server [--problems 100] [--samples 8] [--in-flight 8 32] [--stalls 0.02]``. The simulated server
+``python -m bench.full_server [--problems 100] [--samples 8] [--in-flight 8 32]``. The simulated server
 works on a limited number of sequences at a time; their lengths have a heavy tail, as sampled replies have. It runs in a
 process of its own, and so do the clients. Their times include their start, with compiled modules, as in every start but
 the first. The bare client sends the requests that the server got from generator 1: those of a problem at once (two in a
-trial), then those of the analyst, one after another. It has no window and does nothing with the replies. The analyst
-has further slots of its own (``extra_concurrency``), or only shares those of the problems. Printed are seconds, the
-time of the bare client divided by that of generator 1, in brackets the time of the critical path (a client that costs
-nothing, with the window of generator 1), and the largest number of requests for problems in flight that the server saw.
-
-With ``--stalls``, that share of the problems gets no reply when asked for the first time, for 15 s. Generator 1 is then
-measured without and with ``--hedge``.
+trial), then those of the analyst, one after another. It has no window and does nothing with the replies. Printed are
+seconds, the time of the bare client divided by that of generator 1, in brackets the time of the critical path (a client
+that costs nothing, with the window of generator 1), and the largest number of requests for problems in flight that the
+server saw.
 """
 
 import argparse
@@ -47,7 +44,6 @@ MEDIAN_S, SPREAD = 1.0, 0.6
 ANALYSIS = "Study"
 """How the analyst's prompt begins."""
 PROBLEM = re.compile(r"^Problem: (.*)$", re.MULTILINE)
-STALL_S = 15.0
 WINDOW_PER_SLOT = 4
 Body = dict[str, Any]
 """A request as it is sent."""
@@ -61,11 +57,6 @@ def seconds_of(problem: str, index: int) -> float:
     """How long the server works on a sample: the same in every run."""
     seed = hashlib.sha256(f"{problem}{index}".encode()).digest()
     return random.Random(seed).lognormvariate(0, SPREAD) * MEDIAN_S
-
-
-def stalls(problem: str, share: float) -> bool:
-    """Whether the problem gets no reply when it is asked for the first time."""
-    return hashlib.sha256(f"stall {problem}".encode()).digest()[0] < share * 256
 
 
 def for_analyst(body: Body) -> bool:
@@ -91,13 +82,11 @@ def chains_of(bodies: Sequence[Body]) -> dict[str, Chain]:
 
 
 class SimulatedServer:
-    """Replies to problems and to the analyst; ``stalling`` is the share of problems that stall once."""
+    """Replies to problems and to the analyst."""
 
-    def __init__(self, problems: int, stalling: float) -> None:
+    def __init__(self, problems: int) -> None:
         self._known = {one.problem.text: one for one in drawn(problems)}
         self._free = asyncio.Semaphore(SEQUENCES)
-        self._stalling = stalling
-        self._asked: set[str] = set()
         self._now = self._most = 0
         self._bodies: list[Body] = []
 
@@ -109,9 +98,6 @@ class SimulatedServer:
         self._now += not is_analysis
         self._most = max(self._most, self._now)
         try:
-            if stalls(problem, self._stalling) and not is_analysis and problem not in self._asked:
-                self._asked.add(problem)
-                await asyncio.sleep(STALL_S)
             await asyncio.gather(*(self._sequence(problem, index) for index in range(count)))
         finally:
             self._now -= not is_analysis
@@ -127,7 +113,7 @@ class SimulatedServer:
     async def seen(self, _: web.Request) -> web.Response:
         """What came since the last call: the requests, and the largest number of those for problems in flight."""
         reply = web.json_response({"bodies": self._bodies, "most": self._most})
-        self._bodies, self._most, self._asked = [], 0, set()
+        self._bodies, self._most = [], 0
         return reply
 
     async def _sequence(self, problem: str, index: int) -> None:
@@ -144,9 +130,9 @@ class SimulatedServer:
         return json.dumps({**one.family.scaffold(way, one.draw).model_dump(), "final_answer": ""})
 
 
-async def serve(problems: int, stalling: float) -> None:
+async def serve(problems: int) -> None:
     """The server: prints its port and serves until its stdin is closed."""
-    server = SimulatedServer(problems, stalling)
+    server = SimulatedServer(problems)
     app = web.Application()
     app.router.add_post("/v1/chat/completions", server.chat)
     app.router.add_get("/v1/seen", server.seen)
@@ -159,40 +145,39 @@ async def serve(problems: int, stalling: float) -> None:
 
 
 BARE = """
-import asyncio, contextlib, json, sys
+import asyncio, json, sys
 import aiohttp
 
-async def main(url, in_flight, extra, chains):
-    problems, together = asyncio.Semaphore(in_flight), asyncio.Semaphore(in_flight + extra)
+async def main(url, in_flight, chains):
+    slots = asyncio.Semaphore(in_flight)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
 
-        async def ask(body, number):
-            async with contextlib.nullcontext() if number else problems, together:
+        async def ask(body):
+            async with slots:
                 async with session.post(f"{url}/chat/completions", json=body) as response:
                     await response.json()
 
         async def ask_all(chain):
-            for number, stage in enumerate(chain):
-                await asyncio.gather(*(ask(body, number) for body in stage))
+            for stage in chain:
+                await asyncio.gather(*(ask(body) for body in stage))
 
         await asyncio.gather(*(ask_all(chain) for chain in chains))
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.load(sys.stdin)))
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), json.load(sys.stdin)))
 """
 
 
-def bare(url: str, chains: Collection[Chain], in_flight: int, extra: int = 0) -> float:
+def bare(url: str, chains: Collection[Chain], in_flight: int) -> float:
     """Seconds that aiohttp takes for requests, as a program of its own.
 
     Args:
         url: the server.
         chains: the requests of each problem.
         in_flight: slots of all stages of the chains.
-        extra: further slots that the first stage does not use.
     """
     started = time.perf_counter()
-    command = [sys.executable, "-c", BARE, url, str(in_flight), str(extra)]
+    command = [sys.executable, "-c", BARE, url, str(in_flight)]
     subprocess.run(command, input=json.dumps(list(chains)), text=True, check=True)
     return time.perf_counter() - started
 
@@ -202,9 +187,7 @@ def drawn(count: int) -> list[FamilyProblem]:
     return instances("train", count)
 
 
-def generator(
-    url: str, problems: int, samples: int, in_flight: int, *more: str, extra: int = 0, model: str = "m"
-) -> float:
+def generator(url: str, problems: int, samples: int, in_flight: int, *more: str, model: str = "m") -> float:
     """Seconds that generator 1 takes for problems of ``quickstart``, from a file."""
     folder = Path(tempfile.mkdtemp())
     rows = [
@@ -213,7 +196,7 @@ def generator(
     dataset = folder / "problems.jsonl"
     dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
     entry = {"api_key": "EMPTY", "base_url": url, "model": model, "max_concurrency": in_flight}
-    (folder / "api_config.json").write_text(json.dumps({"default": {**entry, "extra_concurrency": extra}}))
+    (folder / "api_config.json").write_text(json.dumps({"default": entry}))
     arguments = [
         *("--dataset", str(dataset), "--prompts", "compact"),
         *("--rollouts", str(samples), "--window", str(WINDOW_PER_SLOT * in_flight)),
@@ -236,16 +219,13 @@ def got(url: str) -> Any:
         return json.load(reply)
 
 
-def critical_path(
-    problems: Sequence[tuple[str, Sequence[Sequence[int]]]], in_flight: int, window: int, *, extra: int = 0
-) -> float:
+def critical_path(problems: Sequence[tuple[str, Sequence[Sequence[int]]]], in_flight: int, window: int) -> float:
     """Seconds of a client that costs nothing.
 
     Args:
         problems: the text of each, and the samples of each request in the stages of its chain.
         in_flight: slots of all stages; the other ones go before the first stage.
         window: problem k starts after the commit of problem k - window.
-        extra: further slots that the first stage does not use.
     """
     sequences = [0.0] * SEQUENCES
     events: list[tuple[float, int, int]] = []  # end of a request, problem, stage
@@ -273,9 +253,9 @@ def critical_path(
         while asked < min(len(problems), committed + window):
             send(asked, 0)
             asked += 1
-        while later and sum(busy.values()) < in_flight + extra:
+        while later and sum(busy.values()) < in_flight:
             begin(*later.popleft())
-        while first and busy[False] < in_flight and sum(busy.values()) < in_flight + extra:
+        while first and sum(busy.values()) < in_flight:
             begin(*first.popleft())
         if not events:
             return now
@@ -293,18 +273,14 @@ def critical_path(
 def compare(url: str, problems: list[str], samples: int, in_flight: int) -> None:
     """Measure generator 1 and the bare client in turn, and print a line for each way to learn."""
     print(f"{in_flight} in flight")
-    for name, flags, extra in (
-        ("learning off", LEARNING_OFF, 0),
-        ("learning on, slots for the analyst", (), in_flight),
-        ("learning on, shared slots", (), 0),
-    ):
+    for name, flags in (("learning off", LEARNING_OFF), ("learning on", ())):
         got(f"{url}/seen")
-        took = generator(url, len(problems), samples, in_flight, *flags, extra=extra)
+        took = generator(url, len(problems), samples, in_flight, *flags)
         seen = got(f"{url}/seen")
         chains = chains_of(seen["bodies"])
-        alone = bare(url, chains.values(), in_flight, extra)
+        alone = bare(url, chains.values(), in_flight)
         counts = [(text, [[body.get("n", 1) for body in stage] for stage in chain]) for text, chain in chains.items()]
-        least = critical_path(counts, in_flight, WINDOW_PER_SLOT * in_flight, extra=extra)
+        least = critical_path(counts, in_flight, WINDOW_PER_SLOT * in_flight)
         analyses = sum(map(for_analyst, seen["bodies"]))
         print(
             f"  {name}: {len(seen['bodies']) - analyses} requests for {len(chains)} problems, {analyses} to the "
@@ -320,34 +296,24 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--in-flight", type=int, nargs="*", default=[8, 32])
-    parser.add_argument("--stalls", type=float, default=0.02, help="share of stalling problems; 0: not measured")
-    parser.add_argument("--serve", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve is not None:
-        asyncio.run(serve(arguments.problems, arguments.serve))
+    if arguments.serve:
+        asyncio.run(serve(arguments.problems))
         return 0
     for package in (agents, engine, grpo_training, prompts):
         compileall.compile_dir(package.__path__[0], quiet=1)
     problems = [one.problem.text for one in drawn(arguments.problems)]
-    if arguments.in_flight:
-        with running_server(arguments.problems, 0.0) as url:
-            for in_flight in arguments.in_flight:
-                compare(url, problems, arguments.samples, in_flight)
-    if arguments.stalls:
-        count = sum(stalls(text, arguments.stalls) for text in problems)
-        with running_server(arguments.problems, arguments.stalls) as url:
-            times = [
-                generator(url, len(problems), arguments.samples, 32, *LEARNING_OFF, *flags)
-                for flags in ((), ("--hedge", "0.95"))
-            ]
-        print(f"{count} problems stall for {STALL_S:g} s: {times[0]:.1f} s, with --hedge 0.95 {times[1]:.1f} s")
+    with running_server(arguments.problems) as url:
+        for in_flight in arguments.in_flight:
+            compare(url, problems, arguments.samples, in_flight)
     return 0
 
 
 @contextlib.contextmanager
-def running_server(problems: int, stalling: float) -> Iterator[str]:
+def running_server(problems: int) -> Iterator[str]:
     """Yield the address of a simulated server in a process of its own."""
-    command = [sys.executable, "-m", "bench.full_server", "--serve", str(stalling), "--problems", str(problems)]
+    command = [sys.executable, "-m", "bench.full_server", "--serve", "--problems", str(problems)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:

@@ -98,8 +98,8 @@ def compare(clients: dict[str, Callable[[], float]], rounds: int) -> None:
     print(f"  ratio {math.exp(mean.value):.2f}{interval}", flush=True)
 
 
-def _bare(url: str, chains: Collection[Chain], in_flight: int, extra: int) -> float:
-    return bare(url, unseen(chains), in_flight, extra)
+def _bare(url: str, chains: Collection[Chain], in_flight: int) -> float:
+    return bare(url, unseen(chains), in_flight)
 
 
 def main() -> int:
@@ -119,18 +119,18 @@ def main() -> int:
     learning = {"off": LEARNING_OFF, "on": ()}
     for in_flight in arguments.in_flight:
         for name in learning if arguments.learning == "both" else (arguments.learning,):
-            extra, flags = (in_flight if name == "on" else 0), learning[name]
+            flags = learning[name]
             bodies: list[Body] = []
             with recording(url, bodies) as proxy:
-                generator(proxy, *counts, in_flight, *flags, extra=extra, model=model)
+                generator(proxy, *counts, in_flight, *flags, model=model)
             chains, analyses = chains_of(bodies).values(), sum(map(for_analyst, bodies))
             print(
                 f"{in_flight} in flight, {len(chains)} problems, {len(bodies) - analyses} requests, {analyses} analyses"
             )
             clients: dict[str, Callable[[], float]] = {
-                "bare client": functools.partial(_bare, url, chains, in_flight, extra),
+                "bare client": functools.partial(_bare, url, chains, in_flight),
                 f"generator 1, learning {name}": functools.partial(
-                    generator, url, *counts, in_flight, *flags, extra=extra, model=model
+                    generator, url, *counts, in_flight, *flags, model=model
                 ),
             }
             compare(clients, arguments.rounds)

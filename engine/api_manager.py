@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from engine.errors import ConfigurationError, MissingInputError
 from engine.reading.masking import (
     Mask,
-    looks_secret,
     secrets_of_fields,
     secrets_of_url,
     shown_name,
@@ -42,12 +41,8 @@ JUDGE_ROLE = "reward_evaluator"
 """Needs an entry of its own, which may be empty: a judge costs one more request for each rollout."""
 ROLES = (*LEARNERS, ANALYST_ROLE, JUDGE_ROLE, "teacher", DEFAULT_ROLE)
 """The roles of the project. A file may have others, for ``evaluate --role``."""
-_PLACEHOLDER = re.compile(
-    r"<.*>|\.{3}|\*+|(sk-)?x{3,}|(sk-)?\.{3}|todo|change[-_ ]?me|replace[-_ ]?me|(api[-_ ]?)?key"
-    r"|(.*[-_ ])?your[-_ ]([a-z]+[-_ ])*(key|token)([-_ ]here)?|(.*[-_ ])?key[-_ ]?(goes[-_ ])?here",
-    re.IGNORECASE,
-)
-"""Texts that examples have in the place of a key."""
+_PLACEHOLDER = re.compile(r"<.*>|.*\byour[-_ ].*|(sk-)?(\.{3}|x{3,})", re.IGNORECASE)
+"""Texts that examples have in the place of a key, such as ``YOUR_KEY_HERE``."""
 COMMAND_LINE = "the command line (--base-url, --model, --api-key-env)"
 
 
@@ -59,15 +54,13 @@ class Endpoint(BaseModel):
         api_key: the key; ``EMPTY`` for local servers without keys.
         base_url: OpenAI-compatible base URL, such as ``http://localhost:8129/v1``.
         model: name of the model on the server.
-        max_concurrency: maximum number of requests in flight over all processes; None: adaptive.
-        extra_concurrency: further requests in flight that are only the analyst's and the judge's.
-        rpm: requests per minute over all processes; None: unlimited.
-        tpm: tokens per minute over all processes; None: unlimited.
+        max_concurrency: maximum number of requests in flight of one process; None: adaptive.
+        rpm: requests per minute of one process; None: unlimited.
+        tpm: tokens per minute of one process; None: unlimited.
         price_in: USD per million prompt tokens; None: unknown.
         price_out: USD per million completion tokens; None: unknown.
         extra_body: further fields of the request body, sent unchanged.
-        timeout_s: timeout of one attempt in seconds. It is counted anew while the server's metrics page shows progress.
-        queues_requests: whether the server works through a queue, so that a reply to any request is progress for all.
+        timeout_s: timeout of one attempt in seconds.
         never_send: optional parameters that the endpoint handles wrongly without an error: ``n``, ``seed``,
             ``response_format``, ``logprobs``, ``return_token_ids``, ``max_tokens``.
     """
@@ -79,45 +72,32 @@ class Endpoint(BaseModel):
     base_url: str = Field(min_length=1)
     model: str = Field(min_length=1)
     max_concurrency: int | None = Field(default=None, ge=1, le=_LARGEST)
-    extra_concurrency: int = Field(default=0, ge=0, le=_LARGEST)
     rpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     tpm: int | None = Field(default=None, ge=1, le=_LARGEST)
     price_in: float | None = Field(default=None, ge=0)
     price_out: float | None = Field(default=None, ge=0)
     extra_body: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=600.0, gt=0, le=_LARGEST)
-    queues_requests: bool = False
     never_send: tuple[Literal["n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"], ...] = ()
 
     @field_validator("base_url")
     @classmethod
-    def _http_only(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("must start with http:// or https://")
-        if not value.isprintable() or " " in value or "\\" in value:
-            raise ValueError("has a space, a backslash or a control character")
+    def _is_address(cls, value: str) -> str:
         parts = urlsplit(value)
-        if not parts.hostname or parts.port == 0:  # an invalid port raises ValueError when it is read
-            raise ValueError("has no host name or an invalid port")
+        if parts.scheme not in ("http", "https"):
+            raise ValueError("must start with http:// or https://")
         if "@" in parts.netloc:
             raise ValueError("has a user name or a password; use api_key, which is sent as a header")
-        try:
-            parts.hostname.encode("idna")
-        except UnicodeError:
-            raise ValueError("has an invalid host name") from None
+        if not parts.hostname or parts.port == 0 or not value.isprintable() or " " in value or "\\" in value:
+            raise ValueError("must be an address such as http://localhost:8129/v1")
         if parts.path.rstrip("/").endswith("/chat/completions"):
             raise ValueError("ends with /chat/completions, which is added to it; leave that out")
         return value.rstrip("/")
 
     @field_validator("extra_body")
     @classmethod
-    def _fits_a_request(cls, value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-        except (ValueError, TypeError, RecursionError):  # UnicodeEncodeError is a ValueError
-            raise ValueError(
-                "cannot be sent as JSON (NaN, an infinite number, half a surrogate pair, or too deep)"
-            ) from None
+    def _is_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # raises ValueError
         return value
 
     @field_validator("api_key")
@@ -158,7 +138,7 @@ _NAMES = (*_FIELDS, "api_key_env")
 
 def _letters(role: str) -> str:
     """The name of a role without what is easily mistaken: case, hyphens and underscores."""
-    return role.lower().translate({ord(mark): None for mark in "-_ "})
+    return re.sub("[-_ ]", "", role.lower())
 
 
 class ApiManager:
@@ -179,13 +159,8 @@ class ApiManager:
         self.path = path
         self._entries = dict(entries)
         self._environ = os.environ if environ is None else environ
-        self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
+        self._endpoints: dict[str, Endpoint] = {}
         for role, entry in self._entries.items():
-            if looks_secret(role):
-                raise ConfigurationError(
-                    f"A key stands in the place of a role in {path}",
-                    fix='Write the name of a role there, such as "generator_1", and the key as its "api_key".',
-                )
             meant = next((known for known in ROLES if _letters(known) == _letters(role)), role)
             if meant != role:  # `default` would stand for the role that was meant
                 raise ConfigurationError(f"Unknown role {role!r} in {path}", fix=f"Write {meant!r}.")
@@ -200,26 +175,14 @@ class ApiManager:
             ConfigurationError: the file is not a JSON object of objects, or a field is unknown.
         """
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            entries = json.loads(path.read_text(encoding="utf-8-sig"))
         except (FileNotFoundError, IsADirectoryError):
             raise MissingInputError(f"API configuration not found: {path}", fix=how_to_configure(path)) from None
-        except UnicodeDecodeError:
-            raise ConfigurationError(f"{path} is not UTF-8 text", fix="Save it as UTF-8.") from None
-        except ValueError as error:  # a null character in the name
-            raise ConfigurationError(f"{str(path)!r} is not the name of a file", why=str(error)) from None
-        try:
-            entries = json.loads(text)
-        except RecursionError:
-            raise ConfigurationError(f"{path} is nested too deeply", fix="Write one flat object per role.") from None
-        except json.JSONDecodeError as error:  # the message has no part of the text, which contains keys
+        except (ValueError, RecursionError) as error:  # its message has no part of the text, which contains keys
             raise ConfigurationError(
                 f"{path} is not valid JSON",
-                why=f"{error.msg} at line {error.lineno}, column {error.colno}",
-                fix="Correct that line; JSON has no comments and no trailing commas.",
-            ) from None
-        except ValueError:
-            raise ConfigurationError(
-                f"{path} is not valid JSON", why="A number in it has thousands of digits.", fix="Correct that number."
+                why=str(error),
+                fix="Correct it: JSON is UTF-8 text without comments and without trailing commas.",
             ) from None
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ConfigurationError(
@@ -275,41 +238,21 @@ class ApiManager:
         }
         return ApiManager(self.path, entries, {})
 
-    def resolved(self) -> ApiManager:
-        """A copy with the keys themselves in place of ``api_key_env``, for another process of the same run.
-
-        A role whose variable is not set stays without a key. The copy must not be stored.
-        """
-        entries = {}
-        for role, entry in self._entries.items():
-            key = self._environ.get(str(entry.get("api_key_env", "")), "").strip()
-            own = {"api_key": key} if key and not entry.get("api_key") else {}
-            entries[role] = {name: value for name, value in entry.items() if name != "api_key_env" or not own} | own
-        return ApiManager(self.path, entries, {})
-
     def roles(self) -> list[str]:
         """The roles in the order of the file."""
         return list(self._entries)
 
     def endpoint(self, role: str) -> Endpoint:
-        """The endpoint of a role; the first one if the role has several servers.
+        """The endpoint of a role.
 
         Raises:
             ConfigurationError: the role, its key or a required field is missing, or a value is invalid.
-        """
-        return self.endpoints(role)[0]
-
-    def endpoints(self, role: str) -> tuple[Endpoint, ...]:
-        """The endpoints of a role: one per address in ``base_url``, which may be a list.
-
-        Raises:
-            ConfigurationError: as :meth:`endpoint`.
         """
         if role not in self._endpoints:
             self._endpoints[role] = self._build(role)
         return self._endpoints[role]
 
-    def _build(self, role: str) -> tuple[Endpoint, ...]:
+    def _build(self, role: str) -> Endpoint:
         if not self.has(role):
             raise self._no_key(role, f"{self.path} has no entry {role!r} and no entry {DEFAULT_ROLE!r}.")
         entry = self._entry(role)
@@ -317,25 +260,29 @@ class ApiManager:
         if not entry.get("api_key"):
             if not variable:
                 raise self._no_key(role, f"The entry in {self.path} has no api_key and no api_key_env.")
-            if self.path == COMMAND_LINE and isinstance(variable, str) and not self._environ.get(variable):
-                raise ConfigurationError(
-                    f"The environment variable {shown_name(variable)} is not set",
-                    why="--api-key-env takes the name of the variable that contains the API key.",
-                    fix="Set it with `export`, then run the same command again.",
-                )
             if not isinstance(variable, str) or not self._environ.get(variable):
                 raise ConfigurationError(
-                    f"API key not found for {role}",
-                    why=f"The environment variable {shown_name(variable)} named in {self.path} is not set.",
+                    f"The environment variable {shown_name(variable)} is not set",
+                    why=f"{self.path} names it as the place of the key of {role}.",
                     fix="Set it with `export`, then run the same command again; or give the key itself as api_key "
                     '("EMPTY" for a local server without keys).',
                 )
             entry["api_key"] = self._environ[variable].strip()
-        self._refuse_placeholder(role, entry["api_key"], variable)
-        addresses = entry.get("base_url")
-        several = [{"base_url": each} for each in addresses] if isinstance(addresses, list) else []
+        if _PLACEHOLDER.fullmatch(str(entry["api_key"]).strip()):
+            raise ConfigurationError(
+                f"The API key of {role} is still a placeholder",
+                why=f"It is the text of an example ({self.path}).",
+                fix='Write the key itself there ("EMPTY" for a local server without keys), or remove the entry.',
+            )
+        if isinstance(entry.get("base_url"), list):
+            raise ConfigurationError(
+                f"base_url of {role!r} in {self.path} is a list",
+                why="A role has one address.",
+                fix="Put a router such as nginx before the servers and give its address (docs/how-to/own-endpoint.md "
+                "has a configuration).",
+            )
         try:
-            return tuple(Endpoint(role=role, **{**entry, **own}) for own in several or [{}])
+            return Endpoint(role=role, **entry)
         except ValidationError as error:
             # Only field names and reasons: the rejected input may be the key.
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
@@ -364,17 +311,6 @@ class ApiManager:
             why=why,
             fix=f'Add "api_key" to {places} in {self.path} ("EMPTY" for a local server without keys), '
             'or "api_key_env" with the name of an environment variable that contains the key.',
-        )
-
-    def _refuse_placeholder(self, role: str, key: Any, variable: Any) -> None:
-        if not isinstance(key, str) or not _PLACEHOLDER.fullmatch(key.strip()):
-            return
-        is_own = bool(self._entry(role).get("api_key"))
-        place = f"api_key in {self.path}" if is_own else f"The value of the environment variable {shown_name(variable)}"
-        raise ConfigurationError(
-            f"The API key of {role} is still a placeholder",
-            why=f"{place} is the text of an example.",
-            fix='Write the key itself there ("EMPTY" for a local server without keys), or remove the entry.',
         )
 
     def _check_names(self, role: str, entry: Mapping[str, Any]) -> None:

@@ -2,6 +2,6 @@
 
 A request goes from ``client.py``, which looks into the journal first, to ``sender.py``, which tries until it is
 answered or given up, and from there through the connection to an endpoint (``connection.py``) to the wire
-(``wire/``). A role may have several servers (``servers.py``). ``retry.py`` decides what a failure means; ``limits/``
-has what bounds the requests; ``interfaces.py`` has what a client needs of its journal, ledger and budget.
+(``wire/``). ``retry.py`` decides what a failure means, ``quirks.py`` has what is different about servers, and
+``limits/`` what bounds the requests of this process.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from engine.errors import FatalEndpointError
@@ -13,15 +13,11 @@ _GRACE_S = 10.0
 
 
 @asynccontextmanager
-async def running_timeout(seconds: float, left_s: Callable[[], float] = lambda: 0.0) -> AsyncIterator[None]:
+async def running_timeout(seconds: float) -> AsyncIterator[None]:
     """As ``asyncio.timeout``, except after a time in which this process was stopped (SIGSTOP, a suspended machine).
 
     The end of the time is then noticed late, and what arrived meanwhile was not read yet: there are up to ten seconds
     more to read it.
-
-    Args:
-        seconds: the time.
-        left_s: asked at the end of the time: for how many seconds more to wait; 0 or less: none.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as limit:
@@ -29,8 +25,6 @@ async def running_timeout(seconds: float, left_s: Callable[[], float] = lambda: 
         def due(expected: float) -> None:
             if loop.time() - expected > _LATE_S:
                 handles.append(schedule(min(seconds, _GRACE_S)))
-            elif (more := left_s()) > 0:
-                handles.append(schedule(more))
             else:
                 limit.reschedule(loop.time())
 

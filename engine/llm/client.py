@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -14,15 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.api_manager import ApiManager, Endpoint
 from engine.llm.cancellation import CancelScope
-from engine.llm.interfaces import Journal, Ledger, Purse
-from engine.llm.journal import request_keys
+from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.limits.rate_limits import RateLimits, scope_id
-from engine.llm.pending_call import Sample, reply_of
 from engine.llm.retry import RetryPolicy
-from engine.llm.sender import RequestSender
-from engine.llm.servers import Server, ServerPool
+from engine.llm.sender import RequestSender, Sample, reply_of
 from engine.llm.tally import Counters
 from engine.llm.trouble import TroubleReporter
 from engine.records import ChatRequest, Reply
@@ -46,10 +41,8 @@ class LLMClient:
     Args:
         manager: role -> endpoint.
         journal: stores every reply before it is used; None: nothing is stored.
-        ledger: shares limits and pauses with other processes; None: limits hold for this process only.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money; unlimited by default.
-        hedge: a request that takes longer than this share of those before is sent again, such as 0.95; None: never.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
         probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
@@ -62,11 +55,9 @@ class LLMClient:
         self,
         manager: ApiManager,
         *,
-        journal: Journal | None = None,
-        ledger: Ledger | None = None,
+        journal: ResponseJournal | None = None,
         retry: RetryPolicy | None = None,
-        budget: Purse | None = None,
-        hedge: float | None = None,
+        budget: Budget | None = None,
         concurrency: ConcurrencyRule | None = None,
         probe_patience_s: float = PROBE_PATIENCE_S,
         drain_s: float = DRAIN_S,
@@ -74,13 +65,11 @@ class LLMClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        self._manager, self._journal, self._ledger = manager, journal, ledger
+        self._manager, self._journal = manager, journal
         self._rule = concurrency or ConcurrencyRule()
         self._clock, self._sleep = clock, sleep
         self._drain_s = drain_s if journal is not None else 0.0
-        self._salt = os.urandom(16)
         self._connections: dict[tuple[object, ...], EndpointConnection] = {}
-        self._pools: dict[str, ServerPool] = {}
         self._in_flight: dict[str, asyncio.Future[Reply | None]] = {}
         self._cancel_scope = CancelScope()
         self._trouble = TroubleReporter(_log.warning, clock)
@@ -89,7 +78,6 @@ class LLMClient:
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
-            hedge=hedge,
             probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
             trouble=self._trouble,
@@ -107,14 +95,14 @@ class LLMClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let requests in flight end, close the connections, return leases and record the usage.
+        """Let requests in flight end and close the connections. The journal stays open.
 
         Requests are in flight here after an error, an exhausted budget or Ctrl-C ended their callers. The server works
-        on them, so their replies are kept. The journal and the ledger stay open.
+        on them, so their replies are kept.
         """
         self._cancel_scope.close()
         try:
-            await self._sender.sent.drain(self._drain_s, self._trouble.tell)
+            await self._sender.drain(self._drain_s)
         finally:
             for connection in self._connections.values():
                 await connection.close()
@@ -153,15 +141,16 @@ class LLMClient:
             replies: dict[str, Reply] = {}
             while missing := {key: index for key, index in index_of.items() if key not in replies}:
                 replies |= self._stored_replies(missing)
-                for task in self._sender.sent.tasks_of(key for key in missing if key not in self._in_flight):
+                sent = self._sender.in_flight
+                for task in {sent[key] for key in missing if key in sent and key not in self._in_flight}:
                     await asyncio.wait({task})  # its caller was cancelled; the reply is stored when it ends
                     result = None if task.cancelled() or task.exception() else task.result()
                     if isinstance(result, dict):
                         replies |= {key: reply for key, reply in result.items() if key in missing}
                 wanted = [Sample(index, key) for key, index in missing.items() if key not in replies]
                 pending = {s.key: self._in_flight[s.key] for s in wanted if s.key in self._in_flight}
-                if own := [sample for sample in wanted if sample.key not in pending]:
-                    replies |= await self._send_all(request, own)
+                if unsent := [sample for sample in wanted if sample.key not in pending]:
+                    replies |= await self._send_all(request, unsent)
                 for key, future in pending.items():
                     reply = await asyncio.shield(future)
                     if reply is not None:  # None: the other call was cancelled or failed, so request it again
@@ -172,9 +161,9 @@ class LLMClient:
         """The replies that the journal holds, by key."""
         if self._journal is None:
             return {}
-        found = self._journal.get_many(list(index_of))
-        self._sender.tally.journal_hits += len(found)
-        return {key: reply_of(index_of[key], completion) for key, completion in found.items()}
+        stored = self._journal.get_many(list(index_of))
+        self._sender.tally.journal_hits += len(stored)
+        return {key: reply_of(index_of[key], completion) for key, completion in stored.items()}
 
     async def _send_all(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Request samples. Meanwhile other calls wait for them."""
@@ -193,38 +182,24 @@ class LLMClient:
     async def _send_run(self, request: ChatRequest, samples: Sequence[Sample]) -> dict[str, Reply]:
         """Request samples with consecutive indices: together if the endpoint supports ``n``, the rest separately."""
         replies: dict[str, Reply] = {}
-        pool = self._pool(request.role)
-        together = "n" not in pool.pick().connection.capabilities.dropped
+        endpoint = self._manager.endpoint(request.role)
+        connection = self._connection(endpoint)
+        together = "n" not in connection.capabilities.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
-            replies |= await _gather([self._sender.send(pool, request, batch) for batch in batches])
+            replies |= await _gather([self._sender.send(connection, endpoint, request, batch) for batch in batches])
             batches = [[sample] for sample in samples if sample.key not in replies]
         return replies
 
-    def _pool(self, role: str) -> ServerPool:
-        """The servers of a role."""
-        if role not in self._pools:
-            endpoints = self._manager.endpoints(role)
-            servers = [Server(endpoint, self._connection(endpoint)) for endpoint in endpoints]
-            self._pools[role] = ServerPool(servers, self._clock)
-        return self._pools[role]
-
     def _connection(self, endpoint: Endpoint) -> EndpointConnection:
         """The connection to an endpoint; roles with the same address, model, key and limits share one."""
-        scope = self._ledger.scope(endpoint) if self._ledger else scope_id(endpoint, self._salt)
-        name = (scope, RateLimits.of(endpoint), endpoint.timeout_s, endpoint.queues_requests, endpoint.never_send)
+        limits = (endpoint.max_concurrency, endpoint.rpm, endpoint.tpm, endpoint.timeout_s)
+        name = (endpoint.base_url, endpoint.model, endpoint.api_key.get_secret_value(), limits, endpoint.never_send)
         if name not in self._connections:
             from engine.llm.connection import EndpointConnection  # loads aiohttp, which a resumed run may not need
 
-            self._connections[name] = EndpointConnection(
-                endpoint,
-                scope,
-                self._rule.capped(endpoint.max_concurrency),
-                self._journal,
-                self._ledger,
-                self._clock,
-                self._sleep,
-            )
+            rule = self._rule.capped(endpoint.max_concurrency)
+            self._connections[name] = EndpointConnection(endpoint, rule, self._journal, self._clock, self._sleep)
         return self._connections[name]
 
 

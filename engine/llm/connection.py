@@ -9,19 +9,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.interfaces import Journal, Ledger
+from engine.llm.journal import ResponseJournal
 from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
-from engine.llm.limits.rate_lease import Permit, RateLease
-from engine.llm.limits.rate_limits import RateLimits
+from engine.llm.limits.rates import MinuteLimits, Use
 from engine.llm.retry import RequestContext, RetryDecision
-from engine.llm.server_health import ServerHealth
-from engine.llm.server_progress import ServerProgress
 from engine.llm.wire.replies import ChatResponse, read_reply
 from engine.llm.wire.requests import CHAT, Capabilities
 from engine.llm.wire.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
-_LEDGER_POLL_S = 1.0
 _DEFAULT_COMPLETION_TOKENS = 2048
 _NULL_FINISHES = 3
 """So many replies whose finish reason is null, and none with another one, show a server that always writes null."""
@@ -32,10 +28,8 @@ class EndpointConnection:
 
     Args:
         endpoint: gives address, key and limits; roles that share these share the connection.
-        scope: the endpoint's id in the ledger.
         rule: parameters of the adaptive concurrency.
         journal: stores the endpoint's capabilities; may be None.
-        ledger: shares limits and pauses with other processes; may be None.
         clock: monotonic time in seconds.
         sleep: as ``asyncio.sleep``.
     """
@@ -43,10 +37,8 @@ class EndpointConnection:
     def __init__(
         self,
         endpoint: Endpoint,
-        scope: str,
         rule: ConcurrencyRule,
-        journal: Journal | None,
-        ledger: Ledger | None,
+        journal: ResponseJournal | None,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
@@ -57,32 +49,23 @@ class EndpointConnection:
         self._null_finishes = 0
         self.reached = False
         self.first_sent_at = 0.0
-        self.health = ServerHealth()
-        self.progress = ServerProgress(
-            endpoint, lambda running, waiting: self.controller.server_queues(self.in_flight, running, waiting)
-        )
         self.in_flight = 0
-        self._urgent_in_flight = 0
         self.probing = asyncio.Lock()
         self.testing = asyncio.Lock()
         self.failed_test: int | None = None
-        self._scope, self._journal, self._ledger = scope, journal, ledger
-        self._clock, self._sleep = clock, sleep
+        self._journal, self._clock, self._sleep = journal, clock, sleep
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._queue: deque[asyncio.Future[None]] = deque()
         self.paused_until = 0.0
-        self._ledger_read_at = 0.0
         self._longest_completion = 0
         self._completion_sum = 0
         self._completion_count = 0
-        self._unrecorded = (0, 0.0)
-        limits = RateLimits.of(endpoint)
-        self._lease = RateLease(ledger, scope, limits, sleep) if ledger and limits.any else None
+        self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep)
         facts = journal.capabilities(endpoint.shown_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
         self.capabilities = Capabilities.from_facts(facts)
         for parameter in endpoint.never_send:
             self.capabilities = self.capabilities.without(parameter)
-        self._transport = Transport(endpoint, rule.maximum + endpoint.extra_concurrency)
+        self._transport = Transport(endpoint, rule.maximum)
 
     @property
     def answered(self) -> bool:
@@ -102,59 +85,44 @@ class EndpointConnection:
                 return self.read(content, count, names)
         return result
 
-    async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Permit | None:
-        """Wait for a slot, for the end of a pause and for a permit of the shared rate limits.
+    async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Use:
+        """Wait for a slot, for the end of a pause and for the limits per minute.
 
         Args:
             tokens: estimated tokens of the request; they count towards ``tpm``.
-            is_urgent: whether the request gets a slot before those that are not, and may use the further slots of
-                ``extra_concurrency``.
+            is_urgent: whether the request gets a slot before those that are not.
 
         Returns:
-            the permit to pass to :meth:`release`; None without shared limits.
+            what to pass to :meth:`release`.
         """
         while True:
             await self._wait_for_pause()
-            await self._acquire_slot(is_urgent)
+            await self._acquire_slot(self._urgent if is_urgent else self._queue)
             if self._clock() >= self.paused_until:  # a pause may have started while this call queued
                 break
-            self._release_slot(is_urgent)
-        if self._lease is None:
-            return None
+            self._release_slot()
         try:
-            return await self._lease.acquire(tokens)
+            return await self._rates.acquire(tokens)
         except BaseException:
-            self._release_slot(is_urgent)
+            self._release_slot()
             raise
 
-    def release(self, permit: Permit | None, tokens_used: int, *, is_urgent: bool = False) -> None:
-        """Return the slot and the permit of a finished request; ``is_urgent`` as in :meth:`acquire`."""
-        self._release_slot(is_urgent)
-        if self._lease is not None and permit is not None:
-            self._lease.release(permit, tokens_used)
+    def release(self, use: Use, tokens: int) -> None:
+        """Return the slot of a finished request and count the tokens that it used."""
+        self._release_slot()
+        self._rates.correct(use, tokens)
 
-    async def pause(self, seconds: float) -> None:
-        """Send nothing to this endpoint for ``seconds``, in all processes that share the ledger."""
-        until = self._clock() + seconds
-        if until <= self.paused_until:
-            return
-        self.paused_until = until
-        if self._ledger is not None:
-            await asyncio.to_thread(self._ledger.pause, self._scope, seconds)
+    def pause(self, seconds: float) -> None:
+        """Send nothing to this endpoint for ``seconds``. A longer pause in place is kept."""
+        self.paused_until = max(self.paused_until, self._clock() + seconds)
 
     async def _wait_for_pause(self) -> None:
-        now = self._clock()
-        if self._ledger is not None and now - self._ledger_read_at >= _LEDGER_POLL_S:
-            self._ledger_read_at = now
-            left = await asyncio.to_thread(self._ledger.pause_left_s, self._scope)
-            self.paused_until = max(self.paused_until, now + left)
-        while (left := self.paused_until - self._clock()) > 0:
-            await self._sleep(left)
+        while (seconds := self.paused_until - self._clock()) > 0:
+            await self._sleep(seconds)
 
-    async def _acquire_slot(self, is_urgent: bool) -> None:
-        queue = self._urgent if is_urgent else self._queue
-        if self._has_slot(is_urgent) and not self._urgent and not queue:
-            self._take_slot(is_urgent)
+    async def _acquire_slot(self, queue: deque[asyncio.Future[None]]) -> None:
+        if self.in_flight < self.controller.limit and not self._urgent and not queue:
+            self.in_flight += 1
         else:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             queue.append(waiter)
@@ -162,39 +130,27 @@ class EndpointConnection:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():  # the slot was assigned before the cancellation
-                    self._release_slot(is_urgent)
+                    self._release_slot()
                 raise
         self.controller.sent(self.in_flight)
 
-    def _has_slot(self, is_urgent: bool) -> bool:
-        limit = self.controller.limit
-        extra = -(-self.endpoint.extra_concurrency * limit // self.controller.maximum)  # a 429 cuts these as well
-        return self.in_flight < limit + extra and (is_urgent or self.in_flight - self._urgent_in_flight < limit)
-
-    def _take_slot(self, is_urgent: bool) -> None:
-        self.in_flight += 1
-        self._urgent_in_flight += is_urgent
-
-    def _release_slot(self, is_urgent: bool) -> None:
+    def _release_slot(self) -> None:
         self.in_flight -= 1
-        self._urgent_in_flight -= is_urgent
-        for queue, urgent in ((self._urgent, True), (self._queue, False)):
-            while queue and self._has_slot(urgent):
+        for queue in (self._urgent, self._queue):
+            while queue and self.in_flight < self.controller.limit:
                 waiter = queue.popleft()
                 if not waiter.done():
-                    self._take_slot(urgent)
+                    self.in_flight += 1
                     waiter.set_result(None)
 
-    def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int, seconds: float) -> None:
+    def record_reply(self, response: ChatResponse, names: frozenset[str], samples: int) -> None:
         """Record what a reply shows.
 
         Args:
             response: the reply.
             names: names of the optional parts that were sent.
             samples: how many samples were asked for.
-            seconds: the time it took.
         """
-        self.health.answered(seconds)
         self.controller.succeeded(self._clock())
         if "n" in names and len(response.choices) < samples:
             names -= {"n"}
@@ -230,10 +186,6 @@ class EndpointConnection:
         """Upper bound for one sample: ``max_tokens``; without it the largest completion so far."""
         return max_tokens or self._longest_completion or _DEFAULT_COMPLETION_TOKENS
 
-    def record_usage(self, tokens: int, usd: float) -> None:
-        """Count what an attempt used. The ledger's totals are updated when the connection is closed."""
-        self._unrecorded = (self._unrecorded[0] + tokens, self._unrecorded[1] + usd)
-
     async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
         """Send one request and return the body of the reply, without keys that the server repeats.
 
@@ -252,11 +204,5 @@ class EndpointConnection:
         return classify_exception(error, RequestContext(optional, max_tokens, self.answered, time.time()))
 
     async def close(self) -> None:
-        """Return the lease, record the usage in the ledger and close the HTTP connections."""
-        await self.progress.close()
-        if self._lease is not None:
-            await self._lease.close()
-        if self._ledger is not None and self._unrecorded != (0, 0.0):
-            await asyncio.to_thread(self._ledger.add_spent, self._scope, *self._unrecorded)
-            self._unrecorded = (0, 0.0)
+        """Close the HTTP connections."""
         await self._transport.close()

@@ -1,8 +1,7 @@
 """Stores every reply before it is used, so that no reply is requested twice.
 
 One SQLite file in WAL mode, shared by any number of processes. One writer thread per process commits the replies
-that arrived during its last commit in one transaction. A second thread moves what was written from SQLite's log into
-the file, which waits for the disk: replies that arrive meanwhile are written to the log at once.
+that arrived during its last commit in one transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.llm.interfaces import Entry
 from engine.llm.wire.failed_replies import is_failed_finish
 from engine.records import ChatRequest, Completion
 from engine.storage.sqlite import SharedFileError, database_errors, open_shared_database
@@ -35,10 +33,6 @@ CREATE TABLE IF NOT EXISTS abilities (
 );
 """
 _LINGER_S = 0.002
-_CHECKPOINT_BYTES = 4 << 20
-"""After so many bytes of replies, SQLite's log is moved into the file. SQLite itself would do so after 1000 pages."""
-_MOST_LOG_BYTES = 256 << 20
-"""While replies arrive without a pause, the log is not begun anew and grows; then the writer waits for the disk."""
 _MAX_ROWS = 500
 """Maximum number of rows in one statement."""
 _UNREADABLE = "Cannot read the response journal"
@@ -84,7 +78,7 @@ class _Row:
     key: str
     completion: Completion
     text: str
-    future: asyncio.Future[Completion] | None = None
+    future: asyncio.Future[Completion]
 
 
 class ResponseJournal:
@@ -106,15 +100,9 @@ class ResponseJournal:
         with self._errors("Cannot open the response journal"):
             self._reader = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
             self._writing = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
-            self._moving = open_shared_database(path, _SCHEMA, _SCHEMA_VERSION)
-            self._writing.execute("PRAGMA wal_autocheckpoint=0")
         self._inode = path.stat().st_ino
         self._thread = threading.Thread(target=self._write_forever, name="response-journal", daemon=True)
-        self._unmoved_bytes = 0
-        self._is_due = threading.Event()
-        self._mover = threading.Thread(target=self._move_forever, name="journal-checkpoint", daemon=True)
         self._thread.start()
-        self._mover.start()
 
     def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
         """The stored completions for ``keys``. A row that cannot be parsed or is of a failed call counts as absent.
@@ -142,26 +130,14 @@ class ResponseJournal:
             a future that is done when the completion is stored. Its result is the stored completion: this one, or
             the one that another process stored first. It raises JournalError if the completion cannot be stored.
         """
-        row = _row(Entry(key, completion))
-        row.future = future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        row = _Row(key, completion, completion.model_dump_json(exclude_defaults=True), future)
         with self._guard:
             if self._closed:
                 raise JournalError(f"The response journal is closed: {self.path}")
             self._queue.append(row)
         self._wake.set()
         return future
-
-    def put_many(self, entries: Sequence[Entry]) -> list[Completion]:
-        """As :meth:`put`, for several completions, on the caller's thread: they are stored when this returns.
-
-        Raises:
-            JournalError: they cannot be stored. The first ones may be.
-        """
-        rows = list(map(_row, entries))
-        with self._errors(_NOT_STORED), self._guard:
-            for start in range(0, len(rows), _MAX_ROWS):
-                self._insert(self._reader, rows[start : start + _MAX_ROWS])
-        return [row.completion for row in rows]
 
     def capabilities(self, base_url: str, model: str, max_age_s: float) -> dict[str, Any]:
         """The capabilities of an endpoint stored in the last ``max_age_s`` seconds; empty if none can be read."""
@@ -188,9 +164,6 @@ class ResponseJournal:
             self._closed = True
         self._wake.set()
         self._thread.join()
-        self._is_due.set()
-        self._mover.join()
-        self._moving.close()
         self._reader.close()
         self._writing.close()
 
@@ -217,26 +190,6 @@ class ResponseJournal:
             _notify(rows, error)
         else:
             _notify(rows, None)
-            self._unmoved_bytes += sum(len(row.text) for row in rows)
-            if self._unmoved_bytes >= _CHECKPOINT_BYTES:
-                self._unmoved_bytes = 0
-                if self._log_bytes() > _MOST_LOG_BYTES:
-                    _move_log(self._writing)
-                self._is_due.set()
-
-    def _move_forever(self) -> None:
-        while True:
-            self._is_due.wait()
-            self._is_due.clear()
-            if self._closed:
-                return
-            _move_log(self._moving)
-
-    def _log_bytes(self) -> int:
-        try:
-            return self.path.with_name(f"{self.path.name}-wal").stat().st_size
-        except FileNotFoundError:
-            return 0
 
     def _insert(self, connection: sqlite3.Connection, rows: Sequence[_Row]) -> None:
         """Store rows in one statement, which is one transaction."""
@@ -286,16 +239,6 @@ def _select(connection: sqlite3.Connection, keys: Sequence[str]) -> list[tuple[s
     return connection.execute(sql, keys).fetchall()
 
 
-def _row(entry: Entry) -> _Row:
-    return _Row(entry.key, entry.completion, entry.completion.model_dump_json(exclude_defaults=True))
-
-
-def _move_log(connection: sqlite3.Connection) -> None:
-    """Move what no reader needs any more from SQLite's log into the file."""
-    with contextlib.suppress(sqlite3.Error):  # the replies stay in the log; a disk that is full fails the next commit
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-
-
 def _decode(text: bytes | None) -> Completion | None:
     """The completion in a row; None if it cannot be read, or if it is of a failed call, as earlier versions stored.
 
@@ -314,8 +257,7 @@ def _notify(rows: list[_Row], error: JournalError | None) -> None:
     """Resolve the futures of rows, with one callback per event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Completion], Completion]]] = {}
     for row in rows:
-        if row.future is not None:
-            loops.setdefault(row.future.get_loop(), []).append((row.future, row.completion))
+        loops.setdefault(row.future.get_loop(), []).append((row.future, row.completion))
     for loop, part in loops.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiting caller
             loop.call_soon_threadsafe(_resolve, part, error)

@@ -134,11 +134,11 @@ def without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages with the texts of the system before that of the user."""
     texts = [message.content for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
-    place = next((at for at, message in enumerate(others) if message.role == "user"), None)
-    if place is None:
+    position = next((at for at, message in enumerate(others) if message.role == "user"), None)
+    if position is None:
         return (Message(role="user", content="\n\n".join(texts)), *others)
-    joined = "\n\n".join([*texts, others[place].content])
-    others[place] = others[place].model_copy(update={"content": joined})
+    joined = "\n\n".join([*texts, others[position].content])
+    others[position] = others[position].model_copy(update={"content": joined})
     return tuple(others)
 
 

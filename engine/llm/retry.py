@@ -159,20 +159,18 @@ def classify_status(status: int, headers: Mapping[str, str], body: object, conte
         return RetryDecision(RetryAction.STOP, "bad_key" if blames_key else code, words or f"HTTP {status}")
     if status == 402:
         return RetryDecision(RetryAction.STOP, "no_credit", error.text)
-    if status < 400:  # a redirect names the address to use; without a place it is an answer to another request
-        is_moved = status in (301, 302, 303, 307, 308) and "location" in headers and not context.answered
-        return RetryDecision(RetryAction.STOP if is_moved else RetryAction.RETRY, code, error.text)
-    if status == 413 and error.is_of_api:
-        return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
     if status == 413:
+        if error.is_of_api:
+            return RetryDecision(RetryAction.REJECT, "context_too_long", error.text)
         return RetryDecision(RetryAction.GIVE_UP, code, _TOO_LARGE)
     if status in (400, 422):
         return _bad_request(code, error, context)
     if status == 404:
         return RetryDecision(RetryAction.STOP, "unknown_model", error.text)
-    # An endpoint that has answered before takes such requests; a gateway, or a server behind it, has failed.
-    action = RetryAction.RETRY if context.answered else RetryAction.STOP
-    return RetryDecision(action, code, _OF_A_PROXY if status == 407 else error.text, wait_s)
+    # An endpoint that has answered before takes such requests; a gateway, or a server behind it, has failed. A redirect
+    # without a place is an answer to another request.
+    may_pass = context.answered or (status < 400 and "location" not in headers)
+    return RetryDecision(RetryAction.RETRY if may_pass else RetryAction.STOP, code, error.text, wait_s)
 
 
 def _bad_request(code: str, error: _ErrorBody, context: RequestContext) -> RetryDecision:
@@ -204,7 +202,6 @@ _TOO_LARGE = (
 )
 _FEWEST_WORDS = 3
 """Fewer words of a 401 give no reason of their own: it is the key."""
-_OF_A_PROXY = "a proxy (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) wants a password"
 _TAG = re.compile(r"<(?:(?:style|script|title)\b.*?</\w+|[^>]*)>", re.IGNORECASE | re.DOTALL)
 """A tag of a web page, and what a browser does not show in the page."""
 

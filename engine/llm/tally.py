@@ -38,12 +38,11 @@ class Spent:
 class Counters(Spent):
     """Totals over all requests of a client. Tokens and cost include failed attempts that reported them.
 
-    ``by_purpose`` has the parts: generation, analysis, ... ``hedged`` counts the requests that were sent a second time
-    while the first was in flight. A snapshot for displays also has the number of requests in flight.
+    ``by_purpose`` has the parts: generation, analysis, ... A snapshot for displays also has the number of requests in
+    flight.
     """
 
     retries: int = 0
-    hedged: int = 0
     rate_limited: int = 0
     requests_sent: int = 0
     journal_hits: int = 0

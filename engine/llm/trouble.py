@@ -13,13 +13,14 @@ from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
 from engine.llm.quirks import OPTIONAL, SYSTEM
 from engine.llm.retry import RetryDecision, names_no_model
-from engine.llm.server_health import ServerHealth
-from engine.llm.wire.replies import Choice
+from engine.llm.wire.replies import ChatResponse
 
 _REPEAT_S = 30.0
 _SILENT_S = 20.0
 """Silence of an endpoint is reported after 20 s, then after three times as long."""
 _CLOCK_STEP_S = 0.01
+_MANY_BLANKS, _BLANK_SHARE = 5, 0.1
+"""A server is said to send blank replies after this many, if they are this share of all; again at twice as many."""
 _FEWEST_TOKENS = 64
 """Fewer reported prompt tokens are no prompt that was cut: the server does not count them."""
 _told: set[tuple[str, str, str]] = set()
@@ -39,23 +40,21 @@ class TroubleReporter:
         self._clock = clock
         self._told_at: dict[str, float] = {}
         self._heard_at: dict[str, float] = {}
-        self._unreachable: set[str] = set()
+        self._blanks: dict[str, tuple[int, int, int]] = {}
+        """Replies, those without text, and how many of these there were when that was said, by address."""
 
     @contextlib.asynccontextmanager
-    async def waiting(self, endpoint: Endpoint, work: Callable[[], str] = lambda: "") -> AsyncIterator[None]:
-        """While a request waits for its reply, report that nothing arrives from the endpoint. The request goes on.
-
-        Args:
-            endpoint: where it was sent.
-            work: a line about the work of a server that makes progress, which is reported instead; empty: it is silent.
-        """
+    async def waiting(self, endpoint: Endpoint) -> AsyncIterator[None]:
+        """While a request waits for its reply, report that nothing arrives from the endpoint. The request goes on."""
         loop = asyncio.get_running_loop()
         since, url = loop.time(), endpoint.shown_url
 
         def look(limit: float) -> None:
             silent = loop.time() - max(since, self._heard_at.get(url, since))
             if silent + _CLOCK_STEP_S >= limit:
-                self._silent(endpoint, silent, work())
+                if not self._was_told(endpoint):
+                    given_up = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
+                    self._tell_of(endpoint, f"no reply from {url} for {silent:.0f} s; {given_up}")
                 limit *= 3
             timers.append(loop.call_later(limit - silent, look, limit))
 
@@ -65,19 +64,12 @@ class TroubleReporter:
         finally:
             timers[-1].cancel()
 
-    def _silent(self, endpoint: Endpoint, seconds: float, work: str) -> None:
-        if not self._was_told(endpoint):
-            limit = f"requests are given up after {endpoint.timeout_s:g} s (timeout_s)"
-            self._tell_of(endpoint, None, work or f"no reply from {endpoint.shown_url} for {seconds:.0f} s; {limit}")
-
     def _was_told(self, endpoint: Endpoint) -> bool:
         """Whether there was a line about the endpoint a moment ago."""
         return abs(self._clock() - self._told_at.get(endpoint.shown_url, -_REPEAT_S)) < _REPEAT_S
 
-    def _tell_of(self, endpoint: Endpoint, decision: RetryDecision | None, text: str) -> None:
+    def _tell_of(self, endpoint: Endpoint, text: str) -> None:
         self._told_at[endpoint.shown_url] = self._clock()
-        if decision is not None and decision.code == "connection":
-            self._unreachable.add(endpoint.shown_url)
         self.tell(text)
 
     def will_retry(self, endpoint: Endpoint, decision: RetryDecision, failures: int, answered: bool) -> None:
@@ -91,36 +83,15 @@ class TroubleReporter:
         """
         if failures < 2 or self._was_told(endpoint):
             return
-        self._tell_of(endpoint, decision, f"{describe(endpoint, decision, answered)} (trying again)")
-
-    def server_out(self, endpoint: Endpoint, decision: RetryDecision, note: str) -> None:
-        """Report that one of several servers was taken out."""
-        self._tell_of(endpoint, decision, f"{describe(endpoint, decision, True)}; {note}")
+        self._tell_of(endpoint, f"{describe(endpoint, decision, answered)} (trying again)")
 
     def long_wait(self, endpoint: Endpoint, decision: RetryDecision, seconds: float) -> None:
         """Report that a server asks to wait for longer than a request is retried."""
         asked = timedelta(seconds=round(min(decision.wait_s or 0.0, 1e9)))
         self._tell_of(
             endpoint,
-            decision,
             f"{describe(endpoint, decision, True)}; it asks to wait {asked}, which is beyond --retry-minutes: "
             f"one more attempt in {seconds:.0f} s",
-        )
-
-    def sends_blanks(self, endpoint: Endpoint, health: ServerHealth, last: Choice, tokens: int) -> None:
-        """Report that an endpoint sends many replies without text, and what came in place of it.
-
-        Args:
-            endpoint: the endpoint.
-            health: its counts.
-            last: the last of them.
-            tokens: completion tokens of the reply that has it.
-        """
-        place = f"its {len(last.reasoning)} characters are in the reasoning field" if last.reasoning else "no reasoning"
-        self.tell(
-            f"{endpoint.shown_url} sends blank replies: {health.blank} of {health.choices} have no text although the "
-            f"model ended them (the last one: finish_reason {last.finish_reason}, {tokens} tokens, {place}); each is "
-            "asked for once more. Check chat template, stop strings and reasoning parser of the server"
         )
 
     def left_open(self, endpoint: Endpoint, decision: RetryDecision) -> None:
@@ -129,7 +100,7 @@ class TroubleReporter:
             longer = "; serve the model with a longer context, or shorten the prompts (--prompts compact)"
             hint = longer if decision.code == "context_too_long" else ""
             text = describe(endpoint, decision, True).rstrip(".")
-            self._tell_of(endpoint, decision, f"⚠ {text}. Others are answered: its problem stays open{hint}")
+            self._tell_of(endpoint, f"⚠ {text}. Others are answered: its problem stays open{hint}")
 
     def leaves_out(self, endpoint: Endpoint, part: str) -> None:
         """Report once that a part of requests is left out from now on, if that changes replies."""
@@ -137,17 +108,36 @@ class TroubleReporter:
             what = "a system message:" if part == SYSTEM else f"{part}: it is left out, and"
             self._tell_once(endpoint, part, f"{endpoint.model} does not take {what} {instead}")
 
-    def check_prompt(self, endpoint: Endpoint, tokens: int, least: int) -> None:
-        """Report once if a server has read much less of a prompt, ``tokens``, than it has at the ``least``."""
-        if not _FEWEST_TOKENS <= tokens < least / 2:
-            return
-        self._tell_once(
-            endpoint,
-            "cut",
-            f"⚠ {endpoint.shown_url} has read {tokens:,} tokens of a prompt that has at least {least:,}: it cuts long "
-            "prompts without a word, and replies to what is left are worth nothing. Serve the model with a longer "
-            "context (num_ctx of Ollama, --ctx-size of llama.cpp), or shorten the prompts (--prompts compact)",
-        )
+    def check_reply(self, endpoint: Endpoint, response: ChatResponse, least: int) -> None:
+        """Report a server that reads only a part of long prompts, and one that sends many replies without text.
+
+        Args:
+            endpoint: the endpoint.
+            response: its reply.
+            least: the fewest tokens that the prompt has.
+        """
+        url, tokens = endpoint.shown_url, response.prompt_tokens
+        if _FEWEST_TOKENS <= tokens < least / 2:
+            self._tell_once(
+                endpoint,
+                "cut",
+                f"⚠ {url} has read {tokens:,} tokens of a prompt that has at least {least:,}: it cuts long "
+                "prompts without a word, and replies to what is left are worth nothing. Serve the model with a longer "
+                "context (num_ctx of Ollama, --ctx-size of llama.cpp), or shorten the prompts (--prompts compact)",
+            )
+        blanks = [choice for choice in response.choices if choice and choice.is_blank]
+        total, blank, told = self._blanks.get(url, (0, 0, 0))
+        total, blank = total + len(response.choices), blank + len(blanks)
+        if blanks and blank >= max(_MANY_BLANKS, 2 * told) and blank >= _BLANK_SHARE * total:
+            told, last = blank, blanks[-1]
+            thoughts = f"its {len(last.reasoning)} characters are in the reasoning field" if last.reasoning else ""
+            self.tell(
+                f"{url} sends blank replies: {blank} of {total} have no text although the model ended them (the last "
+                f"one: finish_reason {last.finish_reason}, {response.completion_tokens} tokens, "
+                f"{thoughts or 'no reasoning'}); each is asked for once more. Check chat template, stop strings and "
+                "reasoning parser of the server"
+            )
+        self._blanks[url] = (total, blank, told)
 
     def _tell_once(self, endpoint: Endpoint, what: str, text: str) -> None:
         key = (endpoint.shown_url, endpoint.model, what)
@@ -156,12 +146,8 @@ class TroubleReporter:
             self.tell(text)
 
     def answered(self, endpoint: Endpoint) -> None:
-        """Note a reply; report that an endpoint that could not be reached answers again."""
+        """Note a reply of the endpoint."""
         self._heard_at[endpoint.shown_url] = asyncio.get_running_loop().time()
-        if endpoint.shown_url in self._unreachable:
-            self._unreachable.discard(endpoint.shown_url)
-            self._told_at.pop(endpoint.shown_url, None)
-            self.tell(f"{endpoint.shown_url} answers again")
 
 
 def describe(endpoint: Endpoint, decision: RetryDecision, answered: bool) -> str:
@@ -255,4 +241,4 @@ _OTHER = (
 
 def _one_line(text: str) -> str:
     """At most 200 printable characters in one line."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())[:200] or "no message"
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:200] or "no message"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
+
+from safetensors import safe_open
 
 from examples.pocket_model.corpus import RIGHT_WITH_LESSON
 from examples.pocket_model.quickstart import FAMILIES
 from grpo_training.cli.settings import POCKET_DATASET
-from grpo_training.serve.model_folder import parameter_count
 
 _CARD = """\
 ---
@@ -93,7 +95,7 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
         for name, row in figures["families"].items()
     ]
     text = _CARD.format(
-        parameters=parameter_count(folder) / 1e6,
+        parameters=_weights_of(folder) / 1e6,
         layers=config["num_hidden_layers"],
         hidden=config["hidden_size"],
         vocabulary=config["vocab_size"],
@@ -113,3 +115,9 @@ def write_card(folder: Path, figures: dict[str, Any], *, tokens: int, steps: int
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
+
+
+def _weights_of(folder: Path) -> int:
+    """The number of weights of a model."""
+    with safe_open(folder / "model.safetensors", "pt") as weights:
+        return sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118

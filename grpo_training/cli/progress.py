@@ -229,9 +229,6 @@ class Progress:
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),
         ]
-        if counters.hedged:
-            text = f"{counters.hedged}, without the tokens of the slower ones"
-            shown.append(Row("sent twice (--hedge)", text, True))
         shown = [row for row in shown if self._verbose or not row.is_detail]
         names = [row.name for row in shown if not isinstance(row.value, Path)]
         console, wide = _console(self._stream), max(map(len, names))

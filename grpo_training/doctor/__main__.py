@@ -17,8 +17,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.doctor",
         description=(
             "Check everything that the other commands need: environment, configuration, prompts, every kind of task, "
-            "training labels, data, disk space and the shipped model. By default without GPU or API key; "
-            "the network is used only to fetch the default dataset if it is missing. "
+            "training labels, data and disk space. By default without GPU or API key; the network is used only to "
+            "fetch the default dataset if it is missing. "
             "The exit code is the number of failed checks, at most 125."
         ),
     )

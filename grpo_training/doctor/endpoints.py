@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agents.teacher import ROLE
-from engine.api_manager import ANALYST_ROLE, DEFAULT_ROLE, JUDGE_ROLE, LEARNERS, ApiManager, how_to_configure
+from engine.api_manager import DEFAULT_ROLE, LEARNERS, ApiManager, how_to_configure
 from engine.contract.checks import CheckResult, failed, failure_of, passed, passed_if, skipped, warned
 from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Fault, Message, Sampling
 from grpo_training.doctor.settings import DoctorSettings
-from grpo_training.serve.model_folder import parameter_count
-from grpo_training.serve.shared_server import shared_server
-from grpo_training.teacher.connection import ask_for_solution
 
-_OPTIONAL_ROLES = {
-    ANALYST_ROLE: "; each learner then writes its own experiences",
-    JUDGE_ROLE: "; rewards are then computed without a judge",
-    ROLE: "; teacher traces cannot be generated",
-}
 _TIMEOUT_S = 90
 _MOST_TOKENS = 16
 _NO_TEXT = (
     "Every answer would count as wrong. Check chat template, stop strings and reasoning parser of the server, or the "
     "content filter of the provider."
 )
-_FIXES = dict.fromkeys(("connection", "timeout"), "Start that server, or change base_url.") | {"empty_reply": _NO_TEXT}
-_COMPACT_BELOW = 3e9
-"""Parameters. Measured with half a billion only (docs/how-to/local-models.md)."""
+_FIXES = {
+    "connection": "Start that server, or change base_url.",
+    "timeout": "Start that server, or change base_url.",
+    "empty_reply": _NO_TEXT,
+}
 
 
 def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:
     """Whether the configuration can be read and every role in it is complete. Keys are not printed."""
     path = settings.api_config
     if settings.base_url is not None:
-        yield _role(settings.load_endpoints(), DEFAULT_ROLE, None)
+        yield _role(settings.load_endpoints(), DEFAULT_ROLE)
         return
     if not path.exists():
         yield warned(
@@ -51,64 +43,45 @@ def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:
     manager = settings.load_endpoints()
     if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         yield warned(f"{path} can be read by other users of this machine", f"chmod 600 {path}")
-    local = manager.local_models()
     for role in manager.roles():
-        yield _role(manager, role, local.get(role))
-    for role in (*LEARNERS, *_OPTIONAL_ROLES):
+        yield _role(manager, role)
+    for role in LEARNERS:
         if not manager.has(role):
-            yield warned(
-                f"{role} is not configured{_OPTIONAL_ROLES.get(role, '')}", f'Add an entry "{role}" to {path}.'
-            )
+            yield warned(f"{role} is not configured", f'Add an entry "{role}" to {path}.')
 
 
-def _role(manager: ApiManager, role: str, local_model: str | None) -> CheckResult:
-    known = (*LEARNERS, *_OPTIONAL_ROLES, DEFAULT_ROLE)
-    if role not in known:
-        near = difflib.get_close_matches(role, known, 1, cutoff=0.0)
-        return warned(f"Unknown role {role!r} in {manager.path}", f"Did you mean {near[0]!r}?")
-    if local_model is not None:
-        has_model = (Path(local_model) / "config.json").is_file()
-        return passed_if(
-            has_model, f"{role}: the model in {local_model}", "Give the folder of a model (config.json ...)."
-        )
+def _role(manager: ApiManager, role: str) -> CheckResult:
+    folder = manager.local_model(role)
+    if folder is not None:
+        has_model = (Path(folder) / "config.json").is_file()
+        return passed_if(has_model, f"{role}: the model in {folder}", "Give the folder of a model (config.json ...).")
     try:
-        endpoint, *others = manager.endpoints(role)
+        endpoint = manager.endpoint(role)
     except ScaffoldError as error:
         return failure_of(error)
-    addresses = ", ".join(each.shown_url for each in (endpoint, *others))
     key = "no key" if endpoint.api_key.get_secret_value() == "EMPTY" else "key present"
-    return passed(f"{role}: {endpoint.model} at {addresses}, {key}")
+    return passed(f"{role}: {endpoint.model} at {endpoint.shown_url}, {key}")
 
 
 def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:
-    """One short request to each configured role and server."""
-    return asyncio.run(_ask_all(settings.load_endpoints()))
+    """One short request to each configured role."""
+    manager = settings.load_endpoints()
+
+    async def ask_all() -> list[CheckResult]:
+        return [await _ask(manager, role) for role in manager.roles()]
+
+    return asyncio.run(ask_all())
 
 
-async def _ask_all(manager: ApiManager) -> list[CheckResult]:
-    local = manager.local_models()
-    results = [skipped(f"{role}: a local model; check it with --model {local[role]}") for role in local]
-    for role in manager.roles():
-        for own in () if role in local else _one_server_each(manager, role):
-            async with LLMClient(own, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
-                results.append(await _ask(client, own, role))
-    return results
-
-
-def _one_server_each(manager: ApiManager, role: str) -> list[ApiManager]:
-    try:
-        endpoints = manager.endpoints(role)
-    except ScaffoldError:  # the request to this role raises it again, and it is reported there
-        return [manager]
-    return [manager.with_entries({role: {"base_url": endpoint.base_url}}) for endpoint in endpoints]
-
-
-async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult:
+async def _ask(manager: ApiManager, role: str) -> CheckResult:
+    if manager.local_model(role) is not None:
+        return skipped(f"{role}: the model in {manager.local_model(role)} is not served now")
     messages = (Message(role="user", content="Reply with the word: ready"),)
     request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=_MOST_TOKENS), purpose="doctor")
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            [reply] = await client.sample(request, [0])
+        async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
+            async with asyncio.timeout(_TIMEOUT_S):
+                [reply] = await client.sample(request, [0])
     except ScaffoldError as error:
         return failure_of(error, "" if error.what.startswith(f"{role}:") else role)
     except TimeoutError:
@@ -123,37 +96,8 @@ async def _ask(client: LLMClient, manager: ApiManager, role: str) -> CheckResult
     answered = f"{role}: {endpoint.model} answered in {completion.latency_s:.1f} s ({tokens} tokens)"
     if completion.text.strip():
         return passed(answered)
-    finish, reasoning = completion.finish_reason, completion.reasoning
-    if finish == "length" and reasoning:
-        return passed(f"{answered}, which it used up for thinking")
-    if finish == "length":
-        return warned(
-            f"{answered}, but the {_MOST_TOKENS} tokens of the reply were used up without any text",
-            "Look at a few replies before a long run: a model that thinks unseen needs more than this check gives.",
-        )
-    thought = f" and {len(reasoning)} characters of reasoning" if reasoning else ""
+    thought = f" and {len(completion.reasoning)} characters of reasoning" if completion.reasoning else ""
+    if completion.finish_reason == "length":
+        return passed(f"{answered}; the {_MOST_TOKENS} tokens of the reply were used up without any text{thought}")
+    finish = completion.finish_reason
     return failed(f"{answered}, but the reply is empty: no text{thought}, finish_reason {finish}", _NO_TEXT)
-
-
-def ask_teacher(settings: DoctorSettings) -> Iterable[CheckResult]:
-    """One small problem to the teacher."""
-    manager = settings.load_endpoints()
-    return asyncio.run(ask_for_solution(manager, ROLE, settings.prompts, settings.max_tokens))
-
-
-def ask_model(folder: Path, settings: DoctorSettings) -> Iterable[CheckResult]:
-    """Serve a model and send it the same problem; say which prompt style fits its size."""
-    yield prompt_style(parameter_count(folder), settings.prompts)
-    with shared_server(folder) as entry:
-        manager = ApiManager(folder, {"student": entry})
-        yield from asyncio.run(ask_for_solution(manager, "student", settings.prompts, settings.max_tokens))
-
-
-def prompt_style(parameters: int, style: str) -> CheckResult:
-    """Whether a prompt style fits the size of a model, as far as that is known."""
-    if parameters <= 0:
-        return skipped("the size of the model is not known: below three billion parameters use --prompts compact")
-    size = f"{parameters / 1e9:.2g} billion parameters"
-    if parameters < _COMPACT_BELOW and style != "compact":
-        return warned(f"{size}: small models leave the format of --prompts {style}", "Use --prompts compact.")
-    return passed(f"{size}: --prompts {style} fits")

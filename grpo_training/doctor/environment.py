@@ -10,11 +10,14 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
+from engine.contract.checks import CheckResult, passed, passed_if, warned
 from engine.sandbox.zygote_process import strongest_level
 from engine.storage.installation import CHROMIUM, first_installed, install_command
 from grpo_training.serve.engines import automatic_engine
 
+_DISTRIBUTION = "scaffold-grpo"
+_TOP_LEVEL = ("agents", "engine", "prompts")
+"""Packages of the project whose names others may have, such as ``agents`` of ``openai-agents``."""
 _EXTRAS = {
     "local": "local models",
     "finetune": "fine-tuning",
@@ -25,7 +28,6 @@ _TOOLS = {
     "node": (("node", "nodejs"), "tasks in JavaScript", "apt-get install nodejs"),
     "chromium": (CHROMIUM, "games in a browser", "apt-get install chromium-headless-shell"),
 }
-_MINIMUM_FREE = 200 << 20
 _RECOMMENDED_FREE = 2 << 30
 
 
@@ -33,14 +35,14 @@ def environment() -> Iterator[CheckResult]:
     """Python, the declared dependencies and their versions, the tools, and the isolation level of the sandbox."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield passed_if(sys.version_info >= (3, 11), f"Python {version}", "Install Python 3.11 or newer.")
-    requirements = [Requirement(text) for text in importlib.metadata.requires("scaffold-grpo") or ()]
-    required = [one for one in requirements if one.marker is None]
+    requirements = [Requirement(text) for text in importlib.metadata.requires(_DISTRIBUTION) or ()]
+    required = [requirement for requirement in requirements if requirement.marker is None]
     missing = [text for text in map(missing_package, required) if text]
     yield passed_if(
         not missing, f"{len(required)} packages: " + ("; ".join(missing) or "all installed"), install_command()
     )
     for extra, purpose in _EXTRAS.items():
-        optional = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
+        optional = [each for each in requirements if each.marker and each.marker.evaluate({"extra": extra})]
         missing = [text for text in map(missing_package, optional) if text]
         if missing:
             yield warned(f"packages for {purpose}: {'; '.join(missing)}", install_command(extra))
@@ -49,8 +51,8 @@ def environment() -> Iterator[CheckResult]:
     engine, why = automatic_engine()
     yield passed(f"local models are served with {engine.name}: {why}")
     for tool, (names, purpose, fix) in _TOOLS.items():
-        found = first_installed(names)
-        yield passed(f"{tool}: {found}") if found else warned(f"{tool} is not installed; needed for {purpose}", fix)
+        path = first_installed(names)
+        yield passed(f"{tool}: {path}") if path else warned(f"{tool} is not installed; needed for {purpose}", fix)
     level = strongest_level()
     fix = "apt-get install bubblewrap; in a container, permit user namespaces."
     yield (
@@ -58,6 +60,20 @@ def environment() -> Iterator[CheckResult]:
         if level == "rlimits"
         else passed(f"isolation of programs: {level}")
     )
+
+
+def names_of_packages() -> Iterator[CheckResult]:
+    """No other installed project has a top-level package with the name of one of this project."""
+    owners = importlib.metadata.packages_distributions()
+    clashes = {name: sorted({*owners.get(name, ())} - {_DISTRIBUTION}) for name in _TOP_LEVEL}
+    for name, others in clashes.items():
+        if others:
+            yield warned(
+                f"{', '.join(others)} has a package {name!r} too, and only one of the two can be imported",
+                "Install Scaffold-GRPO in an environment of its own.",
+            )
+    if not any(clashes.values()):
+        yield passed(f"{', '.join(_TOP_LEVEL)}: no other project has packages of these names")
 
 
 def missing_package(requirement: Requirement) -> str:
@@ -71,17 +87,9 @@ def missing_package(requirement: Requirement) -> str:
 
 
 def disk(folders: Sequence[Path]) -> Iterator[CheckResult]:
-    """Free space on the file systems of the given folders, each file system once."""
-    seen = set()
+    """Free space where files are written."""
     for folder in folders:
         existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-        device = existing.stat().st_dev
-        if device in seen:
-            continue
-        seen.add(device)
         free = shutil.disk_usage(existing).free
         text, fix = f"{free / 2**30:.1f} GiB free at {existing}", "Free disk space, or choose another --cache-dir."
-        if free < _MINIMUM_FREE:
-            yield failed(text, fix)
-        else:
-            yield passed(text) if free >= _RECOMMENDED_FREE else warned(text, fix)
+        yield passed(text) if free >= _RECOMMENDED_FREE else warned(text, fix)

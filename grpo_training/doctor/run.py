@@ -11,7 +11,7 @@ from engine.errors import ScaffoldError
 from engine.storage.installation import install_command
 from engine.tasks.registry import known_tasks
 from grpo_training.cli.check_report import CheckReport
-from grpo_training.doctor import endpoints, environment, files, models, tasks
+from grpo_training.doctor import endpoints, environment, files, models
 from grpo_training.doctor.settings import DoctorSettings
 
 Check = Callable[[], Iterable[CheckResult]]
@@ -34,26 +34,25 @@ def run_checks(settings: DoctorSettings) -> int:
 
 
 def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
-    """The checks that the settings select, in order, with their titles."""
+    """The checks in order, with their titles."""
     selected: list[tuple[str, Check]] = [
         ("Environment", environment.environment),
+        ("Names of packages", environment.names_of_packages),
         ("Endpoints and keys", lambda: endpoints.api_config(settings)),
         ("Prompts", files.prompts),
-        ("Examples of the tasks", tasks.execution),
+        ("Examples of the tasks", files.examples),
         *(check for task in known_tasks() if isinstance(task, ChecksItself) for check in task.checks()),
         ("Training labels", models.labels),
         ("Default dataset", files.default_dataset),
         ("Data", lambda: files.data_files(settings.data_dir)),
         ("Disk", lambda: environment.disk((settings.cache_dir, settings.data_dir))),
-        ("Shipped model", models.shipped_model),
     ]
     if settings.endpoints:
         selected.append(("Endpoints, asked", lambda: endpoints.ask_endpoints(settings)))
     if settings.teacher:
-        selected.append(("Teacher, asked", lambda: endpoints.ask_teacher(settings)))
-    folder = settings.model_folder
-    if folder is not None:
-        selected.append((f"Model {folder}, asked", lambda: endpoints.ask_model(folder, settings)))
+        selected.append(("Teacher, asked", lambda: models.ask_teacher(settings.load_endpoints())))
+    if (folder := settings.student) is not None:
+        selected.append((f"Model {folder}, asked", lambda: models.ask_student(folder)))
     return selected
 
 

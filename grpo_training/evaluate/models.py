@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,12 +11,10 @@ from typing import Protocol
 from engine.api_manager import DEFAULT_ROLE, ROLES, ApiManager
 from engine.errors import InputError, MissingInputError
 from engine.llm.limits.budget import Budget
-from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Sampling
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.serve.endpoints import ledger_path
 from grpo_training.serve.engines import choose_engine
 from grpo_training.serve.local_server import local_server
 from grpo_training.serve.model_folder import base_of_adapter, content_digest, find_model
@@ -64,10 +61,6 @@ EvaluatedModel = LocalModel | RoleModel
 
 class ServingSettings(Protocol):
     """The settings of a command that :func:`served` uses."""
-
-    @property
-    def api_config(self) -> Path:
-        """Endpoints and keys; the ledger of rate limits is beside it."""
 
     @property
     def engine(self) -> str:
@@ -158,7 +151,6 @@ class ServedModel:
     role: str
     retry: RetryPolicy
     budget: Budget
-    ledger: RateLedger | None
     check: Callable[[], None]
 
 
@@ -171,8 +163,7 @@ def served(
     ``budget`` is that of the command, for all of its models.
     """
     if isinstance(model, RoleModel):
-        with closing(RateLedger(ledger_path(settings.api_config))) as ledger:
-            yield ServedModel(model.manager, model.role, RetryPolicy(), budget, ledger, lambda: None)
+        yield ServedModel(model.manager, model.role, RetryPolicy(), budget, lambda: None)
         return
     log = settings.output.with_suffix(".server.log")
     temperature = 1.0 if sampling.temperature is None else sampling.temperature
@@ -186,4 +177,4 @@ def served(
         log=log,
     ) as server:
         manager = ApiManager(settings.output, {_LOCAL_ROLE: server.endpoint()})
-        yield ServedModel(manager, _LOCAL_ROLE, RetryPolicy(total_s=_LOCAL_RETRY_S), Budget(), None, server.check)
+        yield ServedModel(manager, _LOCAL_ROLE, RetryPolicy(total_s=_LOCAL_RETRY_S), Budget(), server.check)

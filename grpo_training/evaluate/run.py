@@ -121,9 +121,9 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
         with files.run.open(settings, facts) as manifest:
             with (
                 closing(ResponseJournal(files.journal)) as journal,
-                closing(settings.open_budget()) as budget,
                 files.new_samples() as samples,
             ):
+                budget = settings.open_budget()
                 results = _Evaluation(settings, problems, in_prompts, journal, samples, budget).of(models, stream)
             files.write_figures(_report(settings, facts, results))
             manifest.finish()
@@ -216,7 +216,6 @@ class _Evaluation:
         async with LLMClient(
             endpoint.manager,
             journal=self.journal,
-            ledger=endpoint.ledger,
             retry=endpoint.retry,
             budget=endpoint.budget,
         ) as client:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import TextIO, TypeVar
 
 from agents.generator import generator_messages
@@ -17,7 +14,7 @@ from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.parsing import flags_of
-from grpo_training.cli.settings import Settings, shown_path
+from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before
 from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate
@@ -36,7 +33,7 @@ from grpo_training.runs.learner_files import library_file
 from grpo_training.runs.manifest import OtherRunError
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
-from grpo_training.runs.settings import tell_what_is_missing
+from grpo_training.runs.settings import ClientSettings, tell_what_is_missing
 from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (
     check_budget,
@@ -51,7 +48,7 @@ _SEED_STEP = 1000
 _STOPPED_BY_BUDGET = BudgetExceededError.exit_code
 _NO_GAIN = 3
 
-SettingsT = TypeVar("SettingsT", bound=Settings)
+SettingsT = TypeVar("SettingsT", bound=ClientSettings)
 
 
 def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
@@ -129,24 +126,24 @@ def _improve(
         stream: gets what is said.
     """
     run.cache.mkdir(parents=True, exist_ok=True)
-    purse = _Purse(settings, run, plan.share_of_learning)
-    try:
-        with open_endpoints(settings) as manager:
-            for role in GENERATORS[: settings.generators]:
-                check_budget(settings, manager, role)
-            if tried:
-                chosen = chosen_style(purse.for_learning(settings), manager, tried, run.folder / PROMPT_STYLE)
-                print(chosen.why, file=stream, flush=True)
-                settings = settings.model_copy(update={"prompts": chosen.style})
-            stopped = _learn(purse.for_learning(settings), plan, run, stream)
-            if stopped is not None and not _has_to_test(settings, manager, plan):  # the rest of the budget is free
-                stopped = _learn(purse.for_test(settings), plan, run, stream)
-            is_local = settings.endpoint == "local"
-            model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
-            home = Home(settings, run, plan, model)
-            results = _tested(home, purse.for_test(settings), manager, stopped, stream)
-    finally:
-        purse.close()
+    settings = settings.spending_from(settings.open_budget())
+    with open_endpoints(settings) as manager:
+        for role in GENERATORS[: settings.generators]:
+            check_budget(settings, manager, role)
+        _allow(settings, plan.share_of_learning)  # so that the test can be paid for
+        if tried:
+            chosen = chosen_style(settings, manager, tried, run.folder / PROMPT_STYLE)
+            print(chosen.why, file=stream, flush=True)
+            settings = settings.model_copy(update={"prompts": chosen.style})
+        stopped = _learn(settings, plan, run, stream)
+        nothing_to_test = stopped is not None and not _has_to_test(settings, manager, plan)
+        _allow(settings, 1.0)
+        if nothing_to_test:
+            stopped = _learn(settings, plan, run, stream)
+        is_local = settings.endpoint == "local"
+        model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
+        home = Home(settings, run, plan, model)
+        results = _tested(home, settings, manager, stopped, stream)
     improved = home.write(results, has_learned_all=stopped is None)
     is_open = open_problems(settings, run) or any(event is not None and event.open for _, event in results)
     if stopped is None and not is_open:
@@ -258,38 +255,11 @@ def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
     return manager.endpoint(GENERATORS[0]).cost_usd(*plan.tokens)
 
 
-class _Purse:
-    """The budget of a start, of which learning may use a part, so that the test can be paid for.
-
-    Args:
-        settings: with the limits.
-        run: its folder gets the file that the processes share.
-        share: the part of learning.
-    """
-
-    def __init__(self, settings: ImproveSettings, run: RunFolder, share: float) -> None:
-        self._share = share
-        self._own: Path | None = None
-        if settings.budget_file is None and (settings.budget_usd, settings.budget_tokens) != (None, None):
-            self._own = run.folder / f"budget-{os.getpid()}.sqlite"  # of this start, also if another one is refused
-            self.close()
-
-    def for_learning(self, settings: ImproveSettings) -> ImproveSettings:
-        """With the limits of learning."""
-        usd = None if settings.budget_usd is None else settings.budget_usd * self._share
-        tokens = None if settings.budget_tokens is None else max(1, int(settings.budget_tokens * self._share))
-        return self.for_test(settings).model_copy(update={"budget_usd": usd, "budget_tokens": tokens})
-
-    def for_test(self, settings: ImproveSettings) -> ImproveSettings:
-        """With the whole budget, of which learning has spent a part."""
-        return settings if self._own is None else settings.model_copy(update={"budget_file": self._own})
-
-    def close(self) -> None:
-        """Remove the file."""
-        if self._own is not None:
-            for path in self._own.parent.glob(f"{self._own.name}*"):
-                with suppress(FileNotFoundError):
-                    path.unlink()
+def _allow(settings: ImproveSettings, share: float) -> None:
+    """Let what is done from now on use the budget up to this share of it."""
+    budget = settings.open_budget()
+    budget.usd = None if settings.budget_usd is None else settings.budget_usd * share
+    budget.tokens = None if settings.budget_tokens is None else max(1, int(settings.budget_tokens * share))
 
 
 def _libraries(settings: ImproveSettings) -> list[ExperienceLibrary]:
@@ -347,20 +317,30 @@ def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> Ge
 def _of_settings(model: type[SettingsT], settings: ImproveSettings, **own: object) -> SettingsT:
     """The settings of a step: those that it shares with this command, and its own."""
     shared = {name: getattr(settings, name) for name in model.model_fields if hasattr(settings, name)}
-    return model.model_validate(shared | {"run": None} | own)  # its folders are given
+    step = model.model_validate(shared | {"run": None} | own)  # its folders are given
+    return step.spending_from(settings.open_budget())
 
 
 def _learn_in_processes(
     settings: ImproveSettings, plan: Plan, generators: Sequence[GeneratorSettings], run: RunFolder
 ) -> None:
+    """Run each generator in a process, and the critic in one more. The budget of each is an equal part of what is left.
+
+    What a process does not use of its part is not used at all: nothing says what it has spent.
+    """
+    budget, parts = settings.open_budget(), len(generators) + settings.critic
+    usd = None if budget.usd is None else max(0.0, budget.usd - budget.spent_usd) / parts
+    tokens = None if budget.tokens is None else max(1, (budget.tokens - budget.spent_tokens) // parts)
+    budget.spend(parts * (tokens or 0), parts * (usd or 0.0))
+    part = {"budget_usd": usd, "budget_tokens": tokens}
     commands = []
-    for number, own in enumerate(generators, 1):
-        name, words = GENERATORS[number - 1], flags_of(own)
+    for number, of_generator in enumerate(generators, 1):
+        name, words = GENERATORS[number - 1], flags_of(of_generator.model_copy(update=part))
         status = LearnerStatus(run.cache, run.experiences, name, plan.groups)
         commands.append(Command(name, [f"generator{number}", *words], run.folder / "logs" / f"{name}.log", status))
     if settings.critic:
         numbers = ",".join(str(number) for number in range(1, len(generators) + 1))
-        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True)
+        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, **part)
         status = LearnerStatus(run.cache, run.experiences, "critic", plan.groups)
         commands.append(Command("critic", ["critic", *flags_of(of_critic)], run.folder / "logs/critic.log", status))
     supervise(commands, ready=lambda command: is_writing(run.cache, command.name), check=lambda: None)

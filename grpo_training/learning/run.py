@@ -240,8 +240,7 @@ def usual_window(manager: ApiManager, role: str, steps: int | None, epochs: int 
         role: whose endpoint is asked.
         steps, epochs, learns: as in :func:`default_window`.
     """
-    slots = [endpoint.max_concurrency for endpoint in manager.endpoints(role)]
-    known = sum(number for number in slots if number) if all(slots) else None
+    known = manager.endpoint(role).max_concurrency
     return default_window(known, steps, epochs, learns=learns)
 
 

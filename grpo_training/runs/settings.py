@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
-from engine.errors import ConfigurationError, InputError, MissingInputError
-from engine.llm.limits.budget import Budget, SharedBudget
+from engine.errors import ConfigurationError, MissingInputError
+from engine.llm.limits.budget import Budget
 from grpo_training.cli.settings import POCKET_MODEL, WORKING_DIR, Common, Positive, Settings
 
 if TYPE_CHECKING:
@@ -120,21 +120,17 @@ class BudgetSettings(Settings):
         description="stop before this start costs more; needs prices in --api-config, or --price-in and --price-out",
     )
     budget_tokens: Common[Positive | None] = Field(None, description="stop before this start uses more tokens")
-    budget_file: Path | None = Field(
-        None, description="file that several processes and starts share: the budget is for all of them together"
-    )
+    _budget: Budget | None = PrivateAttr(None)
 
     def open_budget(self) -> Budget:
-        """The budget: of this start, or of all that share ``budget_file``.
+        """The budget of this start, or that of :meth:`spending_from`."""
+        return self._budget or Budget(usd=self.budget_usd, tokens=self.budget_tokens)
 
-        Raises:
-            InputError: there is a budget file and no limit.
-        """
-        if self.budget_file is None:
-            return Budget(usd=self.budget_usd, tokens=self.budget_tokens)
-        if self.budget_usd is None and self.budget_tokens is None:
-            raise InputError("--budget-file needs --budget-usd or --budget-tokens")
-        return SharedBudget(self.budget_file, usd=self.budget_usd, tokens=self.budget_tokens)
+    def spending_from(self, budget: Budget) -> Self:
+        """A copy that spends from a budget which other parts of the start spend from too."""
+        settings = self.model_copy()
+        settings._budget = budget
+        return settings
 
 
 class ClientSettings(EndpointSettings, BudgetSettings):
@@ -145,13 +141,6 @@ class ClientSettings(EndpointSettings, BudgetSettings):
     retry_minutes: float = Field(15.0, gt=0, description="maximum time in minutes for the attempts of a request")
     connect_minutes: float = Field(
         2.0, gt=0, description="maximum time in minutes to reach an endpoint for the first time"
-    )
-    hedge: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="send a request a second time if it takes longer than this share of those before, such as 0.95; "
-        "the first reply counts, both requests are paid for (default: never)",
     )
 
 
@@ -197,7 +186,7 @@ class ResumableSettings(Settings):
 
 
 ENDPOINTS = (
-    *(*ENDPOINT_FIELDS, "endpoint", "attempts", "retry_minutes", "connect_minutes", "hedge"),
+    *(*ENDPOINT_FIELDS, "endpoint", "attempts", "retry_minutes", "connect_minutes"),
     *BudgetSettings.model_fields,
 )
 

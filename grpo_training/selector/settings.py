@@ -29,8 +29,8 @@ _STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "l
 _RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
 _IMAGES = ("images", "images_dir")
 _ASKED = (
-    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes", "hedge"),
-    *("budget_usd", "budget_tokens", "budget_file"),
+    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
+    *("budget_usd", "budget_tokens"),
 )
 
 
@@ -112,7 +112,7 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ImageSettings):
         "files": ("output_dir",),
         "endpoint and budget": (
             *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
-            *("budget_usd", "budget_tokens", "budget_file"),
+            *("budget_usd", "budget_tokens"),
         ),
     }
 

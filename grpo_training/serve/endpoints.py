@@ -1,24 +1,19 @@
-"""Endpoints of a run: the client with its journal, rate limits and budget, and servers for local models."""
+"""Endpoints of a run: the client with its journal and budget, and servers for local models."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, LEARNERS, ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.llm.client import LLMClient
-from engine.llm.interfaces import Purse
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
-from engine.storage.user_folder import user_folder
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import ClientSettings, RoleSettings
 from grpo_training.serve.engines import HOST
@@ -130,29 +125,21 @@ async def open_client(
     settings: ClientSettings,
     manager: ApiManager,
     concurrency: ConcurrencyRule | None = None,
-    budget: Purse | None = None,
 ) -> AsyncIterator[LLMClient]:
-    """Yield a client with the journal of the cache folder, the shared rate ledger and the settings' budget.
+    """Yield a client with the journal of the cache folder and the settings' budget.
 
     Args:
         settings: cache folder, retries and budget.
         manager: the endpoints.
         concurrency: how many requests may be in flight; None: the client's default rule.
-        budget: one that others use too; it stays open. None: that of the settings.
     """
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
-    with (
-        closing(ResponseJournal(journal_path(settings))) as journal,
-        closing(RateLedger(ledger_path(settings.api_config))) as ledger,
-        closing(settings.open_budget()) if budget is None else nullcontext(budget) as spending,
-    ):
+    with closing(ResponseJournal(journal_path(settings))) as journal:
         async with LLMClient(
             manager,
             journal=journal,
-            ledger=ledger,
             retry=retry_policy(settings),
-            budget=spending,
-            hedge=settings.hedge,
+            budget=settings.open_budget(),
             concurrency=concurrency,
         ) as client:
             yield client
@@ -170,11 +157,3 @@ def retry_policy(settings: ClientSettings) -> RetryPolicy:
 def journal_path(settings: ClientSettings) -> Path:
     """The journal of a cache folder."""
     return settings.cache_dir / "requests.sqlite"
-
-
-def ledger_path(api_config: Path) -> Path:
-    """The rate ledger of an API config: beside it, or in the user's shared folder if that place is read-only."""
-    if os.access(api_config.parent, os.W_OK):
-        return api_config.with_suffix(".ledger.sqlite")
-    name = hashlib.sha256(str(api_config.resolve()).encode()).hexdigest()[:16]
-    return user_folder() / f"{name}.ledger.sqlite"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -35,28 +34,30 @@ class Engine:
         name: name of the program.
         never_send: request parameters that it ignores or handles wrongly without an error.
         has_one_sampling: whether all requests are sampled with the parameters of the first one.
+        otherwise: how to serve a model if this engine fails; empty if there is no other one.
     """
 
     name: str
     never_send: tuple[str, ...] = ()
     has_one_sampling: bool = False
+    otherwise: str = ""
 
-    def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str] = ()) -> list[str]:
-        """The command line that serves ``model`` on ``port``, also under further names."""
+    def command(self, model: Path, adapter: Path | None, port: int, names: Sequence[str]) -> list[str]:
+        """The command line that serves ``model`` with an adapter on ``port``, under each of the names."""
         if self.name == "vllm":
             vllm = find_vllm() or VllmProgram("vllm", "")
-            named = _vllm_lora_flags(adapter, names) if adapter else ["--served-model-name", str(model), *names]
+            named = _vllm_lora_flags(adapter, names) if adapter else ["--served-model-name", *names]
             return [vllm.path, "serve", str(model), "--host", HOST, "--port", str(port), *vllm.flags, *named]
         program = [sys.executable, "-m", "grpo_training.serve.transformers_program", json.dumps(list(names))]
         flags = ["--continuous-batching", "--log-level", "error", *([] if has_gpu() else _CPU_FLAGS)]
         return [*program, "serve", *flags, "--host", HOST, "--port", str(port), str(model)]
 
-    def model_name(self, model: Path, adapter: Path | None) -> str:
-        """The model name of requests."""
-        return adapter.name if adapter and self.name == "vllm" else str(model)
 
-
-VLLM = Engine("vllm")
+VLLM = Engine(
+    "vllm",
+    otherwise="Use --engine transformers. In place of --endpoint local, which has no such flag: python -m "
+    "grpo_training.serve FOLDER --engine transformers, and --base-url with the address that it prints.",
+)
 # transformers 5.23 ignores n, JSON schemas and log-probs without an error; a seed reseeds every request in flight.
 TRANSFORMERS = Engine(
     "transformers", ("n", "seed", "response_format", "logprobs", "return_token_ids"), has_one_sampling=True
@@ -101,20 +102,9 @@ def automatic_engine() -> tuple[Engine, str]:
     return (VLLM if vllm.is_for_cpu != has_gpu() else TRANSFORMERS), build
 
 
-def other_engine(engine: Engine, model: Path, adapter: Path | None = None) -> str:
-    """How to serve a model with transformers in place of an engine that has failed; empty if it was transformers."""
-    if engine is TRANSFORMERS:
-        return ""
-    words = ["python", "-m", "grpo_training.serve", str(model), *(["--adapter", str(adapter)] if adapter else [])]
-    return (
-        "Use --engine transformers. In place of --endpoint local, which has no such flag: "
-        f"{shlex.join(words)} --engine transformers, and --base-url with the address that it prints."
-    )
-
-
 def _vllm_lora_flags(adapter: Path, names: Sequence[str]) -> list[str]:
-    """vLLM's flags for an adapter. Further names are names of the adapted model, not of its base."""
+    """vLLM's flags for an adapter. The names are those of the adapted model, not of its base."""
     rank = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8")).get("r") or 8
     max_rank = next((size for size in _LORA_RANKS if rank <= size), _LORA_RANKS[-1])
-    modules = [f"{name}={adapter}" for name in dict.fromkeys((adapter.name, *names)) if "=" not in name]
+    modules = [f"{name}={adapter}" for name in names if "=" not in name]
     return ["--enable-lora", "--max-lora-rank", str(max_rank), "--lora-modules", *modules]

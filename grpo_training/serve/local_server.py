@@ -1,4 +1,4 @@
-"""Serves a model on this machine over the OpenAI protocol, with vLLM or transformers in child processes."""
+"""Serves a model on this machine over the OpenAI protocol, with vLLM or transformers in a child process."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_delay, wait_fixed
-
-from engine.errors import ConfigurationError, ScaffoldError
+from engine.errors import ConfigurationError
 from engine.reading.control_characters import without_control_characters
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.guarded_process import start_guarded
-from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu, other_engine
+from grpo_training.serve.engines import HOST, TRANSFORMERS, VLLM, Engine, choose_engine, has_gpu
 from grpo_training.serve.model_folder import content_digest, find_model, merged_with, model_name
 from grpo_training.serve.vllm_program import find_vllm
 
@@ -49,26 +46,23 @@ _WARM_UP = "What is the sum of 2 and 2? Answer with a number."
 instruction": it multiplies up to 4 tokens by small weights without AMX, and its attention uses AMX without asking Linux
 for the permission, as its products with AMX do. A process keeps the permission, so later steps may be short.
 """
-_SMALL_MODEL_BYTES = 64 * 1024**2
-_SMALL_MODEL_PROCESSES = 2
-"""On a CPU: one core each, without thread barriers (9.6 requests/s; one process on both cores: 6.9)."""
 
 
 @dataclass(frozen=True)
 class LocalServer:
-    """A served model: one process, or several that share the requests.
+    """A served model.
 
     Args:
-        base_urls: root of each process's API, ending in ``/v1``.
+        base_url: root of the API, ending in ``/v1``.
         model: the model name of requests.
         never_send: request parameters that the server handles wrongly without an error.
-        ended: whether one of the processes has exited.
-        max_concurrency: requests in flight above which a process becomes slower; None if unknown.
-        log: the output of the processes.
+        ended: whether the process has exited.
+        max_concurrency: requests in flight above which it becomes slower; None if unknown.
+        log: its output.
         otherwise: how to serve the model with another engine; empty if there is none.
     """
 
-    base_urls: tuple[str, ...]
+    base_url: str
     model: str
     never_send: tuple[str, ...]
     ended: Callable[[], bool]
@@ -77,14 +71,14 @@ class LocalServer:
     otherwise: str = ""
 
     def check(self) -> None:
-        """Check that all processes run.
+        """Check that the process runs.
 
         Raises:
-            ConfigurationError: one has exited; with the line of its log that says why.
+            ConfigurationError: it has exited; with the line of its log that says why.
         """
         if self.ended():
             raise ConfigurationError(
-                f"The local server of {self.model} at {', '.join(self.base_urls)} has exited",
+                f"The local server of {self.model} at {self.base_url} has exited",
                 why=why_ended(self.log),
                 fix=again_or(self.otherwise),
             )
@@ -94,10 +88,9 @@ class LocalServer:
         limits = {} if self.max_concurrency is None else {"max_concurrency": self.max_concurrency}
         return {
             "api_key": "EMPTY",
-            "base_url": list(self.base_urls),
+            "base_url": self.base_url,
             "model": self.model,
             "never_send": list(self.never_send),
-            "queues_requests": True,
             "timeout_s": _SILENT_S,
             **limits,
         }
@@ -112,7 +105,6 @@ def local_server(
     temperature: float = 1.0,
     top_p: float | None = None,
     port: int = 0,
-    processes: int | None = None,
     log: Path | None = None,
     quiet: bool = False,
 ) -> Iterator[LocalServer]:
@@ -125,9 +117,8 @@ def local_server(
         temperature: sampling temperature of the warm-up request. transformers' continuous batching samples all
             requests with the parameters of the first one. 0 is greedy.
         top_p: nucleus sampling, in the same way; None uses the model's generation_config.json.
-        port: port of a single process; 0 takes free ports.
-        processes: number of processes; None chooses it by the size of the model.
-        log: file for the output of the processes, which is appended; None: a temporary one, which stays after an error.
+        port: port; 0 takes a free one.
+        log: file for the output of the process, which is appended; None: one in the user's shared folder.
         quiet: do not show how long the start takes.
 
     Raises:
@@ -135,53 +126,55 @@ def local_server(
         ConfigurationError: the engine is not installed, the adapter belongs to another model, the port is not
             available, or the server did not start.
     """
-    folder = find_model(model, adapter)
+    folder, name = find_model(model, adapter).resolve(), served_name(model, adapter)
     engine = engine or choose_engine()
+    names = [name, *_names_of(model if adapter is None else adapter)]
     with contextlib.ExitStack() as stack:
-        names = _names_of(model if adapter is None else adapter)
-        model, adapter = _named_by_content(stack, engine, folder.resolve(), adapter)
-        names = [(adapter or model).name, *names]
-        ports = _free_ports([port] if port else [0] * (processes or _process_count(engine, model)))
-        log = log or _temporary_log(stack)
+        adapter = adapter and adapter.resolve()
+        served = folder
+        if adapter is not None and engine is TRANSFORMERS:
+            served = stack.enter_context(merged_with(folder, adapter))
+        loaded = None if engine is TRANSFORMERS else adapter
+        port = _free_port(port)
+        log = log or user_folder() / f"{name}.log"
         output = stack.enter_context(log.open("ab"))
         vllm = find_vllm() if engine is VLLM else None
-        environment = (vllm.variables if vllm else {}) | os.environ | _thread_variables(len(ports)) | _OFFLINE
-        running = []
-        for own_port in ports:
-            command = engine.command(model, adapter, own_port, names)
-            process = start_guarded(command, output=output, environment=environment)
-            stack.callback(_stop, process)
-            running.append(process)
+        environment = (vllm.variables if vllm else {}) | os.environ | _OFFLINE
+        process = start_guarded(engine.command(served, loaded, port, names), output=output, environment=environment)
+        stack.callback(_stop, process)
         server = LocalServer(
-            tuple(f"http://{HOST}:{own_port}/v1" for own_port in ports),
-            engine.model_name(model, adapter),
+            f"http://{HOST}:{port}/v1",
+            name,
             engine.never_send,
-            lambda: any(process.poll() is not None for process in running),
+            lambda: process.poll() is not None,
             _CPU_CONCURRENCY if engine is TRANSFORMERS and not has_gpu() else None,
             log,
-            other_engine(engine, folder, adapter),
+            engine.otherwise,
         )
-        for process, base_url in zip(running, server.base_urls, strict=True):
-            try:
-                _wait_until_up(process, base_url, quiet=quiet)
-                _send_first_request(base_url, server.model, first_sampling(model, temperature, top_p))
-            except ConfigurationError as error:
-                why = "\n".join(filter(None, (error.why, why_ended(log))))
-                raise ConfigurationError(error.what, why=why, fix=server.otherwise) from None
+        try:
+            _wait_until_up(process, server.base_url, quiet=quiet)
+            _send_first_request(server.base_url, server.model, first_sampling(served, temperature, top_p))
+        except ConfigurationError as error:
+            why = "\n".join(filter(None, (error.why, why_ended(log))))
+            raise ConfigurationError(error.what, why=why, fix=server.otherwise) from None
         yield server
 
 
-def served_name(model: Path) -> str:
-    """The model name that a server of a folder has, without starting one.
+def served_name(model: Path, adapter: Path | None = None) -> str:
+    """The name of the model in requests to its server, which ends with a digest of its weights.
+
+    The journal stores completions under this name. Changed weights therefore never get completions of the earlier ones.
 
     Args:
-        model: as :func:`local_server`.
+        model, adapter: as :func:`local_server`.
 
     Raises:
         MissingInputError, ConfigurationError: as :func:`local_server`.
     """
-    engine, folder = choose_engine(), find_model(model).resolve()
-    return engine.model_name(_link_named_by_content(folder, model_name(folder), [folder]), None)
+    folder = find_model(model, adapter).resolve()
+    if adapter is None:
+        return f"{model_name(folder)}-{content_digest([folder])}"
+    return f"{model_name(folder)}+{adapter.resolve().name}-{content_digest([folder, adapter])}"
 
 
 def is_up(base_url: str) -> bool:
@@ -211,73 +204,9 @@ def first_sampling(model: Path, temperature: float, top_p: float | None) -> dict
     return fields if top_p is None else {**fields, "top_p": top_p}
 
 
-def _process_count(engine: Engine, model: Path) -> int:
-    """Number of processes. vLLM uses the GPU or all cores by itself; a second copy of a large model costs memory."""
-    if engine is not TRANSFORMERS or has_gpu():
-        return 1
-    # No safetensors: the size is unknown, so one process.
-    is_small = 0 < sum(part.stat().st_size for part in model.glob("*.safetensors")) <= _SMALL_MODEL_BYTES
-    return min(_SMALL_MODEL_PROCESSES, os.cpu_count() or 1) if is_small else 1
-
-
-def _thread_variables(processes: int) -> dict[str, str]:
-    """Environment variables that divide the cores between the processes."""
-    return {} if processes == 1 else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
-
-
-def _named_by_content(
-    stack: contextlib.ExitStack, engine: Engine, model: Path, adapter: Path | None
-) -> tuple[Path, Path | None]:
-    """Links to the model and the adapter that the engine serves; transformers gets a merged model instead."""
-    if adapter is None:
-        return _link_named_by_content(model, model_name(model), [model]), None
-    adapter = adapter.resolve()
-    if engine is TRANSFORMERS:
-        merged = stack.enter_context(merged_with(model, adapter))
-        link = _link_named_by_content(merged, f"{model_name(model)}+{adapter.name}", [model, adapter])
-        stack.callback(_unlink_if_target_is, link, merged)
-        return link, None
-    return (
-        _link_named_by_content(model, model_name(model), [model]),
-        _link_named_by_content(adapter, adapter.name, [model, adapter]),
-    )
-
-
 def _names_of(folder: Path) -> list[str]:
     """How a client may name a model that is served from a folder: the folder as it was given, its path, its name."""
     return list(dict.fromkeys((str(folder), str(folder.resolve()), folder.resolve().name)))
-
-
-def _link_named_by_content(folder: Path, name: str, made_of: Sequence[Path]) -> Path:
-    """A link to a folder, named after the digest of the weights that it is made of.
-
-    Requests use this name as the model name, and the journal stores completions under it. Changed weights
-    therefore never get completions of the earlier ones.
-    """
-    link = user_folder() / f"{name}-{content_digest(made_of)}"
-    temporary = link.with_name(f"{link.name}.{os.getpid()}")
-    temporary.symlink_to(folder)
-    temporary.replace(link)
-    return link
-
-
-def _unlink_if_target_is(link: Path, folder: Path) -> None:
-    """Remove a link to a folder that is deleted, unless another process has pointed it elsewhere."""
-    with contextlib.suppress(OSError):
-        if link.readlink() == folder:
-            link.unlink()
-
-
-def _temporary_log(stack: contextlib.ExitStack) -> Path:
-    """A log that is deleted with the block, unless that ends with an error that may name it."""
-    folder = Path(tempfile.mkdtemp(prefix="server-"))
-
-    def delete(kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or not issubclass(kind, ScaffoldError):
-            shutil.rmtree(folder, ignore_errors=True)
-
-    stack.push(delete)
-    return folder / "log"
 
 
 def again_or(otherwise: str) -> str:
@@ -300,7 +229,7 @@ def why_ended(log: Path | None) -> str:
     lines = [line for line in map(str.strip, without_control_characters(text).splitlines()) if line]
     if not lines:
         return f"Its log {log} is empty."
-    errors = [found[1] for line in lines if (found := _ERROR_LINE.search(line)) and _NOT_THE_CAUSE not in line]
+    errors = [match[1] for line in lines if (match := _ERROR_LINE.search(line)) and _NOT_THE_CAUSE not in line]
     named = [f"The last line of its log {log}: {lines[-1]}"]
     if errors and errors[-1] not in lines[-1]:
         named.append(f"The last error in it: {errors[-1]}")
@@ -318,20 +247,14 @@ def when_up(check: Callable[[], T], process: subprocess.Popen[bytes], *, quiet: 
         quiet: show nothing.
     """
     form = "the server starts: {elapsed}"
-    leave = not sys.stderr.isatty()
+    leave, deadline = not sys.stderr.isatty(), time.monotonic() + _START_TIMEOUT_S
     with progress_bar(bar_format=form, delay=_SHOWN_AFTER_S, miniters=1, leave=leave, disable=quiet) as bar:
-
-        def show(_: RetryCallState) -> None:
+        while not (result := check()):
+            if process.poll() is not None or time.monotonic() > deadline:
+                return None
+            time.sleep(_START_POLL_S)
             bar.update()
-
-        until_up = Retrying(
-            retry=retry_if_result(lambda found: not found and process.poll() is None),
-            wait=wait_fixed(_START_POLL_S),
-            stop=stop_after_delay(_START_TIMEOUT_S),
-            before_sleep=show,
-            retry_error_callback=lambda _: None,
-        )
-        return until_up(check) or None
+    return result
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, *, quiet: bool) -> None:
@@ -376,23 +299,21 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _free_ports(requested: Sequence[int]) -> list[int]:
-    """Check that ports are free, and find a free one for each 0. Another server on the port would answer instead.
+def _free_port(port: int) -> int:
+    """Check that a port is free, or find a free one for 0. Another server on the port would answer instead.
 
     Raises:
-        ConfigurationError: a port is not available.
+        ConfigurationError: the port is not available.
     """
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in requested]
-        for probe, port in zip(probes, requested, strict=True):
-            if port:  # allow a port that was closed a moment ago
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError as error:
-                raise ConfigurationError(
-                    f"Port {port} is already in use or not permitted",
-                    why=str(error),
-                    fix="Stop the program that listens there, or choose another --port (0 takes a free one).",
-                ) from None
-        return [probe.getsockname()[1] for probe in probes]
+    with socket.socket() as probe:
+        if port:  # allow a port that was closed a moment ago
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"Port {port} is already in use or not permitted",
+                why=str(error),
+                fix="Stop the program that listens there, or choose another --port (0 takes a free one).",
+            ) from None
+        return int(probe.getsockname()[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import NoReturn
 
 from grpo_training.serve.engines import Engine, choose_engine
@@ -31,11 +30,9 @@ def serve(settings: ServeSettings, engine: Engine | None = None) -> NoReturn:
         adapter=settings.adapter,
         temperature=settings.temperature,
         port=settings.port,
-        processes=1,
         log=settings.log,
     ) as server:
-        name = Path(server.model).name  # it changes with the weights, so that no stored reply is of earlier ones
-        print(f"{server.base_urls[0]} serves the model {name} (Ctrl-C to stop)", flush=True)
+        print(f"{server.base_url} serves the model {server.model} (Ctrl-C to stop)", flush=True)
         while True:
             server.check()
             time.sleep(_POLL_S)

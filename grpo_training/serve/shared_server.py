@@ -24,7 +24,7 @@ from engine.reading.control_characters import without_control_characters
 from engine.storage.append_log import replace_file
 from engine.storage.user_folder import user_folder
 from grpo_training.cli.entry import run_command
-from grpo_training.serve.engines import Engine, choose_engine, other_engine
+from grpo_training.serve.engines import Engine, choose_engine
 from grpo_training.serve.local_server import again_or, is_up, local_server, when_up, why_ended
 
 KEEPER = (sys.executable, "-m", "grpo_training.serve.shared_server")
@@ -61,11 +61,11 @@ def shared_server(
         try:
             yield entry
         except (FatalEndpointError, IncompleteRunError) as error:
-            if all(map(is_up, entry["base_url"])):
+            if is_up(entry["base_url"]):
                 raise
             # The error says that the server cannot be reached; only its log says why.
             why = "\n".join(filter(None, (error.why, f"The local server of {model} has exited.", why_ended(files.log))))
-            raise type(error)(error.what, why=why, fix=again_or(other_engine(engine, model))) from error
+            raise type(error)(error.what, why=why, fix=again_or(engine.otherwise)) from error
 
 
 def keep(model: Path, temperature: float, lock: int, engine: Engine | None = None) -> int:
@@ -103,14 +103,14 @@ class _ServerFiles:
         self.model, self.temperature = model, temperature
         folder = user_folder()
         name = hashlib.sha256(f"{model} at {temperature}".encode()).hexdigest()[:16]
-        self.state, self.log, self.error = (folder / f"{name}{end}" for end in (".json", ".log", ".error"))
+        self.state, self.log = folder / f"{name}.json", folder / f"{name}.log"
         self.users, self.starting = folder / f"{name}.users", folder / f"{name}.starting"
 
     def running(self) -> dict[str, Any] | None:
         """The entry in the state file, if its server passes its health check."""
         try:
             entry: dict[str, Any] = json.loads(self.state.read_text())
-            return entry if all(map(is_up, entry["base_url"])) else None
+            return entry if is_up(entry["base_url"]) else None
         except (FileNotFoundError, ValueError, KeyError):
             return None
 
@@ -118,18 +118,18 @@ class _ServerFiles:
         """Start the keeper in its own session, hand the lock of the start on to it, and wait for its server."""
         self.state.unlink(missing_ok=True)
         self.log.unlink(missing_ok=True)
-        with self.error.open("wb") as error:
+        with self.log.open("ab") as output:
             process = subprocess.Popen(
                 [*keeper, str(self.model), str(self.temperature), str(lock)],
                 pass_fds=[lock],
                 stdin=subprocess.DEVNULL,
-                stdout=error,
-                stderr=error,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
         if (entry := when_up(self.running, process)) is not None:
             return entry
-        why = without_control_characters(self.error.read_text(errors="replace"))[-2000:].strip()
+        why = without_control_characters(self.log.read_text(errors="replace"))[-2000:].strip()
         raise ConfigurationError(f"The local server of {self.model} did not start", why=why)
 
     def is_used(self) -> bool:

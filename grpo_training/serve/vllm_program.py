@@ -80,9 +80,9 @@ def find_vllm() -> VllmProgram | None:
     checkout = Path(__file__).resolve().parents[2]
     folders = (Path.cwd(), checkout, programs.parent.parent, programs.parent)
     for path in (str(programs), *(str(folder / ENVIRONMENT / "bin") for folder in folders), None):
-        found = shutil.which("vllm", path=path)
-        if found is not None:
-            return VllmProgram(found, _version(Path(found)))
+        program = shutil.which("vllm", path=path)
+        if program is not None:
+            return VllmProgram(program, _version(Path(program)))
     return None
 
 

@@ -48,19 +48,15 @@ def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     manager = settings.load_endpoints()
     model = manager.local_model(ROLE)
     if model is None:
-        endpoints = manager.endpoints(ROLE)
-        share = max(1, settings.concurrency // len(endpoints))
-        fields = {"max_concurrency": min(endpoints[0].max_concurrency or share, share)}
-        body = settings.extra_body(endpoints[0].extra_body)
-        manager = manager.with_fields(fields | ({"extra_body": body} if body else {}))
-        yield manager
+        endpoint = manager.endpoint(ROLE)
+        most = min(endpoint.max_concurrency or settings.concurrency, settings.concurrency)
+        body = settings.extra_body(endpoint.extra_body)
+        yield manager.with_fields({"max_concurrency": most, **({"extra_body": body} if body else {})})
         return
     with shared_server(Path(model), settings.temperature) as entry:
-        share = max(1, settings.concurrency // len(entry["base_url"]))
         body = settings.extra_body({})
-        yield manager.with_entries(
-            {ROLE: {**entry, "max_concurrency": share, **({"extra_body": body} if body else {})}}
-        )
+        own = {"max_concurrency": settings.concurrency, **({"extra_body": body} if body else {})}
+        yield manager.with_entries({ROLE: {**entry, **own}})
 
 
 def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:

@@ -74,7 +74,7 @@ class TeacherSettings(ClientSettings, ResumableSettings):
         "files": ("output", "cache_dir", "resume", "fresh"),
         "endpoint and budget": (
             *("test_connection", "concurrency", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
-            *("hedge", "budget_usd", "budget_tokens", "budget_file"),
+            *("budget_usd", "budget_tokens"),
         ),
     }
 

@@ -87,9 +87,7 @@ def model_decisions(served: ServedModel, request_of: RequestOf, journal: Respons
     """A model that is ready to be asked, for the length of the block; its client has a thread of its own."""
 
     async def open_client() -> LLMClient:
-        return LLMClient(
-            served.manager, journal=journal, ledger=served.ledger, retry=served.retry, budget=served.budget
-        )
+        return LLMClient(served.manager, journal=journal, retry=served.retry, budget=served.budget)
 
     async def close() -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

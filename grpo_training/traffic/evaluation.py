@@ -110,15 +110,15 @@ def evaluate(settings: EvaluateSettings, folders: Sequence[Path], stream: TextIO
 
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     results = EvaluationResults()
-    with closing(settings.open_budget()) as budget:
-        for name, model in policies.items():
-            with (
-                _asked(model, settings, sampling, request_of, budget) as decisions,
-                problem_bar(len(folders) * settings.seeds, name, "simulations") as done,
-            ):
-                _simulate(name, folders, settings, decisions, results, done)
-                if decisions is not None:
-                    results.usage[name] = decisions.usage
+    budget = settings.open_budget()
+    for name, model in policies.items():
+        with (
+            _asked(model, settings, sampling, request_of, budget) as decisions,
+            problem_bar(len(folders) * settings.seeds, name, "simulations") as done,
+        ):
+            _simulate(name, folders, settings, decisions, results, done)
+            if decisions is not None:
+                results.usage[name] = decisions.usage
     report = {
         "format": FORMAT,
         "timestamp": timestamp(),

@@ -44,13 +44,12 @@ def test_a_missing_role_names_the_file_and_both_fixes(tmp_path):
     assert caught.value.exit_code == 2
 
 
-def test_several_addresses_give_endpoints_that_differ_only_in_the_address(tmp_path):
-    addresses = ["http://a:1/v1", "http://b:2/v1/"]
-    manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "base_url": addresses, "rpm": 60}}))
-    first, second = manager.endpoints("critic")
-    assert (first.base_url, second.base_url) == ("http://a:1/v1", "http://b:2/v1")
-    assert second == first.model_copy(update={"base_url": "http://b:2/v1"})
-    assert manager.endpoint("critic") == first
+def test_a_list_of_addresses_is_refused_with_the_way_out(tmp_path):
+    manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "base_url": ["http://a:1/v1", "http://b:2/v1"]}}))
+    with pytest.raises(ConfigurationError) as caught:
+        manager.endpoint("critic")
+    assert caught.value.what == f"base_url of 'critic' in {tmp_path / 'api_config.json'} is a list"
+    assert "Put a router such as nginx before the servers" in caught.value.fix
 
 
 def test_the_key_may_come_from_the_environment(tmp_path):
@@ -109,7 +108,6 @@ def test_an_unknown_field_names_its_nearest_valid_name(tmp_path):
         ({"base_url": "http://local host/v1"}, "base_url"),
         ({"base_url": "http://localhost/v1\n/x"}, "base_url"),
         ({"base_url": "http://localhost\\v1"}, "base_url"),
-        ({"base_url": f"http://{'a' * 70}.b/v1"}, "host name"),
         ({"base_url": "http://[::1/v1"}, "base_url"),
         ({"base_url": "http://\ud800/v1"}, "base_url"),
         ({"base_url": "https://a.b/v1/chat/completions/"}, "leave that out"),
@@ -252,7 +250,7 @@ def test_a_local_default_is_replaced_for_all_roles_by_its_server(tmp_path):
     "key",
     [
         *("YOUR_KEY_HERE", "your-api-key", "YOUR_OPENAI_API_KEY", "sk-your-key-here", "<your key>", "<KEY>", "xxxx"),
-        *("sk-xxxxxxxx", "...", "sk-...", "API_KEY", "write-your-key-here", "changeme", "TODO", "key_goes_here"),
+        *("sk-xxxxxxxx", "...", "sk-...", "write-your-key-here"),
     ],
 )
 def test_a_placeholder_in_place_of_a_key_is_refused(tmp_path, key):
@@ -260,9 +258,7 @@ def test_a_placeholder_in_place_of_a_key_is_refused(tmp_path, key):
         ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "api_key": key}})).endpoint("critic")
     assert "The API key of critic is still a placeholder" in str(caught.value)
     entry = {"base_url": "http://a/v1", "model": "m", "api_key_env": "MY_KEY"}
-    with pytest.raises(
-        ConfigurationError, match="The value of the environment variable 'MY_KEY' is the text of an example"
-    ):
+    with pytest.raises(ConfigurationError, match="The API key of critic is still a placeholder"):
         ApiManager.load(write(tmp_path, {"critic": entry}), environ={"MY_KEY": key}).endpoint("critic")
 
 

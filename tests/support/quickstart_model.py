@@ -58,4 +58,4 @@ def skilled_reply(skill):
 
 def local_server_at(base_url, model="m", ended=lambda: False):
     """The record of a running server."""
-    return LocalServer((base_url,), model, (), ended)
+    return LocalServer(base_url, model, (), ended)

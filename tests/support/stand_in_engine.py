@@ -40,9 +40,7 @@ class StandInEngine:
     never_send: tuple = ("n",)
     behaviour: str = "serves"
     has_one_sampling: bool = True
+    otherwise: str = "Use --engine transformers."
 
     def command(self, model, adapter, port, names=()):
         return [sys.executable, "-c", PROGRAM, str(port), self.behaviour]
-
-    def model_name(self, model, adapter):
-        return str(model)

@@ -15,8 +15,6 @@ _SATURATION = 0.8
 """Share of the limit that must have been in flight during a round for the limit to grow."""
 _COOLDOWN_S = 5.0
 """Seconds after a cut without another cut and without growth."""
-_QUEUE_KEPT = 1.25
-"""Requests in flight to a server that has a queue, relative to those that it works on."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class AdaptiveConcurrency:
     """Computes ``limit`` from reported events. No clock, no waiting, no IO.
 
     A round is ``max(limit, 4)`` successes; it is clean if no 429 and no 5xx occurred in it. A 429 reduces the
-    limit, and so does a queue that the server reports. A 5xx does not show that the load is too high, so it only
-    restarts the round. Replies from the journal are not reported.
+    limit. A 5xx does not show that the load is too high, so it only restarts the round. Replies from the journal are
+    not reported.
     """
 
     def __init__(self, rule: ConcurrencyRule) -> None:
@@ -83,24 +81,6 @@ class AdaptiveConcurrency:
         self.limit = max(1, math.floor(self.limit * _CUT))
         self._last_cut = now
         self._frozen_until = now + max(_COOLDOWN_S, wait_s or 0.0)
-
-    def server_queues(self, in_flight: int, running: int, waiting: int) -> None:
-        """Report that the server has a queue: it works on ``running`` sequences, and ``waiting`` wait for those.
-
-        More requests in flight would only wait longer. Kept are as many as it works on, and a quarter more, so that it
-        is never idle.
-
-        Args:
-            in_flight: requests of this client; the server's sequences may also be those of others.
-            running: sequences, of which a request has several if it asks for several samples.
-            waiting: sequences.
-        """
-        if running <= 0:  # it has not begun: nothing is known about what it can hold
-            return
-        kept = max(1, math.ceil(_QUEUE_KEPT * in_flight * running / (running + waiting)))
-        if kept < min(self.limit, in_flight):
-            self.limit, self._slow_start = kept, False
-            self._new_round()
 
     def server_failed(self) -> None:
         """Report a 5xx, a reset or a timeout: the round is not clean."""

@@ -70,10 +70,10 @@ def reported_error(body: Mapping[str, Any], optional: Collection[str] = ()) -> R
         error = {"message": error} if error else {}
     if not any(error.values()):
         return None
-    found = _classified(error, RequestContext(optional))
-    if found.retry or found.action is RetryAction.REJECT or found.code == "no_credit":
-        return found
-    return replace(found, action=RetryAction.RETRY)
+    decision = _classified(error, RequestContext(optional))
+    if decision.retry or decision.action is RetryAction.REJECT or decision.code == "no_credit":
+        return decision
+    return replace(decision, action=RetryAction.RETRY)
 
 
 def _classified(error: Mapping[str, Any], context: RequestContext) -> RetryDecision:

@@ -101,9 +101,6 @@ def read_reply(
         return bad(error)
     raw = payload.get("choices")
     if not isinstance(raw, list) or not raw:
-        blocked = payload.get("promptFeedback") or payload.get("prompt_feedback")  # of Gemini
-        if blocked:
-            return bad(RetryDecision(RetryAction.REJECT, "content_filter", f"the prompt was blocked: {blocked}"[:300]))
         return bad(_retry("wrong_schema", "the body has no choices"))
     read = [_read_choice(choice, takes_null) for choice in _in_order(raw, count or len(raw))]
     choices = [choice if isinstance(choice, Choice) else None for choice in read]
@@ -237,19 +234,19 @@ def _in_order(raw: list[Any], count: int) -> list[Any]:
     equal or count from 1, the order of the samples is still known. A choice whose index is of no sample, or is used
     twice, is not used: its sample is asked for again.
     """
-    places = [_place(choice.get("index")) if isinstance(choice, dict) else 0 for choice in raw]
-    if count == 1 or (len(raw) > 1 and len(set(places)) == 1):
+    indices = [_index(choice.get("index")) if isinstance(choice, dict) else 0 for choice in raw]
+    if count == 1 or (len(raw) > 1 and len(set(indices)) == 1):
         return raw
-    if len(raw) == count and sorted(places) == list(range(1, count + 1)):
-        places = [place - 1 for place in places]
+    if len(raw) == count and sorted(indices) == list(range(1, count + 1)):
+        indices = [index - 1 for index in indices]
     placed: dict[int, Any] = {}
-    for place, choice in zip(places, raw, strict=True):
-        if 0 <= place < count:
-            placed.setdefault(place, choice)
-    return [placed.get(place) for place in range(max(placed, default=-1) + 1)]
+    for index, choice in zip(indices, raw, strict=True):
+        if 0 <= index < count:
+            placed.setdefault(index, choice)
+    return [placed.get(index) for index in range(max(placed, default=-1) + 1)]
 
 
-def _place(index: Any) -> int:
+def _index(index: Any) -> int:
     """The index of a choice, which some servers write as a text or as 1.0; 0 if it is no number."""
     if isinstance(index, str) and index.isdecimal() and len(index) < 10:
         return int(index)
@@ -304,9 +301,9 @@ def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
 
 def _thoughts(parts: list[Any]) -> str | None:
     """The reasoning among the parts of a content: a text, or parts of its own as Mistral sends them; None: none."""
-    found = [part.get("thinking") or part.get("reasoning") for part in parts if isinstance(part, dict)]
-    inner = [one if isinstance(one, list) else [{"text": one}] for one in found]
-    texts = [part.get("text") for own in inner for part in own if isinstance(part, dict)]
+    thoughts = [part.get("thinking") or part.get("reasoning") for part in parts if isinstance(part, dict)]
+    lists = [thought if isinstance(thought, list) else [{"text": thought}] for thought in thoughts]
+    texts = [part.get("text") for inner in lists for part in inner if isinstance(part, dict)]
     return "".join(text for text in texts if isinstance(text, str)) or None
 
 
@@ -325,8 +322,8 @@ def _is_empty(choice: Choice) -> bool:
 
 
 def _object(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = payload.get(name)
-    return found if isinstance(found, dict) else {}
+    value = payload.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

@@ -39,8 +39,8 @@ class Capabilities:
         """Read what ``facts()`` wrote; unknown names and other values are ignored."""
 
         def names(kind: str) -> frozenset[str]:
-            found = facts.get(kind)
-            return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
+            stored = facts.get(kind)
+            return frozenset(map(str, stored)) if isinstance(stored, list) else frozenset()
 
         return cls(names("proven") & {CHAT, *OPTIONAL}, names("dropped") & OPTIONAL.keys())
 
@@ -103,7 +103,7 @@ def request_body(
 
 def _first_seed(seed: int, messages: Sequence[Message]) -> int:
     """The seed of sample 0 of a prompt."""
-    text = json.dumps([seed, *([one.role, one.content] for one in messages)])
+    text = json.dumps([seed, *([message.role, message.content] for message in messages)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) % _SEEDS
 
 
@@ -118,15 +118,15 @@ def wire_messages(request: ChatRequest, *, merges_system: bool = False) -> list[
     if not request.images:
         return [{"role": message.role, "content": message.content} for message in messages]
     images = iter(request.images)
-    found = []
+    messages_with_images = []
     for message in messages:
         first, *rest = message.content.split(IMAGE_MARK)
         parts: list[dict[str, Any]] = [{"type": "text", "text": first}]
         for text in rest:
             parts += [{"type": "image_url", "image_url": {"url": next(images)}}, {"type": "text", "text": text}]
         content = [part for part in parts if part.get("text") != ""]
-        found.append({"role": message.role, "content": content if rest else first})
-    return found
+        messages_with_images.append({"role": message.role, "content": content if rest else first})
+    return messages_with_images
 
 
 def estimate_prompt_tokens(request: ChatRequest) -> int:

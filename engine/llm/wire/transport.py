@@ -7,10 +7,8 @@ so the client imports this module, with the connections, when it opens its first
 from __future__ import annotations
 
 import json
-import re
 import socket
 import ssl
-import urllib.request
 import zlib
 from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -31,9 +29,8 @@ from openai import (
 )
 
 from engine.api_manager import Endpoint
-from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction, RetryDecision, classify_status
-from engine.reading.masking import shown_name, shown_url
+from engine.reading.masking import shown_url
 from engine.storage.certificates import trusted_certificates
 
 _http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
@@ -54,7 +51,11 @@ _MOST_PER_SAMPLE, _MOST_IN_ALL = 32 << 20, 512 << 20
 """Bytes of a reply. A token with its log-prob and id takes about 120: 280,000 tokens for one sample, of 64 samples
 70,000 each."""
 _MOST_OF_AN_ERROR = 1 << 20
-_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_NOT_SENT = (
+    *(aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError),
+    ConnectionRefusedError,
+)
+"""Errors before a request was sent."""
 
 
 class StatusError(Exception):
@@ -84,13 +85,9 @@ class Transport:
     Args:
         endpoint: gives the address and the key.
         concurrency: the largest number of requests in flight.
-
-    Raises:
-        ConfigurationError: the environment names a proxy that is no HTTP proxy, or a header that cannot be sent.
     """
 
     def __init__(self, endpoint: Endpoint, concurrency: int) -> None:
-        _check_proxy(endpoint.base_url)
         parts = urlsplit(endpoint.base_url)
         timeout = Timeout(None, connect=_CONNECT_S)  # the caller limits the whole time of a request
         self._client = AsyncOpenAI(
@@ -110,7 +107,6 @@ class Transport:
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             ),
         )
-        _check_headers(self._client.default_headers)
         self._base = str(self._client.base_url).rstrip("/")
 
     async def post(self, body: dict[str, Any], headers: dict[str, str], *, path: str = CHAT_PATH) -> bytes:
@@ -162,23 +158,20 @@ def classify_exception(error: Exception, context: RequestContext) -> RetryDecisi
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
     # The SDK and its HTTP client wrap the errors of aiohttp and of the system, which say more.
-    known = [one for one in causes if isinstance(one, aiohttp.ClientError | ConnectionError | TimeoutError)]
-    if not known:
-        # UnicodeError: a redirect names a host that cannot be looked up.
-        if not isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError)):
-            return None
-        return RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=True)
-    for one in known:
-        if isinstance(one, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
-            return RetryDecision(RetryAction.RETRY, "connection", _about_proxy(one, causes[-1]))
-        if isinstance(one, aiohttp.ClientConnectorDNSError):  # of the server, or of a proxy
-            return RetryDecision(RetryAction.RETRY, "connection", f"{_reason(causes[-1])}: {one.host}")
-    if isinstance(known[0], aiohttp.ConnectionTimeoutError):
-        return RetryDecision(RetryAction.RETRY, "connection", f"no connection within {_CONNECT_S:g} s")
-    was_sent = not isinstance(known[0], aiohttp.ClientConnectorError | ConnectionRefusedError)
-    if was_sent and any(isinstance(one, TimeoutError) for one in (known[0], causes[-1])):
+    known = [cause for cause in causes if isinstance(cause, aiohttp.ClientError | ConnectionError | TimeoutError)]
+    if not known and not isinstance(error, (APIConnectionError, _http.HTTPError, UnicodeError)):
+        return None  # UnicodeError: a redirect names a host that cannot be looked up
+    first, reason = (known or causes)[0], _reason(causes[-1])
+    was_sent = not isinstance(first, _NOT_SENT)
+    if isinstance(first, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+        reason = f"the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: {reason}"
+    elif isinstance(first, aiohttp.ClientConnectorDNSError):  # of the server, or of a proxy
+        reason = f"{reason}: {first.host}"
+    elif isinstance(first, aiohttp.ConnectionTimeoutError):
+        reason = f"no connection within {_CONNECT_S:g} s"
+    elif was_sent and any(isinstance(cause, TimeoutError) for cause in (first, causes[-1])):
         return RetryDecision(RetryAction.RETRY, "timeout", "no complete reply in time", may_be_billed=True)
-    return RetryDecision(RetryAction.RETRY, "connection", _reason(causes[-1]), may_be_billed=was_sent)
+    return RetryDecision(RetryAction.RETRY, "connection", reason, may_be_billed=was_sent)
 
 
 async def _refuse_errors(response: Any) -> None:
@@ -224,18 +217,11 @@ def _reason(cause: BaseException) -> str:
         return f"its certificate is not trusted ({cause.verify_message}); SSL_CERT_FILE can name trusted certificates"
     if isinstance(cause, socket.gaierror):
         return f"the host name is not known ({cause.strerror or cause})"
+    if isinstance(cause, aiohttp.ClientHttpProxyError):
+        return f"HTTP {cause.status} {cause.message}".strip()
     if isinstance(cause, http_exceptions.HttpProcessingError | zlib.error):
         return f"the reply cannot be read: {' '.join(getattr(cause, 'message', str(cause)).split())}"[:300]
     return f"{type(cause).__name__}: {cause}"[:300]
-
-
-def _about_proxy(error: aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError, cause: BaseException) -> str:
-    """What the proxy of the environment did: it cannot be reached, or refuses to connect. Without its password."""
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        proxy, reason = urlsplit(str(error.request_info.real_url)), f"HTTP {error.status} {error.message}".strip()
-    else:
-        proxy, reason = urlsplit(f"//{error.host}:{error.port}"), _reason(cause)
-    return f"the proxy {proxy.hostname}:{proxy.port} (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY): {reason}"
 
 
 def _json_or_text(text: str) -> object:
@@ -244,46 +230,3 @@ def _json_or_text(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text.strip()
-
-
-def _check_proxy(url: str) -> None:
-    """Refuse a proxy that the transport of the SDK would take for an HTTP proxy."""
-    parts = urlsplit(url)
-    proxies = {} if urllib.request.proxy_bypass(parts.netloc) else urllib.request.getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
-    kind, found, _ = proxy.partition("://")
-    if not _are_addresses(proxy):
-        raise ConfigurationError(
-            "A proxy of the environment has no valid address",
-            why="HTTP_PROXY, HTTPS_PROXY or ALL_PROXY has no host name, or an invalid host name or port.",
-            fix="Correct the variable, such as http://HOST:PORT, or unset it.",
-        )
-    if found and kind not in ("http", "https"):
-        raise ConfigurationError(
-            f"A proxy of the kind {kind!r} cannot be used",
-            why=f"The environment names it for {parts.scheme} (HTTP_PROXY, HTTPS_PROXY or ALL_PROXY).",
-            fix=f"Name an HTTP proxy, or add {parts.hostname} to NO_PROXY.",
-        )
-
-
-def _are_addresses(used: str) -> bool:
-    """Whether the SDK can read all proxies of the environment, and the used one has a possible host name and port."""
-    try:
-        for name in ("http", "https", "all"):
-            _http.URL(urllib.request.getproxies().get(name, ""))
-        parts = urlsplit(used if "://" in used else f"http://{used}")
-        host = (parts.hostname or "").strip()
-        return not used or (bool(host.encode("idna")) and parts.port != 0)
-    except (ValueError, _http.InvalidURL):
-        return False
-
-
-def _check_headers(headers: Mapping[str, Any]) -> None:
-    """Refuse headers of the environment that no request may have."""
-    for name, value in headers.items():
-        if isinstance(value, str) and not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable()):
-            raise ConfigurationError(
-                f"The header {shown_name(name)} cannot be sent",
-                why="OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS has characters that it may not have.",
-                fix="Correct that variable, or unset it.",
-            )

@@ -66,11 +66,8 @@ async def _entries(
 ) -> dict[str, Any]:
     """Query -> its entry in the beam file."""
     entries = {}
-    with (
-        closing(ResponseJournal(settings.output_dir / REPLIES)) as journal,
-        closing(settings.open_budget()) as budget,
-    ):
-        retry = RetryPolicy(attempts=settings.attempts)
+    with closing(ResponseJournal(settings.output_dir / REPLIES)) as journal:
+        retry, budget = RetryPolicy(attempts=settings.attempts), settings.open_budget()
         scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal, budget)
         try:
             for query in progress_bar(sampler.anchors(settings.sample_num), desc="queries", unit=""):

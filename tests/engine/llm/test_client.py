@@ -1,7 +1,6 @@
 import asyncio
 import random
 import time
-from collections import Counter
 
 import pytest
 from aiohttp import web
@@ -35,26 +34,6 @@ async def test_replies_follow_the_order_of_the_requested_indices(journal):
         assert await client.sample(ask("q"), []) == []
     # 2 and 3 are consecutive and share a request.
     assert sorted((seen.first_index, seen.body.get("n", 1)) for seen in app["seen"]) == [(2, 2), (7, 1)]
-
-
-async def test_requests_go_to_the_least_busy_server(journal):
-    quick, slow = chat_app(answer), chat_app(answer, latency_s=0.5)
-    texts_of = [f"q{n}" for n in range(40)]
-    async with serve(quick) as first, serve(slow) as second:
-        async with LLMClient(manager([first, second], max_concurrency=2), journal=journal, retry=SHORT_WAITS) as client:
-            slots = asyncio.Semaphore(4)
-
-            async def one(text):
-                async with slots:
-                    return texts(await client.sample(ask(text), [0, 1]))
-
-            assert await asyncio.gather(*map(one, texts_of)) == [[f"{text}/0", f"{text}/1"] for text in texts_of]
-        asked = [Counter(seen.body["messages"][-1]["content"] for seen in app["seen"]) for app in (quick, slow)]
-        assert sum(asked, Counter()) == Counter(texts_of), "the samples of a request go to one server"
-        assert len(asked[0]) > 2 * len(asked[1]) > 0
-    async with client_of(quick, journal) as client:  # journal keys contain the model, not the server
-        assert texts(await client.sample(ask("q3"), [0, 1])) == ["q3/0", "q3/1"]
-        assert client.counters.requests_sent == 0
 
 
 async def test_the_seed_increases_with_the_sample_index(journal):

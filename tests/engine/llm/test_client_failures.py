@@ -7,7 +7,6 @@ from aiohttp import web
 from engine.errors import ConfigurationError, FatalEndpointError
 from engine.llm.client import LLMClient
 from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.limits.rate_limits import RateLedger
 from engine.llm.retry import RetryPolicy
 from engine.records import Outcome, Sampling
 from tests.support.fault_server import (
@@ -230,24 +229,21 @@ async def test_the_slot_is_free_during_a_back_off(journal):
     assert in_flight == [0, 0]
 
 
-async def test_a_429_with_retry_after_pauses_all_requests_to_the_endpoint(journal, tmp_path):
+async def test_a_429_with_retry_after_pauses_all_requests_to_the_endpoint(journal):
     virtual = VirtualClock()
     plan = FaultPlan(seed=1, rate=1.0, kinds=["429_retry_after"], max_consecutive_per_request=1, retry_after_s=20)
-    ledger = RateLedger(tmp_path / "rates.sqlite", virtual.clock)
-    options = {"retry": RetryPolicy(), "clock": virtual.clock, "sleep": virtual.sleep, "ledger": ledger}
+    options = {"retry": RetryPolicy(), "clock": virtual.clock, "sleep": virtual.sleep}
     async with client_of(chat_app(answer, faults=plan), journal, **options) as client:
         assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
         assert 20.0 <= virtual.slept[0] <= 21.0
         assert client.counters.rate_limited == 1
-        [server] = client._pool("g").servers
-        assert server.connection.controller.limit == 16  # 20 x 0.8
-        await server.connection.pause(100.0)
-        assert ledger.pause_left_s(ledger.scope(server.endpoint)) == 100.0
+        [connection] = client._connections.values()
+        assert connection.controller.limit == 16  # 20 x 0.8
+        connection.pause(100.0)
         before = virtual.now
         plan.rate = 0.0
         await client.sample(ask("p"), [0])
         assert virtual.now - before >= 100.0
-    ledger.close()
 
 
 async def test_a_server_that_asks_for_no_wait_refuses_seven_attempts_without_ending_the_request(journal):

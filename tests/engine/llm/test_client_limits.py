@@ -8,13 +8,11 @@ import pytest
 from aiohttp import web
 
 from engine.errors import BudgetExceededError
-from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
-from engine.llm.limits.rate_limits import RateLedger
-from engine.records import Outcome, Sampling
-from tests.support.fault_server import FaultPlan, chat_app, serve
+from engine.records import Sampling
+from tests.support.fault_server import FaultPlan, chat_app
 from tests.support.llm_client import SECRET, VirtualClock, answer, ask, client_of, manager, texts
 
 
@@ -38,8 +36,8 @@ async def test_concurrency_grows_up_to_the_maximum_of_the_endpoint(journal):
         async with client_of(app, journal, endpoint, concurrency=ConcurrencyRule(start=10)) as client:
             await asyncio.gather(*(client.sample(ask(f"{endpoint}{n}"), [0]) for n in range(120)))
             assert max(most) in expected
-            [server] = client._pool("g").servers
-            assert server.connection.controller.limit in expected
+            [connection] = client._connections.values()
+            assert connection.controller.limit in expected
 
 
 class GatedServer:
@@ -71,11 +69,9 @@ class GatedServer:
         self._gates[place].set()
 
 
-@pytest.mark.parametrize("extra", [0, 1])
-async def test_requests_about_replies_go_before_new_problems(extra, journal):
-    """With two slots, and with one more that only the analyst and the judge use."""
+async def test_requests_about_replies_go_before_new_problems(journal):
     server = GatedServer()
-    endpoint = {"max_concurrency": 2, "extra_concurrency": extra, "timeout_s": 60.0}
+    endpoint = {"max_concurrency": 2, "timeout_s": 60.0}
     async with client_of(server.app, journal, endpoint, probe_patience_s=0.0) as client:
 
         def start(name, purpose):
@@ -85,53 +81,19 @@ async def test_requests_about_replies_go_before_new_problems(extra, journal):
         await server.has(2)
         asked += [start("a0", "analysis"), start("a1", "judge")]
         for place in range(6):
-            await server.has(min(6, 2 + extra + place))  # the further slot is used while problems have all others
+            await server.has(min(6, 2 + place))
             server.let_go(place)
         await asyncio.gather(*asked)
     assert server.arrived == ["p0", "p1", "a0", "a1", "p2", "p3"]
 
 
-async def test_clients_with_one_ledger_share_limits_and_totals(tmp_path):
-    running, most = 0, 0
-
-    async def slow(request, handler):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)
-        running -= 1
-        return await handler(request)
-
-    app = chat_app(answer)
-    app.middlewares.append(web.middleware(slow))
-    ledgers = [RateLedger(tmp_path / "rates.sqlite") for _ in range(2)]
-    async with serve(app) as url:
-        api = manager(url, max_concurrency=4, price_in=1.0, price_out=1.0)
-        clients = [LLMClient(api, ledger=ledger) for ledger in ledgers]
-        calls = [clients[n % 2].sample(ask(f"q{n}"), [0]) for n in range(60)]
-        replies = await asyncio.gather(*calls)
-        assert {reply.outcome for (reply,) in replies} == {Outcome.OK}
-        for client in clients:
-            await client.close()
-        tokens, usd = ledgers[0].spent(ledgers[0].scope(api.endpoint("g")))
-    assert most <= 4
-    assert tokens == sum(reply.completion.usage.completion_tokens + 11 for (reply,) in replies)
-    assert usd == pytest.approx(tokens / 1e6)
-    for ledger in ledgers:
-        ledger.close()
-
-
-async def test_a_pause_in_the_ledger_holds_for_other_clients(tmp_path):
+async def test_the_requests_per_minute_of_an_endpoint_hold_for_all_its_roles(journal):
     virtual = VirtualClock()
-    ledgers = [RateLedger(tmp_path / "rates.sqlite", virtual.clock) for _ in range(2)]
-    async with serve(chat_app(answer)) as url:
-        api = manager(url)
-        ledgers[0].pause(ledgers[0].scope(api.endpoint("g")), 50.0)
-        async with LLMClient(api, ledger=ledgers[1], clock=virtual.clock, sleep=virtual.sleep) as client:
-            await client.sample(ask("q"), [0])
-    assert virtual.slept == [50.0]
-    for ledger in ledgers:
-        ledger.close()
+    options = {"clock": virtual.clock, "sleep": virtual.sleep}
+    began = virtual.now
+    async with client_of(chat_app(answer), journal, {"rpm": 4}, **options) as client:
+        await asyncio.gather(*(client.sample(ask(f"q{n}", "g" if n % 2 else "twin"), [0]) for n in range(10)))
+    assert 2 * 60 < virtual.now - began < 2 * 62
 
 
 async def test_a_budget_is_never_exceeded_and_journal_hits_are_free(journal):
@@ -236,14 +198,12 @@ async def test_closing_leaves_no_connection_open(journal, caplog):
 async def test_the_key_is_not_written_to_files_or_logs(tmp_path, caplog):
     caplog.set_level("DEBUG")
     journal = ResponseJournal(tmp_path / "journal.sqlite")
-    ledger = RateLedger(tmp_path / "rates.sqlite")
     app = chat_app(answer, api_key=SECRET)
-    async with client_of(app, journal, {"max_concurrency": 2}, ledger=ledger) as client:
+    async with client_of(app, journal, {"max_concurrency": 2}) as client:
         assert texts(await client.sample(ask("q"), [0])) == ["q/0"]
     wrong = manager("http://127.0.0.1:9/v1").endpoint("g")
     assert SECRET not in repr(wrong)
     journal.close()
-    ledger.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert SECRET[:8].encode() not in stored
     assert SECRET[:8] not in caplog.text

@@ -7,14 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from engine.llm import journal as journal_module
-from engine.llm.interfaces import Entry
 from engine.llm.journal import JournalError, ResponseJournal, request_keys
 from engine.records import ChatRequest, Completion, Message, Sampling, Usage
 from tests.conftest import ROOT
@@ -69,37 +66,6 @@ def test_the_key_covers_exactly_what_determines_the_reply():
         one(ask(messages=(Message(role="user", content="7 × 8?"), Message(role="user", content="")))),
     ]
     assert len({plain, *others}) == 1 + len(others)
-
-
-def test_completions_that_are_stored_on_the_caller_s_thread_are_in_the_file_at_once(journal, path):
-    earlier, later = Completion(text="earlier"), Completion(text="later")
-    assert journal.put_many([Entry(key(0), earlier)]) == [earlier]
-    assert journal.put_many([Entry(key(0), later), Entry(key(1), later)]) == [earlier, later]
-    with sqlite3.connect(path) as other:
-        assert other.execute("SELECT count(*) FROM replies").fetchone() == (2,)
-    path.unlink()
-    with pytest.raises(JournalError, match="are not stored"):
-        journal.put_many([Entry(key(2), later)])
-
-
-def test_replies_of_several_statements_that_do_not_fit_on_the_disk_are_one_error_with_a_fix(journal, path):
-    rows = [Entry(key(number), Completion(text=str(number) * 700)) for number in range(1200)]
-    [pages] = journal._reader.execute("PRAGMA page_count").fetchone()
-    journal._reader.execute(f"PRAGMA max_page_count = {pages + 700}")
-    with pytest.raises(JournalError) as failed:
-        journal.put_many(rows)
-    assert str(failed.value).splitlines() == [
-        f"Cannot write the response journal; the last replies are not stored: {path}",
-        "database or disk is full",
-        "Check permissions and free disk space, then run the same command again. "
-        "A damaged file may be moved away; its replies are then requested again.",
-    ]
-    stored = journal.get_many([row.key for row in rows])
-    assert stored
-    assert stored == {row.key: row.completion for row in rows[: len(stored)]}
-    journal._reader.execute("PRAGMA max_page_count = 1000000")
-    assert journal.put_many(rows) == [row.completion for row in rows]
-    assert journal.get_many([row.key for row in rows]) == {row.key: row.completion for row in rows}
 
 
 async def test_stored_replies_are_found_by_another_journal_of_the_same_file(journal, path):
@@ -199,32 +165,6 @@ async def test_a_reply_is_stored_although_its_caller_was_cancelled(journal):
         await task
     await journal.put(key(2), Completion(text="x"))
     assert journal.get_many([key(1)])[key(1)].text == "paid for"
-
-
-async def test_a_reply_is_written_while_the_log_is_moved_to_the_disk(path, monkeypatch):
-    """Moving it waits for the disk, a quarter of a second where others write to it."""
-    moving, may_end = threading.Event(), threading.Event()
-    real = journal_module._move_log
-
-    def move(connection):
-        moving.set()
-        may_end.wait(60)
-        real(connection)
-
-    monkeypatch.setattr(journal_module, "_move_log", move)
-    journal = ResponseJournal(path)
-    for n in range(5):
-        await journal.put(key(n), Completion(text="x" * (1 << 20)))
-    assert await asyncio.to_thread(moving.wait, 60)
-    await asyncio.wait_for(journal.put(key(9), Completion(text="written")), 60)
-    assert path.stat().st_size < 1 << 20
-    may_end.set()
-    while path.stat().st_size < 5 << 20:  # noqa: ASYNC110 - bounded by the test's time limit
-        await asyncio.sleep(0.01)
-    journal.close()
-    again = ResponseJournal(path)
-    assert again.get_many([key(9)])[key(9)].text == "written"
-    again.close()
 
 
 async def test_closing_writes_the_queued_replies(path):

@@ -143,11 +143,6 @@ def test_a_413_of_a_proxy_is_not_the_fault_of_the_prompt(body):
     assert "client_max_body_size" in decision.message
 
 
-def test_a_407_names_the_proxy():
-    decision = classify_status(407, {}, "", RequestContext())
-    assert decision.message == "a proxy (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY) wants a password"
-
-
 @pytest.mark.parametrize("status", [101, 300, 301, 304, 307])
 def test_a_redirect_without_a_place_is_retried(status):
     assert decide(status).action is RetryAction.RETRY

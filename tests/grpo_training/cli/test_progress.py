@@ -16,7 +16,6 @@ class Traffic(Spent):
     in_flight: int = 2
     retries: int = 1
     journal_hits: int = 3
-    hedged: int = 2
     prompt_tokens: int = 1234
     completion_tokens: int = 567
     cost_usd: float | None = 0.0125

@@ -1,5 +1,4 @@
 import contextlib
-import dataclasses
 import importlib.metadata
 import io
 import json
@@ -12,16 +11,15 @@ import pytest
 from aiohttp import web
 from packaging.requirements import Requirement
 
-from engine.contract.checks import CheckLevel, failed, failure_of, passed, passed_if, skipped, warned
+from engine.contract.checks import CheckLevel, failed, failure_of, passed, skipped, warned
 from engine.errors import InputError
 from engine.storage.installation import install_command
 from engine.tasks.code import checks as code_checks
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.doctor import __main__ as doctor
-from grpo_training.doctor import endpoints, environment, files, models, run, tasks
+from grpo_training.doctor import endpoints, environment, files, models, run
 from grpo_training.doctor.settings import DoctorSettings
 from grpo_training.serve.engines import TRANSFORMERS
-from tests.conftest import ROOT
 from tests.support.fault_server import chat_app, serve_in_thread
 
 SECRET = "sk-test-0123456789abcdef"
@@ -136,9 +134,9 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
         "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
         "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
         "✓ PASS a value that is equal to everything",
-        "labels decode to the reply and its end",
         "✓ PASS physics.jsonl",
-        "finite logits",
+        "labels are the reply, without the prompt and without padding",
+        "agents, engine, prompts: no other project has packages of these names",
         "Failed:   0",
     ):
         assert line in shown
@@ -191,7 +189,6 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
         generator_1=entry(),
         generator_2=entry(api_key="YOUR_KEY_HERE"),
         generator_3={"api_key_env": "NO_SUCH_KEY", "base_url": "http://a/v1", "model": "m"},
-        critick=entry(),
         reward_evaluator=entry(api_key="EMPTY"),
         analyst={"base_url": "local", "model": str(tmp_path)},
     )
@@ -201,15 +198,12 @@ def test_keys_are_checked_and_never_shown(tmp_path, monkeypatch):
     assert by_text["generator_1: m at http://127.0.0.1:9/v1, key present"].level is CheckLevel.PASS
     assert by_text["reward_evaluator: m at http://127.0.0.1:9/v1, no key"].level is CheckLevel.PASS
     assert (
-        by_text[
-            f"The API key of generator_2 is still a placeholder (api_key in {path} is the text of an example.)"
-        ].level
+        by_text[f"The API key of generator_2 is still a placeholder (It is the text of an example ({path}).)"].level
         is CheckLevel.FAIL
     )
-    [missing] = [result for text, result in by_text.items() if text.startswith("API key not found for generator_3")]
+    [missing] = [result for text, result in by_text.items() if "'NO_SUCH_KEY' is not set" in text]
     assert missing.level is CheckLevel.FAIL
-    assert "NO_SUCH_KEY" in missing.text
-    assert by_text[f"Unknown role 'critick' in {path}"].fix == "Did you mean 'critic'?"
+    assert "the key of generator_3" in missing.text
     assert by_text[f"analyst: the model in {tmp_path}"].level is CheckLevel.FAIL  # no model lies there
     assert by_text["critic is not configured"].level is CheckLevel.WARN
     assert not any("can be read by other users" in text for text in by_text)
@@ -253,8 +247,8 @@ def test_endpoints_are_asked_once_each(tmp_path):
         ({"content": ""}, "stop", 0, CheckLevel.FAIL, "a reply that cannot be used: no text and no tokens"),
         ({"content": "", "reasoning": "ready"}, "stop", 9, CheckLevel.FAIL, "no text and 5 characters of reasoning"),
         ({"content": ""}, "content_filter", 0, CheckLevel.FAIL, "no text, finish_reason content_filter"),
-        ({"content": ""}, "length", 16, CheckLevel.WARN, "the 16 tokens of the reply were used up without any text"),
-        ({"content": "", "reasoning": "The user"}, "length", 16, CheckLevel.PASS, "which it used up for thinking"),
+        ({"content": ""}, "length", 16, CheckLevel.PASS, "the 16 tokens of the reply were used up without any text"),
+        ({"content": "", "reasoning": "The user"}, "length", 16, CheckLevel.PASS, "and 8 characters of reasoning"),
     ],
 )
 def test_an_endpoint_whose_replies_are_empty_does_not_pass(message, finish, tokens, level, said):
@@ -272,15 +266,14 @@ def test_an_endpoint_whose_replies_are_empty_does_not_pass(message, finish, toke
     assert ("Check chat template, stop strings" in result.fix) is (level is CheckLevel.FAIL)
 
 
-def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsys):
+def test_the_teacher_and_a_student_are_asked_for_code(tmp_path, monkeypatch, capsys):
     @contextlib.contextmanager
     def served(folder):
         assert folder == tmp_path / "student"
         yield entry(url, model="student")
 
-    monkeypatch.setattr(endpoints, "shared_server", served)
+    monkeypatch.setattr(models, "shared_server", served)
     monkeypatch.setattr(environment, "environment", lambda: [])
-    monkeypatch.setattr(models, "shipped_model", lambda: [])
     monkeypatch.setattr(code_checks, "attacks", lambda: [])
     monkeypatch.setattr(models, "labels", lambda: [])
     replies = {"big": f"<think>even ones</think>\n```python\n{SOLUTION}\n```", "student": "sum them"}
@@ -288,7 +281,10 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     with serve_in_thread(app) as url:
         path = config(tmp_path, teacher=entry(url, model="big"))
         code = doctor.main(
-            ["--api-config", str(path), "--data-dir", str(tmp_path), "--teacher", "--model", str(tmp_path / "student")]
+            [
+                *("--api-config", str(path), "--data-dir", str(tmp_path)),
+                *("--teacher", "--student", str(tmp_path / "student")),
+            ]
         )
     shown = capsys.readouterr().out
     assert code == 1
@@ -296,6 +292,29 @@ def test_the_teacher_and_a_model_are_asked_for_code(tmp_path, monkeypatch, capsy
     assert "✓ PASS it is right" in teacher
     assert "✗ FAIL the reply cannot be read" in student
     assert len(app["seen"]) == 2
+
+
+def test_labels_on_the_prompt_are_found(monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from grpo_training.train.data import sft_batch
+
+    real = sft_batch.prepare_teacher_sft_batch
+
+    def leaky(*arguments, **named):
+        batch = real(*arguments, **named)
+        return {**batch, "labels": batch["input_ids"]}
+
+    assert set(levels(models.labels())) == {CheckLevel.PASS}
+    monkeypatch.setattr(sft_batch, "prepare_teacher_sft_batch", leaky)
+    assert set(levels(models.labels())) == {CheckLevel.FAIL}
+
+
+def test_labels_without_torch_are_skipped(monkeypatch):
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
+    [result] = models.labels()
+    assert result.level is CheckLevel.SKIP
+    assert "torch is not installed" in result.text
 
 
 def test_execution_that_rewards_everything_is_found(monkeypatch):
@@ -306,10 +325,10 @@ def test_execution_that_rewards_everything_is_found(monkeypatch):
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)
-    assert levels(tasks.execution()) == [CheckLevel.PASS] * 3 + [CheckLevel.FAIL]
+    assert levels(files.examples()) == [CheckLevel.PASS] * 3 + [CheckLevel.FAIL]
     down = Verdicts(Outcome.INFRA_FAULT, (), "no workers")
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: down)
-    math, code_problem, right, wrong = tasks.execution()
+    math, code_problem, right, wrong = files.examples()
     assert [one.level for one in (math, code_problem, right, wrong)] == [CheckLevel.PASS] + [CheckLevel.FAIL] * 3
     assert "no workers" in code_problem.text
     assert "no workers" in right.text
@@ -331,109 +350,38 @@ def test_a_sandbox_that_is_down_is_found(monkeypatch):
     assert set(levels(code_checks.attacks())) == {CheckLevel.FAIL}
 
 
-def test_labels_on_the_prompt_are_found(monkeypatch):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from grpo_training.train.data import batches
-
-    real = batches.collate
-
-    def leaky(*arguments, **named):
-        batch = real(*arguments, **named)
-        return dataclasses.replace(batch, completion_start_B=batch.completion_start_B - 1)
-
-    assert set(levels(models.labels())) == {CheckLevel.PASS}
-    monkeypatch.setattr(batches, "collate", leaky)
-    assert CheckLevel.FAIL in levels(models.labels())
-
-
-def test_labels_without_torch_are_skipped(monkeypatch):
-    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
-    [result] = models.labels()
-    assert result.level is CheckLevel.SKIP
-    assert "torch is not installed" in result.text
-
-
 def test_prompts_of_every_style_load():
     found = list(files.prompts())
     assert set(levels(found)) == {CheckLevel.PASS}
     assert found[0].text.startswith("prompt style full")
 
 
-def trace_line(**fields):
-    return json.dumps({"task_id": "t", "prompt": "p", **fields})
-
-
-def test_traces_of_another_prompt_and_torn_lines(tmp_path):
-    from agents.generator import prompt_hash
-    from engine.tasks.registry import task_named
-
-    now = prompt_hash(task_named("code"))
-    path = tmp_path / "teacher_traces.jsonl"
-    path.write_text(trace_line(prompt_hash=now) + "\n")
-    assert levels(files.data_files(tmp_path))[-1] is CheckLevel.PASS
-    path.write_text(f'{trace_line(prompt_hash="another")}\n{{"task_id": 3}}\n{trace_line(prompt_hash=now)[:20]}')
-    torn, other = list(files.data_files(tmp_path))[-2:]
-    assert (torn.level, torn.text) == (CheckLevel.FAIL, "teacher_traces.jsonl: 1 of the first 3 lines are valid traces")
-    assert other.level is CheckLevel.WARN
-    assert "another" in other.text
-
-
-def test_who_prepares_no_training_data_is_not_warned_about_them(tmp_path):
-    assert [result for result in files.data_files(tmp_path) if result.level is not CheckLevel.PASS] == []
-
-
-def test_prepared_data_and_libraries(tmp_path):
-    row = {"task_id": 1, "text": "Double.", "test_list": ["assert f(1) == 2"]}
-    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
+def test_libraries_that_cannot_be_read_are_found(tmp_path):
     (tmp_path / "grpo_experiences").mkdir()
     library = tmp_path / "grpo_experiences" / "generator_1_experiences.json"
     library.write_text("[")
-    by_level = {result.text: result.level for result in files.data_files(tmp_path)}
-    assert by_level["train.jsonl: the first 1 problems are readable"] is CheckLevel.PASS
-    assert by_level[f"{tmp_path}/val.jsonl does not exist yet"] is CheckLevel.WARN
-    assert [level for text, level in by_level.items() if str(library) in text] == [CheckLevel.FAIL]
+    [failure] = [result.text for result in files.data_files(tmp_path) if result.level is CheckLevel.FAIL]
+    assert str(library) in failure
     library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
-    assert passed("generator_1_experiences.json: 1 experience") in list(files.data_files(tmp_path))
+    results = list(files.data_files(tmp_path))
+    assert passed("generator_1_experiences.json: 1 experience") in results
+    assert set(levels(results)) == {CheckLevel.PASS}
 
 
-@pytest.mark.parametrize(
-    ("free", "level"), [(100 << 20, CheckLevel.FAIL), (1 << 30, CheckLevel.WARN), (3 << 30, CheckLevel.PASS)]
-)
+@pytest.mark.parametrize("others", [[], ["openai-agents"]])
+def test_another_project_with_a_package_of_the_same_name_is_named(monkeypatch, others):
+    owners = {"agents": ["scaffold-grpo", *others], "engine": ["scaffold-grpo"], "numpy": ["numpy"]}
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: owners)
+    [result] = environment.names_of_packages()
+    assert result.level is (CheckLevel.WARN if others else CheckLevel.PASS)
+    assert ("openai-agents has a package 'agents' too" in result.text) is bool(others)
+
+
+@pytest.mark.parametrize(("free", "level"), [(1 << 30, CheckLevel.WARN), (3 << 30, CheckLevel.PASS)])
 def test_disk(monkeypatch, tmp_path, free, level):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
-    [result] = environment.disk([tmp_path / "not" / "yet", tmp_path])
+    [result] = environment.disk([tmp_path / "not" / "yet"])
     assert result.level is level
-
-
-def test_a_model_that_is_not_whole(monkeypatch, tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    monkeypatch.setattr(models, "POCKET_MODEL", tmp_path)
-    [result] = models.shipped_model()
-    assert result == passed_if(
-        False,
-        f"{tmp_path}: model.safetensors, tokenizer.json, chat_template.jinja",
-        "git checkout data/models/pocket, or install the package again.",
-    )
-
-
-def test_the_shipped_files_are_named_as_they_are():
-    assert (ROOT / "data/models/pocket/chat_template.jinja").exists()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "style", "level", "text"),
-    [
-        (5e8, "full", CheckLevel.WARN, "0.5 billion parameters: small models leave the format of --prompts full"),
-        (5e8, "compact", CheckLevel.PASS, "0.5 billion parameters: --prompts compact fits"),
-        (8e9, "full", CheckLevel.PASS, "8 billion parameters: --prompts full fits"),
-        (0, "full", CheckLevel.SKIP, "the size of the model is not known"),
-    ],
-)
-def test_the_doctor_says_which_prompt_style_fits_the_size_of_a_model(parameters, style, level, text):
-    result = endpoints.prompt_style(int(parameters), style)
-    assert result.level is level
-    assert text in result.text
 
 
 def test_the_default_dataset_is_checked(tmp_path, monkeypatch):

@@ -222,7 +222,7 @@ class Servers:
     @contextlib.contextmanager
     def start(self, model, *, engine, adapter, temperature, top_p, log):
         self.started.append((model.name, temperature, top_p))
-        yield LocalServer((self._world.base_url,), "generator_1", ("response_format",), lambda: False)
+        yield LocalServer(self._world.base_url, "generator_1", ("response_format",), lambda: False)
 
     def evaluate(self, *flags, has_one_sampling=False):
         """The figures of an evaluation of the folder ``tuned`` against ``base``."""

@@ -5,13 +5,17 @@ import re
 import sqlite3
 import subprocess
 from contextlib import closing
+from types import SimpleNamespace
 
 import openai
 import pytest
 
 import grpo_training
 from engine.errors import BudgetExceededError, ConfigurationError, InputError, MissingInputError
+from engine.llm.limits.budget import Budget
 from grpo_training.improve import __main__ as improve
+from grpo_training.improve import run
+from grpo_training.improve.settings import ImproveSettings
 from grpo_training.runs import named
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
@@ -441,3 +445,21 @@ def test_both_prompt_styles_are_tried_and_the_better_one_is_taken(folder, capsys
     assert sum(body["model"] == "m" for body in first) > 48
     assert start(folder, server, "--epochs", 3, "--prompts", "try") == []  # the choice is kept
     assert f"Prompt style: {style}" in capsys.readouterr().out
+
+
+def test_processes_have_equal_parts_of_the_budget_of_learning(folder, monkeypatch):
+    commands = []
+    monkeypatch.setattr(run, "supervise", lambda given, **named: commands.extend(given))
+    budget = Budget(usd=1.0, tokens=9000)
+    budget.spend(1000, 0.2)
+    given = {"dataset": "mails.jsonl", "generators": 3, "critic": True, "budget_usd": 2, "budget_tokens": 18_000}
+    settings = ImproveSettings(**given).spending_from(budget)
+    plan = SimpleNamespace(epochs=1, groups=10)
+    generators = [run._generator_settings(settings, plan, index) for index in range(3)]
+    run._learn_in_processes(settings, plan, generators, named.run_folder("r"))
+    assert [command.arguments[0] for command in commands] == ["generator1", "generator2", "generator3", "critic"]
+    for command in commands:
+        words = command.arguments
+        assert words[words.index("--budget-tokens") + 1] == "2000"
+        assert float(words[words.index("--budget-usd") + 1]) == pytest.approx(0.2)
+    assert (budget.spent_tokens, budget.spent_usd) == (9000, pytest.approx(1.0))

@@ -28,7 +28,7 @@ def local(tmp_path, monkeypatch):
 
         def serve(model, temperature):
             started.append(model)
-            return contextlib.nullcontext(LocalServer((url,), served_name(model), (), lambda: False).endpoint())
+            return contextlib.nullcontext(LocalServer(url, served_name(model), (), lambda: False).endpoint())
 
         monkeypatch.setattr(endpoints, "shared_server", serve)
 

@@ -30,7 +30,7 @@ def test_three_generators_and_the_critic_on_the_pocket_model(tmp_path):
         *("--experiences-dir", str(tmp_path / "experiences"), "--temperature", "1.0", "--max-tokens", "256"),
     ]
     log = tmp_path / "server.log"
-    with local_server(MODEL, engine=TRANSFORMERS, temperature=1.0, processes=1, log=log) as server:
+    with local_server(MODEL, engine=TRANSFORMERS, temperature=1.0, log=log) as server:
         roles = ("generator_1", "generator_2", "generator_3", "critic")
         config.write_text(json.dumps(dict.fromkeys(roles, server.endpoint())))
         for number in (1, 2, 3):

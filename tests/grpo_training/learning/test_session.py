@@ -50,7 +50,7 @@ class Unlocked:
 
 
 def manager(slots):
-    entry = {"api_key": "EMPTY", "base_url": ["http://a/v1", "http://b/v1"], "model": "m", "max_concurrency": slots}
+    entry = {"api_key": "EMPTY", "base_url": "http://a/v1", "model": "m", "max_concurrency": slots}
     return ApiManager("api_config.json", {"default": entry})
 
 
@@ -60,9 +60,8 @@ def files(tmp_path):
 
 
 def test_the_window_is_stored_and_kept_when_the_run_is_continued(files):
-    """Two servers with eight slots each."""
     assert files.stored_window(GeneratorSettings()) is None
-    window = usual_window(manager(8), "generator_1", 1000)
+    window = usual_window(manager(16), "generator_1", 1000)
     assert window == 64
     with files.open(GeneratorSettings(window=window), {}):
         files.results[0].write_text("{}\n")

@@ -85,26 +85,23 @@ def test_the_build_for_cpus_gets_a_batch_that_holds_every_request(monkeypatch, t
     no_vllm(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     program = install_vllm(tmp_path / ".venv-vllm", "0.32.0+cpu")
-    command = VLLM.command(Path("model"), None, 8000)
+    command = VLLM.command(Path("model"), None, 8000, ["model-1"])
     assert command[:3] == [str(program), "serve", "model"]
     assert command[command.index("--max-num-batched-tokens") + 1] == "65536"
     assert find_vllm().variables["TORCH_COMPILE_DISABLE"] == find_vllm().variables["PYTHONFAULTHANDLER"] == "1"
     install_vllm(tmp_path / ".venv-vllm", "0.32.0")
     place = ["--host", "127.0.0.1", "--port", "8000"]
-    named = ["--served-model-name", "model", "folder"]
-    assert VLLM.command(Path("model"), None, 8000, ["folder"])[1:] == ["serve", "model", *place, *named]
+    named = ["--served-model-name", "model-1", "folder"]
+    assert VLLM.command(Path("model"), None, 8000, ["model-1", "folder"])[1:] == ["serve", "model", *place, *named]
     assert find_vllm().variables == {}
 
 
 @pytest.mark.parametrize(("rank", "max_rank"), [(4, "8"), (16, "16"), (20, "32")])  # below, at and between sizes
 def test_vllm_gets_the_rank_and_the_name_of_an_adapter(tmp_path, rank, max_rank):
-    adapter = tmp_path / "lora-0123456789"
+    adapter = tmp_path / "lora"
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
-    command = VLLM.command(Path("model"), adapter, 8000)
+    command = VLLM.command(Path("model"), adapter, 8000, ["model+lora-0123456789", "lora"])
     assert command[command.index("--max-lora-rank") + 1] == max_rank
-    assert command[-1] == f"lora-0123456789={adapter}"
-    named = VLLM.command(Path("model"), adapter, 8000, ["lora"])
-    assert named[-2:] == [f"lora-0123456789={adapter}", f"lora={adapter}"]
-    assert "--served-model-name" not in named  # the names are those of the adapted model
-    assert VLLM.model_name(Path("model"), adapter) == "lora-0123456789"
+    assert command[-2:] == [f"model+lora-0123456789={adapter}", f"lora={adapter}"]
+    assert "--served-model-name" not in command  # the names are those of the adapted model

@@ -89,7 +89,7 @@ def test_a_server_that_dies_is_named_with_the_last_line_of_its_log(model, tmp_pa
     )
     assert process.returncode == 2
     assert "with vllm" in process.stdout
-    assert re.search(rf"The local server of \S+{model.name}\S* at http://127.0.0.1:\d+/v1 has exited", process.stderr)
+    assert re.search(rf"The local server of {model.name}-\w+ at http://127.0.0.1:\d+/v1 has exited", process.stderr)
     named = re.search(
         r"The last line of its log (\S+): the engine is dead\n.*RuntimeError: out of memory", process.stderr
     )

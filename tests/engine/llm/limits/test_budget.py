@@ -1,26 +1,20 @@
 import asyncio
-import contextlib
-import re
-import subprocess
-import sys
 
 import pytest
 
 from engine.errors import BudgetExceededError, ConfigurationError
-from engine.llm.client import LLMClient
-from engine.llm.limits.budget import Budget, BudgetFileError, SharedBudget
+from engine.llm.limits.budget import Budget
 from engine.records import Sampling
-from tests.conftest import ROOT
-from tests.support.fault_server import FaultPlan, chat_app, serve
+from tests.support.fault_server import FaultPlan, chat_app
 from tests.support.hostile_server import HostileServer
-from tests.support.llm_client import SHORT_WAITS, answer, ask, client_of, manager
+from tests.support.llm_client import answer, ask, client_of
 
 
 async def test_without_limits_everything_fits():
     budget = Budget()
     hold = await budget.hold(10**9, None)
     budget.settle(hold, 7, None)
-    assert (budget.spent_tokens, budget.spent_usd, budget.limited) == (7, 0.0, False)
+    assert (budget.spent_tokens, budget.spent_usd) == (7, 0.0)
 
 
 async def test_a_request_that_could_exceed_the_limit_is_refused():
@@ -81,18 +75,6 @@ async def test_a_cancelled_waiter_does_not_block_the_queue():
     assert (await asyncio.wait_for(next_one, 1)).tokens == 500
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_reservation_without_an_event_loop_waits_for_nothing(tmp_path, shared):
-    budget = SharedBudget(tmp_path / "b.sqlite", tokens=100) if shared else Budget(tokens=100)
-    hold = budget.try_hold(60, None)
-    assert budget.try_hold(50, None) is None
-    with pytest.raises(BudgetExceededError):
-        budget.try_hold(101, None)
-    budget.settle(hold, 10, None)
-    assert budget.try_hold(90, None).tokens == 90
-    budget.close()
-
-
 async def test_a_limit_is_never_exceeded_under_load():
     budget = Budget(tokens=5000)
     passed = []
@@ -132,63 +114,8 @@ async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(jou
     assert 500 < server.billed_tokens <= 1500
 
 
-async def test_two_processes_with_one_budget_file_keep_one_ceiling(journal, tmp_path):
-    server = HostileServer()
-    both = [SharedBudget(tmp_path / "budget.sqlite", tokens=1500) for _ in range(2)]
-    async with serve(server.app) as url, contextlib.AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(
-                LLMClient(
-                    manager(url, timeout_s=3.0), journal=journal, retry=SHORT_WAITS, budget=own, probe_patience_s=10.0
-                )
-            )
-            for own in both
-        ]
-        ends = await asyncio.gather(*map(ask_until_it_ends, clients, "ab"))
-    assert set.union(*ends) == {list, BudgetExceededError}  # one of them may get the whole budget
-    assert 500 < server.billed_tokens <= 1500
-    assert both[0].spent_tokens <= 1500
-    for own in both:
-        own.close()
-
-
-async def test_a_budget_file_holds_for_later_starts_and_counts_what_a_killed_process_reserved(tmp_path):
-    path = tmp_path / "budget.sqlite"
-    first = SharedBudget(path, tokens=1000)
-    first.settle(await first.hold(400, None), 300, None)
-    first.close()
-    code = "import asyncio, os, sys; from pathlib import Path; from engine.llm.limits.budget import SharedBudget\n"
-    code += "asyncio.run(SharedBudget(Path(sys.argv[1]), tokens=1000).hold(200, None)); os.kill(os.getpid(), 9)"
-    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, path], cwd=ROOT, check=False)
-    later = SharedBudget(path, tokens=1000)
-    with pytest.raises(BudgetExceededError, match="spent: 500 tokens"):
-        await later.hold(501, None)
-    later.settle(await later.hold(500, None), 10, None)
-    assert later.spent_tokens == 510
-    later.close()
-
-
-async def test_a_hold_waits_for_the_reservation_of_another_process(tmp_path):
-    first, second = (SharedBudget(tmp_path / "budget.sqlite", tokens=1000) for _ in range(2))
-    held = await first.hold(800, None)
-    waiting = asyncio.create_task(second.hold(300, None))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    first.settle(held, 100, None)
-    assert (await asyncio.wait_for(waiting, 5)).tokens == 300
-    first.close()
-    second.close()
-
-
-def test_an_unusable_budget_file_is_an_error_with_its_path(tmp_path):
-    path = tmp_path / "budget.sqlite"
-    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(BudgetFileError, match=r"budget\.sqlite"):
-        SharedBudget(path, tokens=1)
-
-
 @pytest.mark.parametrize("kind", ["truncated", "wrong_schema", "reset"])
-async def test_an_exhausted_budget_says_how_much_of_it_was_for_attempts_that_could_not_be_read(kind, journal):
+async def test_an_exhausted_budget_says_how_attempts_count_that_could_not_be_read(kind, journal):
     """Else the sum of the costs of all replies is less than what was spent, and nothing says why."""
     budget = Budget(usd=0.01)
     plan = FaultPlan(seed=1, rate=1.0, kinds=(kind,), max_consecutive_per_request=2)
@@ -200,10 +127,6 @@ async def test_an_exhausted_budget_says_how_much_of_it_was_for_attempts_that_cou
             await client.sample(ask(f"{n}", sampling=Sampling(max_tokens=20)), [0])
 
     async with client_of(app, journal, prices, budget=budget) as client:
-        with pytest.raises(BudgetExceededError) as caught:
+        with pytest.raises(BudgetExceededError, match="counts as the most that it may have cost"):
             await ask_to_the_end(client)
-        cost = client.counters.cost_usd
-    said = re.search(r"spent: ([\d.]+) USD of 0.01, ([\d.]+) of these for (\d+) attempts? whose", caught.value.why)
-    assert said is not None
-    assert float(said[1]) - float(said[2]) == pytest.approx(cost or 0.0, abs=1e-4)
-    assert int(said[3]) == sum(plan.injected.values())
+        assert (client.counters.cost_usd or 0.0) < budget.spent_usd <= 0.01

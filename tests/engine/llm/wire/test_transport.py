@@ -14,7 +14,6 @@ from aiohttp import web
 from openai import APIConnectionError
 
 from engine.api_manager import ApiManager
-from engine.errors import ConfigurationError
 from engine.llm.retry import RequestContext, RetryAction
 from engine.llm.wire import transport
 from engine.llm.wire.transport import BodyTooLargeError, StatusError, Transport, classify_exception
@@ -201,10 +200,9 @@ async def test_a_dead_proxy_is_named_without_its_password(monkeypatch, scheme):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     with refusing_url() as url:
-        proxy = url.removeprefix("http://").removesuffix("/v1")
-        monkeypatch.setenv(f"{scheme}_proxy", f"http://user:password@{proxy}")
+        monkeypatch.setenv(f"{scheme}_proxy", url.replace("http://", "http://user:password@").removesuffix("/v1"))
         decision = await classified(f"{scheme}://models.test/v1")
-    said = f"the proxy {proxy} (of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY): connection refused"
+    said = "the proxy of HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: connection refused"
     assert (decision.code, decision.message, decision.may_be_billed) == ("connection", said, False)
 
 
@@ -219,53 +217,9 @@ async def test_a_proxy_that_wants_a_password_is_named(monkeypatch):
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:password@{proxy}")
         monkeypatch.delenv("https_proxy", raising=False)
         decision = await classified("https://models.test/v1")
-    assert decision.message.startswith(f"the proxy {proxy} (")
+    assert decision.message.startswith("the proxy of HTTPS_PROXY")
     assert decision.message.endswith(": HTTP 407 Proxy Authentication Required")
     assert not decision.may_be_billed
-
-
-async def test_a_proxy_that_is_not_an_http_proxy_is_refused(monkeypatch):
-    monkeypatch.setenv("ALL_PROXY", "socks5://user:password@127.0.0.1:1")
-    with pytest.raises(ConfigurationError, match="'socks5' cannot be used") as caught:
-        await post("http://models.test/v1")
-    assert "password" not in str(caught.value)
-    monkeypatch.setenv("NO_PROXY", "models.test")
-    assert (await classified("http://models.test/v1")).code == "connection"
-
-
-@pytest.mark.parametrize("address", ["h:abc", "h:99999", "h:0", "[::1", "a..b", "a" * 70, " "])
-async def test_a_proxy_without_a_valid_address_is_refused(monkeypatch, address):
-    monkeypatch.setenv("HTTP_PROXY", f"http://user:4f9Kq27ZtLw83hXv@{address}")
-    with pytest.raises(ConfigurationError, match="no valid address") as caught:
-        await post("http://models.test/v1")
-    assert "4f9Kq27ZtLw83hXv" not in str(caught.value)
-
-
-async def test_a_proxy_that_the_sdk_cannot_read_is_refused_although_it_is_not_used(monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://h:abc")
-    monkeypatch.setenv("NO_PROXY", "models.test")
-    with pytest.raises(ConfigurationError, match="no valid address"):
-        await post("http://models.test/v1")
-    monkeypatch.setenv("HTTPS_PROXY", " ")
-    assert (await classified("http://models.test/v1")).code == "connection"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("OPENAI_ORG_ID", "a\nb"),
-        ("OPENAI_PROJECT_ID", "\u00e4"),
-        ("OPENAI_CUSTOM_HEADERS", "X: \u00e4"),
-        ("OPENAI_CUSTOM_HEADERS", "X Y: 1"),
-    ],
-)
-async def test_a_header_of_the_environment_that_cannot_be_sent_is_refused(monkeypatch, variable, value):
-    monkeypatch.setenv(variable, "a-b c")
-    assert (await classified("http://127.0.0.1:9/v1")).code == "connection"
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match="cannot be sent") as caught:
-        await post("http://127.0.0.1:9/v1")
-    assert variable in caught.value.why
 
 
 @pytest.fixture

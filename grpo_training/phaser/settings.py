@@ -27,7 +27,7 @@ class IndexSettings(StepSettings):
 class PromptSeedSettings(StepSettings):
     """Settings of ``phaser prompt-seeds``."""
 
-    summary: ClassVar[str] = "make prompts for games, with symbols to use and conditions on the run"
+    summary: ClassVar[str] = "make prompts for games, with symbols to use"
 
     count: Positive = Field(2000, description="number of prompts: 40 % easy, 40 % medium, 20 % hard")
     seed: int = Field(42, description="of the random choices")
@@ -73,12 +73,8 @@ class ValidateSettings(StepSettings):
 
     code: Path = Field(description="file with the JavaScript of a game")
     must_use: str = Field("", description="symbols that it must use, separated by commas")
-    hints: str = Field("", description="conditions on the run, separated by commas: objects.Text >= 1, moved")
     frames: int = Field(60, ge=1, le=3600, description="frames of 1/60 s that it runs")
-    runtime: Literal["headless", "chromium"] | None = Field(
-        None, description="where it runs; by default headless, and chromium with --screenshot"
-    )
-    screenshot: Path | None = Field(None, description="PNG file for a picture of the last frame; needs chromium")
+    screenshot: Path | None = Field(None, description="PNG file for a picture of the game")
     skip_runtime: bool = Field(False, description="do not run it")
     skip_eslint: bool = Field(False, description="leave ESLint out")
     api_index: Path | None = Field(None, description="index of Phaser's API, if not the one that api-index writes")
@@ -86,8 +82,8 @@ class ValidateSettings(StepSettings):
 
     @model_validator(mode="after")
     def _can_take_a_picture(self) -> Self:
-        if self.screenshot is not None and (self.runtime == "headless" or self.skip_runtime):
-            raise ValueError("--screenshot needs a run in a browser; leave --runtime headless and --skip-runtime out")
+        if self.screenshot is not None and self.skip_runtime:
+            raise ValueError("--screenshot needs a run; leave --skip-runtime out")
         return self
 
 

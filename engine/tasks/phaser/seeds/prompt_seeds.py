@@ -19,8 +19,6 @@ _MUST_USE = 2  # symbols at most
 _TEXTURES_SHARE, _SIGNALS_SHARE = 0.3, 0.2
 _ATTEMPTS_PER_PROMPT = 100
 
-TEXTURES_HINT, SIGNALS_HINTS = "textures >= 1", ("signals.frames", "signal_changes.frames")
-
 _OPENINGS: Mapping[Language, tuple[str, ...]] = MappingProxyType(
     {
         "en": (
@@ -139,9 +137,8 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
     features = list(chosen.values())
     values: list[Values] = []
     for _ in features:
-        values.append(draw_values(rng, without={one.en["color"] for one in values}))
+        values.append(draw_values(rng, without={drawn.en["color"] for drawn in values}))
     clauses = [value.text(feature, language) for feature, value in zip(features, values, strict=True)]
-    hints = [hint for feature, value in zip(features, values, strict=True) for hint in value.hints(feature)]
     texts = _CONSTRAINTS[language]
     constraints = [*texts["all"]]
     if difficulty != "easy":
@@ -150,10 +147,8 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
         constraints += texts["deterministic"]
     if rng.random() < _TEXTURES_SHARE:
         constraints += texts["textures"]
-        hints.append(TEXTURES_HINT)
     if difficulty != "easy" and rng.random() < _SIGNALS_SHARE:
         constraints += texts["signals"]
-        hints += SIGNALS_HINTS
     must_use = [feature.symbol for feature in rng.sample(features, min(_MUST_USE, len(features)))]
     return {
         "difficulty": difficulty,
@@ -161,13 +156,9 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
         "task": rng.choice(_OPENINGS[language]).format(clauses=_joined(clauses, language)),
         "constraints": constraints,
         "must_use_apis": must_use,
-        "eval_hints": list(dict.fromkeys(hints)),
+        "eval_hints": clauses,
         "tags": [feature.name for feature in features],
         "notes": "",
-        "features": [
-            {"name": feature.name, "values": value.named(feature), "conditions": value.hints(feature)}
-            for feature, value in zip(features, values, strict=True)
-        ],
     }
 
 

@@ -178,7 +178,6 @@ def _combined(one: Row, other: Row) -> Row:
         "must_use_apis": list(dict.fromkeys(symbols))[:_MOST_SYMBOLS],
         "eval_hints": _union(one["eval_hints"], other["eval_hints"], _MOST_TEXTS),
         "tags": [*tags, *_OOD_TAGS],
-        "features": [*(one.get("features") or ()), *(other.get("features") or ())],
     }
 
 
@@ -190,7 +189,6 @@ def _evaluation_row(number: int, row: Row, created_at: str) -> Row:
         "source_id": None if is_combined else row["id"],
         **({"source_ids": row["source_ids"]} if is_combined else {}),
         **{name: row[name] for name in copied},
-        "features": list(row.get("features") or ()),
         "ood": is_combined,
         "ood_type": OOD_TYPE if is_combined else None,
         "created_at": created_at,

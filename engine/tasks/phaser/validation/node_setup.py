@@ -17,7 +17,6 @@ NODE_FOLDER = Path(__file__).resolve().parents[1] / "node"
 """The folder of the JavaScript part, with its ``node_modules``."""
 
 _MIN_NODE = 20
-_PACKAGES = ("acorn", "acorn-walk", "eslint", "phaser", "typescript")
 _INSTALL = "Run `make phaser`, or: npm ci --prefix " + str(NODE_FOLDER)
 _START_S = 20.0
 _BUILD_S = 300.0
@@ -69,7 +68,7 @@ def find_node() -> NodeSetup:
             fix=f"Install Node.js {_MIN_NODE} or newer; https://nodejs.org",
         )
     wanted = json.loads((NODE_FOLDER / "package.json").read_text())["dependencies"]
-    for package in _PACKAGES:
+    for package in wanted:
         installed = _package_version(package)
         if installed is None:
             raise ConfigurationError(f"The Node.js package {package} is not installed in {NODE_FOLDER}", fix=_INSTALL)
@@ -127,8 +126,6 @@ def _package_version(package: str) -> str | None:
 
 def _source_hash() -> str:
     digest = hashlib.sha256()
-    for path in sorted(
-        [*NODE_FOLDER.glob("src/*.js"), *NODE_FOLDER.glob("realm/*.js"), NODE_FOLDER / "package-lock.json"]
-    ):
+    for path in sorted([*NODE_FOLDER.glob("src/*.js"), NODE_FOLDER / "package-lock.json"]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

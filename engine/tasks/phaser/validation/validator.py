@@ -1,8 +1,7 @@
 """The validator of Phaser programs: Node.js processes in the sandbox, and the verdict that is formed outside them.
 
-A program is read by one process, which never runs it, and run by another. What the second process reports about a run
-is checked here: it answers with the nonce of the run and with nothing else. A process that misbehaves, or in which a
-program did, is replaced before the next program.
+A program is read by one process, which never runs it, and run in Chromium. The driver of the browser judges from
+outside of the page, by pictures, errors and processor time. A process that fails is replaced before the next program.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, Self
+from typing import Self
 
 from engine.errors import ConfigurationError
 from engine.records import Fault, Outcome
@@ -19,7 +18,7 @@ from engine.sandbox.levels import Level
 from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.browser import find_chromium
-from engine.tasks.phaser.validation.judging import must_use, runtime_gate
+from engine.tasks.phaser.validation.judging import StaticResult
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup, find_node
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
@@ -31,10 +30,8 @@ from engine.tasks.phaser.validation.verdict import (
 )
 from engine.tasks.phaser.validation.worker import UnavailableError, Worker
 
-VERSION = "1"
+VERSION = "2"
 """Version of the rules by which verdicts are formed; part of the key of a cached verdict."""
-
-RuntimeName = Literal["headless", "chromium"]
 
 
 class PhaserValidator:
@@ -53,26 +50,23 @@ class PhaserValidator:
             "phaser": index.phaser_version,
             "node": node.version,
             "api_index": index.sha256,
-            "runtime": "chromium" if chromium else "headless",
         }
 
     @classmethod
-    def open(
-        cls, index: ApiIndex, workers: int = 2, runtime: RuntimeName = "headless", level: Level | None = None
-    ) -> Self:
+    def open(cls, index: ApiIndex, workers: int = 2, *, runs: bool = True, level: Level | None = None) -> Self:
         """Check all that the validator needs and start its first worker.
 
         Args:
             index: the index of Phaser's API.
-            workers: programs that are validated at the same time; two processes each.
-            runtime: ``headless``, or ``chromium`` for a real browser, which is slower and makes screenshots.
+            workers: programs that are validated at the same time; a process and a browser each.
+            runs: whether programs will be run, which needs Chromium.
             level: the level of isolation; by default the strongest available one, if rewards are permitted on it.
 
         Raises:
-            ConfigurationError: Node.js, a package or the sandbox is not as it must be; with the fix.
+            ConfigurationError: Node.js, a package, Chromium or the sandbox is not as it must be; with the fix.
         """
         node = find_node()
-        chromium = find_chromium() if runtime == "chromium" else None
+        chromium = find_chromium() if runs else None
         validator = cls(index, node, workers, level or level_for_rewards(), chromium)
         try:
             validator._versions["eslint_config"] = validator._workers[-1].start()
@@ -90,8 +84,8 @@ class PhaserValidator:
     def versions(self) -> Mapping[str, str]:
         """Everything besides the request that a verdict depends on, and so the key of a cache.
 
-        ``validator``, ``phaser``, ``node``, ``runtime`` (``headless`` or ``chromium``), and the SHA-256 of the
-        JavaScript (``source``), of the index (``api_index``) and of ESLint's configuration (``eslint_config``).
+        ``validator``, ``phaser``, ``node``, and the SHA-256 of the JavaScript (``source``), of the index
+        (``api_index``) and of ESLint's configuration (``eslint_config``).
         """
         return dict(self._versions)
 
@@ -113,38 +107,20 @@ class PhaserValidator:
         seconds: dict[str, float] = {}
         try:
             with self._worker() as worker:
-                worker.screenshot = None
                 static = worker.read(request, seconds)
-                report, used = worker.run(request, static, seconds)
-                screenshot = worker.screenshot
+                report = worker.run(request, static, seconds)
         except UnavailableError as error:
             return self._unavailable(str(error), seconds)
-        gates = dict(static.gates)
-        if static.code is None:
-            return Validation(
-                gates=gates,
-                findings=static.findings,
-                deterministic=all(finding.code != "too_complex" for finding in static.findings),
-                versions=self._versions,
-                seconds=seconds,
-            )
-        gates["must_use"], usage = must_use(request, static, report, used)
-        gates["runtime"] = runtime_gate(request, report)
         return Validation(
-            gates=gates,
+            gates={**static.gates, "runtime": _runtime_gate(request, report)},
             signals=static.signals,
-            api_usage=usage,
+            api_usage=static.api_usage,
             runtime=report,
             findings=static.findings,
-            deterministic=report.outcome is not RuntimeOutcome.TIMEOUT,
+            deterministic=report.outcome is not RuntimeOutcome.TIMEOUT and not _is_too_complex(static),
             versions=self._versions,
             seconds=seconds,
-            screenshot=screenshot,
         )
-
-    def cpu_s(self) -> float:
-        """Processor seconds of all living processes; those that were replaced are not counted."""
-        return sum(worker.cpu_s() for worker in self._workers)
 
     def close(self) -> None:
         """End all processes. May be called twice."""
@@ -169,3 +145,16 @@ class PhaserValidator:
             versions=self._versions,
             seconds=seconds,
         )
+
+
+def _runtime_gate(request: ValidationRequest, report: RuntimeReport) -> Gate:
+    if report.outcome is RuntimeOutcome.SKIPPED:
+        return Gate(ok=None, reasons=("skipped" if request.skip_runtime else report.message,))
+    if report.outcome is RuntimeOutcome.OK:
+        return Gate(ok=True)
+    at = f" in frame {report.frame}" if report.frame is not None else ""
+    return Gate(ok=False, reasons=(f"{report.outcome.value}{at}: {report.message}",))
+
+
+def _is_too_complex(static: StaticResult) -> bool:
+    return any(finding.code == "too_complex" for finding in static.findings)

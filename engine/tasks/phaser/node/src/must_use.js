@@ -1,5 +1,5 @@
 'use strict';
-// What a run has to show for a must-use symbol, and whether the live code has a use of it.
+// Whether the live code of a program has a use of a must-use symbol.
 
 // Symbols of older versions of Phaser that prompts still name.
 const RENAMED = {
@@ -16,23 +16,6 @@ function rowOf(types, symbol) {
   return match ? types.member(match[1], match[2]) : null;
 }
 
-// For realm/uses.js: {id, kind, path, name, members}; null if there is no such symbol.
-function specification(types, symbol) {
-  const row = rowOf(types, symbol);
-  if (!row) return null;
-  const spec = { id: symbol, kind: row.kind, path: row.owner.split('.'), name: row.name, value: row.value };
-  if (row.kind === 'class') return { ...spec, path: row.symbol_id.split('.') };
-  if (row.kind === 'method' || row.kind === 'property') {
-    const asked = /^(.*)[#.]\w+$/.exec(RENAMED[symbol] || symbol)[1];
-    return { ...spec, kind: 'method', path: (types.isClass(asked) ? asked : row.owner).split('.') };
-  }
-  if (row.kind === 'namespace' || row.kind === 'interface') {
-    const members = [...(types.members.get(row.symbol_id) || new Map()).keys()];
-    return { ...spec, kind: 'namespace', members };
-  }
-  return { ...spec, kind: row.kind };
-}
-
 // Whether a use in live code is a use of the symbol.
 function isUsed(types, symbol, uses, listeners) {
   const row = rowOf(types, symbol);
@@ -47,4 +30,4 @@ function isUsed(types, symbol, uses, listeners) {
   });
 }
 
-module.exports = { specification, isUsed, rowOf };
+module.exports = { isUsed, rowOf };

@@ -5,14 +5,16 @@ const walk = require('acorn-walk');
 const { ApiTypes } = require('./api_types.js');
 const { Inference } = require('./infer.js');
 const { Liveness } = require('./liveness.js');
-const { parse, runnable } = require('./parse.js');
-const { checkSafety, globalName, literal, propertyName } = require('./safety.js');
+const { parse } = require('./parse.js');
+const { checkSafety, literal, propertyName } = require('./safety.js');
 const { sourceSignals } = require('./signals.js');
-const { specification, isUsed } = require('./must_use.js');
+const { isUsed, rowOf } = require('./must_use.js');
 const { lint, configHash } = require('./lint.js');
 const { receive, send } = require('./wire.js');
 
 const MAX_USES = 300;
+const WEBGL_NAMES = /^(?:preFX|postFX|setPostPipeline|setPipeline|addPostPipeline|pipelines|addGLTexture)$/;
+const INPUT_NAMES = /^(?:input|addEventListener|on(?:key|mouse|pointer|touch|click)\w*)$/;
 const LISTEN = new Set(['on', 'once', 'addListener']);
 
 function declaredNames(ast) {
@@ -42,15 +44,23 @@ function listenedEvents(ast, live) {
   return events;
 }
 
-// Uses of WebGL only: effects, shaders and pipelines, which a canvas does not have.
-function webglOnly(ast, live) {
-  const found = new Set();
+// Whether there are effects, shaders or pipelines, which a canvas does not have.
+function needsWebgl(ast, live) {
+  let needs = false;
   walk.full(ast, (node) => {
     const name = live.has(node) ? propertyName(node) : null;
-    if (/^(?:preFX|postFX|setPostPipeline|setPipeline|addPostPipeline|pipelines|addGLTexture)$/.test(name || '')) found.add(name);
-    if (name === 'shader' && propertyName(node.object) === 'add') found.add('shader');
+    needs = needs || WEBGL_NAMES.test(name || '') || (name === 'shader' && propertyName(node.object) === 'add');
   });
-  return [...found].sort();
+  return needs;
+}
+
+// Whether a program may listen for keys or the pointer: anything named input, or a listener of the page.
+function readsInput(ast, live) {
+  let reads = false;
+  walk.full(ast, (node) => {
+    reads = reads || (live.has(node) && INPUT_NAMES.test(propertyName(node) || (node.type === 'Property' && node.key.name) || ''));
+  });
+  return reads;
 }
 
 function apiUsage(ast, code, types, live) {
@@ -106,18 +116,17 @@ function analyse(job, types) {
   const messages = job.skip_eslint ? null : lint(job.code, isModule);
   lap('eslint');
   const listeners = listenedEvents(ast, live);
-  const specifications = job.must_use.map((symbol) => specification(types, symbol));
   return {
     safety,
     signals,
     eslint: messages,
     hits: hits.slice(0, MAX_USES),
     misses: misses.slice(0, MAX_USES),
-    must_use: specifications.filter(Boolean),
-    must_use_unknown: job.must_use.filter((symbol, index) => !specifications[index]),
-    must_use_static: job.must_use.filter((symbol) => isUsed(types, symbol, uses, listeners)),
-    webgl_only: webglOnly(ast, live),
-    code: runnable(job.code, ast, isModule),
+    must_use_unknown: job.must_use.filter((symbol) => !rowOf(types, symbol)),
+    must_use: job.must_use.filter((symbol) => isUsed(types, symbol, uses, listeners)),
+    needs_webgl: needsWebgl(ast, live),
+    is_module: isModule,
+    reads_input: readsInput(ast, live),
     seconds,
   };
 }
@@ -132,9 +141,8 @@ function main(indexFile) {
     } catch (error) {
       result = { failed: error instanceof RangeError ? 'too_complex' : `${error.stack}`.slice(0, 600) };
     }
-    send({ nonce: job.nonce, ...result });
+    send(result);
   }
 }
 
-if (require.main === module) main(process.argv[2]);
-module.exports = { analyse, ApiTypes, globalName };
+main(process.argv[2]);

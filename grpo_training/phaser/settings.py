@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from grpo_training.cli.settings import WORKING_DIR, Positive
 from grpo_training.cli.steps import StepSettings
@@ -34,7 +34,6 @@ class PromptSeedSettings(StepSettings):
     lang: Literal["en", "zh"] = Field("en", description="language of the prompts")
     out: Path = Field(_PROMPT_SEEDS, description="file of the prompts")
     report_json: Path | None = Field(None, description="numbers of prompts; by default NAME_report.json beside --out")
-    coverage_csv: Path | None = Field(None, description="table of modules; by default NAME_coverage.csv beside --out")
 
 
 class SetsSettings(StepSettings):
@@ -49,7 +48,6 @@ class SetsSettings(StepSettings):
     eval_count: Positive = Field(300, description="number of evaluation prompts")
     ood_ratio: float = Field(0.2, description="share of evaluation prompts that combine modules; 0 to 0.8")
     seed: int = Field(42, description="of the random choices")
-    allow_repeat: bool = Field(False, description="repeat training prompts if there are too few seeds")
 
 
 class MockSettings(StepSettings):
@@ -79,12 +77,6 @@ class ValidateSettings(StepSettings):
     skip_eslint: bool = Field(False, description="leave ESLint out")
     api_index: Path | None = Field(None, description="index of Phaser's API, if not the one that api-index writes")
     as_json: bool = Field(False, description="print the whole validation as JSON")
-
-    @model_validator(mode="after")
-    def _can_take_a_picture(self) -> Self:
-        if self.screenshot is not None and self.skip_runtime:
-            raise ValueError("--screenshot needs a run; leave --skip-runtime out")
-        return self
 
 
 class ScoreStep(StepSettings):

@@ -11,7 +11,6 @@ from engine.errors import ConfigurationError, MissingInputError
 from engine.records import Outcome
 from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import GameFacts
-from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from engine.tasks.phaser.validation.verdict import Validation
 from grpo_training.cli.check_report import CheckReport
@@ -35,9 +34,6 @@ def validate(settings: ValidateSettings) -> int:
     if validation.outcome is Outcome.INFRA_FAULT:
         fault = validation.fault
         raise ConfigurationError("The program could not be validated", why=fault.message if fault else "")
-    screenshot = validation.runtime.screenshot
-    if settings.screenshot is not None and screenshot is not None:
-        write_screenshot(settings.screenshot, screenshot)
     if settings.as_json:
         print(json.dumps(validation.rows(), indent=2))
         return int(any(result.level is CheckLevel.FAIL for result in _results(validation)))
@@ -45,9 +41,9 @@ def validate(settings: ValidateSettings) -> int:
     for result in _results(validation):
         report.add(result)
     if settings.screenshot is not None:
-        made = screenshot is not None
+        is_there = validation.runtime.write_screenshot(settings.screenshot)
         report.add(
-            passed(f"screenshot -> {settings.screenshot}") if made else skipped("screenshot: there is no picture")
+            passed(f"screenshot -> {settings.screenshot}") if is_there else skipped("screenshot: none was taken")
         )
     return 1 if report.failures else 0
 

@@ -94,3 +94,10 @@ class ScriptedValidator:
 
     def close(self):
         pass
+
+
+def find(index, symbol):
+    """The row of a symbol in an index of the API, inherited members included; None if there is none."""
+    owner, separator, name = symbol.partition("#") if "#" in symbol else symbol.rpartition(".")
+    members = [f"{each}{sign}{name}" for each in index.lineage(owner) for sign in "#."] if separator else []
+    return next((index._rows[each] for each in (symbol, *members) if each in index._rows), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,12 +20,9 @@ from engine.tasks.phaser.options import GameOptions
 from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt
 from engine.tasks.phaser.reply import GameReply, read_reply
 from engine.tasks.phaser.reward import PLAN_WEIGHT, GameReward, game_reward, unmeasured
-from engine.tasks.phaser.validation.screenshot import write_screenshot
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from engine.tasks.phaser.validation.validator import PhaserValidator
 from engine.tasks.phaser.validation.verdict import STAGES, Gate, RuntimeOutcome, Validation
-
-_COMPONENTS = ("plan", "code")
 
 _FAILED_GATES = {
     "parse": "parse_failed",
@@ -178,29 +176,17 @@ class PhaserTask(Task[GameReply]):
         has_code = bool(reply.code.strip())
         validation = self._open_validator().validate(self._options.request(reply.code, facts)) if has_code else _NO_CODE
         reward = game_reward(validation, reply, facts)
+        measured = partial(GameMeasurement, validation=validation, reward=reward)
         if not has_code:
-            return GameMeasurement(
-                dict.fromkeys(_COMPONENTS, 0.0),
-                False,
-                outcome=Outcome.MODEL_FAULT,
-                fault=candidate.fault,
-                validation=validation,
-                reward=reward,
-            )
+            nothing = dict.fromkeys(self.reward_weights, 0.0)
+            return measured(nothing, False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
         if validation.outcome is Outcome.INFRA_FAULT:
-            return GameMeasurement(
-                {},
-                None,
-                outcome=Outcome.INFRA_FAULT,
-                fault=validation.fault,
-                detail={"why": validation.fault.message if validation.fault is not None else ""},
-                validation=validation,
-                reward=reward,
-            )
-        screenshot = validation.runtime.screenshot
-        if screenshot is not None and self._options.screenshots is not None:
-            write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png", screenshot)
-        return GameMeasurement(
+            fault = validation.fault
+            why = {"why": "" if fault is None else fault.message}
+            return measured({}, None, outcome=Outcome.INFRA_FAULT, fault=fault, detail=why)
+        if self._options.screenshots is not None:
+            validation.runtime.write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png")
+        return measured(
             components=reward.paid,
             is_correct=_is_correct(validation),
             answer=_digest(reply.code),
@@ -208,8 +194,6 @@ class PhaserTask(Task[GameReply]):
             outcome=Outcome.OK if validation.deterministic else Outcome.VERIFIER_TIMEOUT,
             remarks=_remarks(validation),
             detail=_detail(validation, reward),
-            validation=validation,
-            reward=reward,
         )
 
     def scored_fields(self, candidate: Candidate[GameReply], measurement: Measurement) -> ScoredFields:
@@ -295,17 +279,11 @@ def _detail(validation: Validation, reward: GameReward) -> dict[str, Any]:
 
 
 def _signals(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The results of the checks that a rollout keeps; from a file, so that nothing of it is certain."""
+    """The results of the stages that a rollout keeps; from a file, so that nothing of it is certain."""
     gates = detail.get("gates")
-    signals = [(f"stage {key}", _verdict(value)) for key, value in gates.items()] if isinstance(gates, Mapping) else []
-    if "runtime" in detail:
-        signals.append(("run", str(detail["runtime"])))
-    misses = detail.get("must_use_misses")
-    return signals + [(f"uses {symbol}", "failed") for symbol in (misses if isinstance(misses, list) else ())]
-
-
-def _verdict(value: Any) -> str:
-    return {True: "passed", False: "failed", None: "not run"}[value if isinstance(value, bool) else None]
+    words = {"True": "passed", "False": "failed"}
+    rows = gates.items() if isinstance(gates, Mapping) else ()
+    return [(f"stage {stage}", words.get(str(ok), "not run")) for stage, ok in rows]
 
 
 def _picture(folders: Sequence[Path | None], code: str) -> bytes:

@@ -108,29 +108,24 @@ class Program:
         )
 
 
-def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[str, ...]]:
-    """A program with the features that the tags and symbols of a prompt name, and the symbols that no feature shows.
+def program_for(prompt: PromptRow, rng: random.Random) -> Program:
+    """A program with the features that the tags and symbols of a prompt name.
 
     The values of the features are drawn at random.
     """
     features = [features_by_name()[name] for name in prompt.tags if name in features_by_name()]
-    unknown = []
-    for symbol in prompt.must_use_apis:
-        feature = feature_of(symbol)
-        if feature is None:
-            unknown.append(symbol)
-        elif feature not in features:
+    for feature in filter(None, map(feature_of, prompt.must_use_apis)):
+        if feature not in features:
             features.append(feature)
     features.sort(key=lambda feature: feature.symbol not in prompt.must_use_apis)
     parts = [Part(feature, draw_values(rng)) for feature in features or [features_by_name()["rectangle"]]]
-    program = Program(
+    return Program(
         tuple(parts),
         width=rng.choice((800, 960, 1024)),
         height=rng.choice((600, 640, 720)),
         background=rng.choice(("#202830", "#103020", "#301020", "#000000")),
         scene="MainScene" if "Phaser.Scene" in prompt.must_use_apis else rng.choice(("MainScene", "")),
     )
-    return program, tuple(symbol for symbol in unknown if symbol not in ("Phaser.Scene", "Phaser.Game"))
 
 
 def feature_of(symbol: str) -> Feature | None:

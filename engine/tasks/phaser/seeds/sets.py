@@ -39,7 +39,6 @@ def build_sets(
     ood_ratio: float,
     seed: int,
     created_at: str,
-    allow_repeat: bool = False,
 ) -> Sets:
     """Choose prompts for training and evaluation.
 
@@ -52,7 +51,6 @@ def build_sets(
         ood_ratio: share of the evaluation prompts that combine two seeds of different modules; at most 0.8.
         seed: of the random choices.
         created_at: time that the rows name.
-        allow_repeat: fill up with repeated prompts, whose ids get a suffix, if there are too few seeds.
 
     Raises:
         InputError: there are too few seeds, or no two of different modules.
@@ -69,16 +67,15 @@ def build_sets(
     unseen = {_module_set(row) for row in combinations}
     free = [row for row in rest if row["id"] not in used and _module_set(row) not in unseen]
     train = _stratified(free, train_count)
-    if len(plain) < eval_count - combined_count or (len(train) < train_count and not (allow_repeat and train)):
+    if len(plain) < eval_count - combined_count or len(train) < train_count:
         raise InputError(
             f"{len(seeds)} seeds are too few for {train_count} training and {eval_count} evaluation prompts",
             why=f"{len(train)} and {len(plain) + combined_count} could be chosen without a prompt in both.",
-            fix="Make more (prompt-seeds --count), ask for fewer, or pass --allow-repeat for the training prompts.",
+            fix="Make more (prompt-seeds --count), or ask for fewer.",
         )
-    repeated = _filled(train, train_count)
-    rng.shuffle(repeated)
+    rng.shuffle(train)
     return Sets(
-        [{**row, "created_at": created_at, "meta": {"source": "prompt_seed"}} for row in repeated],
+        [{**row, "created_at": created_at, "meta": {"source": "prompt_seed"}} for row in train],
         [_evaluation_row(number, row, created_at) for number, row in enumerate([*plain, *combinations], 1)],
     )
 
@@ -128,15 +125,6 @@ def _stratified(pool: Sequence[Row], count: int) -> list[Row]:
     taken = {row["id"] for row in chosen}
     others = (row for row in pool if row["id"] not in taken)
     return [*chosen, *(row for _, row in zip(range(count - len(chosen)), others, strict=False))]
-
-
-def _filled(rows: Sequence[Row], count: int) -> list[Row]:
-    """``count`` rows; those that repeat one have ids with a suffix."""
-    passes = (count + len(rows) - 1) // len(rows)
-    repeated = [
-        row if number == 0 else {**row, "id": f"{row['id']}_r{number}"} for number in range(passes) for row in rows
-    ]
-    return repeated[:count]
 
 
 def _combinations(pool: Sequence[Row], count: int, rng: random.Random) -> tuple[list[Row], set[str]]:

@@ -17,7 +17,7 @@ from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 _READABLE = ("/usr", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives", "/opt")
 _NOBODY = "65534"
 BUBBLEWRAP = ("bwrap",)
-_END_S, _START_S = 5.0, 120.0
+_END_S = 5.0
 _FILES_BYTES = 1 << 30  # of the folder /tmp of the jail, which is in memory
 _DATA_BYTES = 2 << 30  # memory of each process, except of files
 _SKIP = "Or leave the run out: --skip-runtime."
@@ -45,7 +45,7 @@ def find_chromium() -> str:
 
 
 def start_browser(node: NodeSetup, chromium: str) -> CommandProcess:
-    """Start Chromium and the process that drives it.
+    """Start Chromium and the process that drives it. Its first message has the version of Chromium.
 
     It has no network, sees the system's files only, read-only, and runs as nobody. Unlike the other levels of isolation
     it may start processes, because a browser does; they end with it. A process of it that needs more memory than
@@ -59,9 +59,7 @@ def start_browser(node: NodeSetup, chromium: str) -> CommandProcess:
         SandboxError: it does not start.
     """
     command = [node.executable, str(NODE_FOLDER / "src" / "browser.js"), chromium]
-    process = CommandProcess(command, _BrowserJail(), memory_mb=0, busy_factor=1)
-    process.receive(_START_S)
-    return process
+    return CommandProcess(command, _BrowserJail(), memory_mb=0, busy_factor=1)
 
 
 class _BrowserJail:

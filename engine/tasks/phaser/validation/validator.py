@@ -14,7 +14,6 @@ from typing import Self
 from engine.errors import ConfigurationError
 from engine.records import Fault, Outcome
 from engine.sandbox.command_process import CommandStoppedError
-from engine.sandbox.levels import Level
 from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.browser import find_chromium
@@ -37,11 +36,9 @@ VERSION = "2"
 class PhaserValidator:
     """Validates programs with a number of workers. Made by :meth:`open`; a context manager."""
 
-    def __init__(
-        self, index: ApiIndex, node: NodeSetup, workers: int, level: Level, chromium: str | None = None
-    ) -> None:
+    def __init__(self, index: ApiIndex, node: NodeSetup, workers: int, chromium: str | None) -> None:
         self._slots: queue.LifoQueue[Worker] = queue.LifoQueue()
-        self._workers = [Worker(index, node, level, chromium) for _ in range(workers)]
+        self._workers = [Worker(index, node, level_for_rewards(), chromium) for _ in range(workers)]
         for worker in self._workers:
             self._slots.put(worker)
         self._versions = {
@@ -53,23 +50,22 @@ class PhaserValidator:
         }
 
     @classmethod
-    def open(cls, index: ApiIndex, workers: int = 2, *, runs: bool = True, level: Level | None = None) -> Self:
+    def open(cls, index: ApiIndex, workers: int = 2, *, runs: bool = True) -> Self:
         """Check all that the validator needs and start its first worker.
 
         Args:
             index: the index of Phaser's API.
             workers: programs that are validated at the same time; a process and a browser each.
             runs: whether programs will be run, which needs Chromium.
-            level: the level of isolation; by default the strongest available one, if rewards are permitted on it.
 
         Raises:
             ConfigurationError: Node.js, a package, Chromium or the sandbox is not as it must be; with the fix.
         """
         node = find_node()
         chromium = find_chromium() if runs else None
-        validator = cls(index, node, workers, level or level_for_rewards(), chromium)
+        validator = cls(index, node, workers, chromium)
         try:
-            validator._versions["eslint_config"] = validator._workers[-1].start()
+            validator._workers[-1].start()
         except (CommandStoppedError, SandboxError) as error:
             validator.close()
             printed = error.printed.strip()[-500:] if isinstance(error, CommandStoppedError) else ""
@@ -78,14 +74,15 @@ class PhaserValidator:
                 why=printed,
                 fix=f"Run `make phaser`. The processes can read only {NODE_FOLDER} and the system's libraries.",
             ) from None
+        validator._versions["chromium"] = validator._workers[-1].chromium_version
         return validator
 
     @property
     def versions(self) -> Mapping[str, str]:
         """Everything besides the request that a verdict depends on, and so the key of a cache.
 
-        ``validator``, ``phaser``, ``node``, and the SHA-256 of the JavaScript (``source``), of the index
-        (``api_index``) and of ESLint's configuration (``eslint_config``).
+        ``validator``, ``phaser``, ``node``, ``chromium`` (empty if nothing is run), and the SHA-256 of the JavaScript
+        (``source``) and of the index (``api_index``).
         """
         return dict(self._versions)
 
@@ -104,13 +101,12 @@ class PhaserValidator:
         Returns:
             the verdict. A failure of the validator is a verdict with ``Outcome.INFRA_FAULT``, not an exception.
         """
-        seconds: dict[str, float] = {}
         try:
             with self._worker() as worker:
-                static = worker.read(request, seconds)
-                report = worker.run(request, static, seconds)
+                static = worker.read(request)
+                report = worker.run(request, static)
         except UnavailableError as error:
-            return self._unavailable(str(error), seconds)
+            return self._unavailable(str(error))
         return Validation(
             gates={**static.gates, "runtime": _runtime_gate(request, report)},
             signals=static.signals,
@@ -119,7 +115,6 @@ class PhaserValidator:
             findings=static.findings,
             deterministic=report.outcome is not RuntimeOutcome.TIMEOUT and not _is_too_complex(static),
             versions=self._versions,
-            seconds=seconds,
         )
 
     def close(self) -> None:
@@ -135,7 +130,7 @@ class PhaserValidator:
         finally:
             self._slots.put(worker)
 
-    def _unavailable(self, message: str, seconds: dict[str, float]) -> Validation:
+    def _unavailable(self, message: str) -> Validation:
         return Validation(
             outcome=Outcome.INFRA_FAULT,
             fault=Fault(kind="validator", message=message[:500]),
@@ -143,7 +138,6 @@ class PhaserValidator:
             runtime=RuntimeReport(outcome=RuntimeOutcome.INFRA_ERROR, message=message[:300]),
             deterministic=False,
             versions=self._versions,
-            seconds=seconds,
         )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from engine.records import Fault, Outcome, Record
+from engine.storage.append_log import replace_file
 from engine.tasks.phaser.validation.observed import Observed
 
 STAGES = ("parse", "safety", "signals", "eslint", "api", "must_use", "runtime")
@@ -133,6 +136,14 @@ class RuntimeReport(Record):
     ms: float = 0.0
     screenshot: str | None = None
 
+    def write_screenshot(self, path: Path) -> bool:
+        """Write the picture, if there is one, and make its folder; whether there is one."""
+        if self.screenshot is None:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, base64.b64decode(self.screenshot))
+        return True
+
 
 class Validation(Record):
     """What the validator found.
@@ -146,7 +157,6 @@ class Validation(Record):
         deterministic: whether the same request gives the same verdict again, so that it may be cached. False for
             infrastructure failures and where a time limit was reached.
         versions: everything besides the request that the verdict depends on (see :class:`PhaserValidator`).
-        seconds: stage -> wall-clock seconds. The only part that differs between two runs.
     """
 
     outcome: Outcome = Outcome.OK
@@ -158,7 +168,6 @@ class Validation(Record):
     findings: tuple[Finding, ...] = ()
     deterministic: bool = True
     versions: dict[str, str] = Field(default_factory=dict)
-    seconds: dict[str, float] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

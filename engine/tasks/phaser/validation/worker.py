@@ -17,7 +17,7 @@ from engine.tasks.phaser.validation.judging import StaticResult, runtime_report,
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 from engine.tasks.phaser.validation.verdict import RuntimeReport, ValidationRequest
 
-_START_S = 60.0
+_START_S = 120.0
 _READING_S = 4.0
 _BROWSER_S = 600.0  # the driver of the browser ends a run much earlier, by its processor time
 _HEAP_MB = 256
@@ -46,18 +46,17 @@ class Worker:
         self._index, self._node, self._level, self._chromium = index, node, level, chromium
         self._reader: CommandProcess | None = None
         self._browser: CommandProcess | None = None
-        self._eslint_config = ""
+        self.chromium_version = ""
         self._guard = threading.Lock()
         self._closed = False
 
-    def start(self) -> str:
-        """Start the processes; the hash of ESLint's configuration."""
+    def start(self) -> None:
+        """Start the processes."""
         if self._chromium is not None:
             self._browser = self._start_browser()
         self._reader = self._start_reader()
-        return self._eslint_config
 
-    def read(self, request: ValidationRequest, seconds: dict[str, float]) -> StaticResult:
+    def read(self, request: ValidationRequest) -> StaticResult:
         """The stages that only read the program."""
         if len(request.code.encode("utf-8", "surrogatepass")) > _MAX_CODE_BYTES:
             return unparsed(f"the code is longer than {_MAX_CODE_BYTES} bytes")
@@ -69,7 +68,6 @@ class Worker:
             return unparsed("the code is too complex to check within the limits", code="too_complex")
         if "failed" in answer:
             raise UnavailableError(f"a program could not be read: {answer['failed']}")
-        seconds.update(answer["seconds"])
         return static_result(answer, request, self._index)
 
     def _read_answer(self, job: dict[str, Any]) -> dict[str, Any] | None:
@@ -92,7 +90,7 @@ class Worker:
                 raise UnavailableError(str(error)) from None
         raise AssertionError
 
-    def run(self, request: ValidationRequest, static: StaticResult, seconds: dict[str, float]) -> RuntimeReport:
+    def run(self, request: ValidationRequest, static: StaticResult) -> RuntimeReport:
         """Run the program, unless an earlier stage or the request forbids it."""
         if request.skip_runtime or not static.gates["parse"].ok:
             return RuntimeReport(message="skipped")
@@ -106,9 +104,8 @@ class Worker:
             "seed": zlib.crc32(request.code.encode()),  # a program does not know its own random numbers
             **static.run_options,
         }
-        answer = self._run_answer(job)
-        seconds["runtime"] = time.perf_counter() - started
-        return runtime_report(answer).model_copy(update={"ms": round(seconds["runtime"] * 1000, 1)})
+        report = runtime_report(self._run_answer(job))
+        return report.model_copy(update={"ms": round((time.perf_counter() - started) * 1000, 1)})
 
     def _run_answer(self, job: dict[str, Any]) -> dict[str, Any]:
         """The answer of the browser's driver. If it ends, the browser or the machine failed: it is tried again once."""
@@ -147,14 +144,16 @@ class Worker:
                 Zygote(self._level, (*self._node.visible, index)),
                 memory_mb=_MEMORY_MB,
             )
-        self._eslint_config = str(process.receive(_START_S)["eslint_config"])
+        process.receive(_START_S)
         return process
 
     def _start_browser(self) -> CommandProcess:
         assert self._chromium is not None
         with self._guard:
             self._check_open()
-            return start_browser(self._node, self._chromium)
+            process = start_browser(self._node, self._chromium)
+        self.chromium_version = str(process.receive(_START_S)["ready"])
+        return process
 
     def _check_open(self) -> None:
         if self._closed:

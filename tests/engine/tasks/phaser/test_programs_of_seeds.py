@@ -14,13 +14,14 @@ from engine.tasks.phaser.seeds.features import all_features, draw_values
 from engine.tasks.phaser.seeds.programs import Part, Program
 from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds
 from engine.tasks.phaser.task import PhaserTask
+from tests.support.phaser import find
 
 pytestmark = pytest.mark.node
 _PER_PROGRAM = 3  # as many as a hard prompt asks for
 
 
 def test_every_symbol_of_the_features_exists(api_index):
-    assert [feature.symbol for feature in all_features() if not api_index.exists(feature.symbol)] == []
+    assert [feature.symbol for feature in all_features() if not find(api_index, feature.symbol)] == []
 
 
 @pytest.mark.timeout(600)

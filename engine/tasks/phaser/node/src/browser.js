@@ -22,6 +22,7 @@ const BOOT_FRAMES = 120;
 const SILENT_FRAMES = 15;
 const LOAD_MS = 10000;
 const LOADING_MS = 2000; // in all frames of a run
+const CLOSE_MS = 2000;
 const POLL_MS = 200;
 const CALL_LIMIT_S = 2; // of processor time, for one frame or event
 const BUSY_FACTOR = 15; // wall-clock seconds that a second of processor time may take
@@ -50,7 +51,6 @@ class Ended extends Error {
   }
 }
 class Crash extends Error {}
-class Busy extends Error {}
 
 // Rejects when the processes of pages have used too much processor time, or the browser has crashed.
 class Watch {
@@ -72,7 +72,7 @@ class Watch {
       for (const [id, time] of times) used += Math.max(0, time - (this.before.get(id) || 0));
       if (call !== this.calls) [call, atCall] = [this.calls, used];
       if (used > this.limitS || used - atCall > CALL_LIMIT_S) this.fail(new Ended('timeout', `it took more than ${used > this.limitS ? this.limitS : CALL_LIMIT_S} s of processor time`));
-      else if (Date.now() - this.started > 1000 * BUSY_FACTOR * this.limitS) this.fail(new Busy('the machine is too busy'));
+      else if (Date.now() - this.started > 1000 * BUSY_FACTOR * this.limitS) this.fail(new Error('the machine is too busy'));
     }, POLL_MS);
   }
 
@@ -148,7 +148,7 @@ class Run {
         objectId: this.objectId, functionDeclaration: `function (...args) { return this.${method}(...args); }`, arguments: args.map((value) => ({ value })), returnByValue: true,
       })
       .catch((error) => {
-        throw /context|object/i.test(error.message) ? new Ended('tampered', 'the program left its page') : error;
+        throw /find (?:context|object)|destroyed|navigated/i.test(error.message) ? new Ended('tampered', 'the program left its page') : error;
       });
     if (exceptionDetails) this.errors.push(errorText(exceptionDetails));
     return result.value;
@@ -230,12 +230,11 @@ class Run {
   }
 }
 
-function errorText({ text, exception, lineNumber }) {
+function errorText({ text, exception }) {
   const { className, description, value } = exception || {};
   const shown = description || (value === undefined ? className : `${value}`) || text;
   const place = /game\.js:(\d+)/.exec(description || '');
-  const line = place ? Number(place[1]) : null;
-  return `${`${shown}`.split('\n')[0].slice(0, MAX_TEXT - 20)}${line ? ` (line ${line})` : ''}`;
+  return `${`${shown}`.split('\n')[0].slice(0, MAX_TEXT - 20)}${place ? ` (line ${place[1]})` : ''}`;
 }
 
 // A run without input, and one with keys and clicks if the program listens for any.
@@ -243,7 +242,7 @@ async function play(browser, cdp, job) {
   const watch = new Watch(browser, cdp, job.limit_s);
   const runs = [];
   const seen = { shows: false, moves: false, reacts: null, colors: [], renderer: job.webgl ? 'webgl' : 'canvas' };
-  let ended = { name: 'ok', message: '' };
+  let ended = { name: 'ok', message: '', frame: -1 };
   try {
     await watch.start();
     let still = [];
@@ -260,25 +259,26 @@ async function play(browser, cdp, job) {
         seen.reacts = pictures.length !== still.length || pictures.some((picture, i) => areDifferent(picture, still[i]));
       }
     }
-    if (!seen.shows) ended = { name: 'nothing_shown', message: 'the picture of the game has one colour only' };
+    if (!seen.shows) ended = { name: 'nothing_shown', message: 'the picture of the game has one colour only', frame: -1 };
   } catch (error) {
-    if (!(error instanceof Ended)) throw error;
+    if (!(error instanceof Ended)) {
+      watch.stop();
+      throw error;
+    }
     ended = error;
-  } finally {
-    watch.stop();
   }
   const last = runs[runs.length - 1];
-  const isStuck = ended.name === 'timeout';
-  const facts = isStuck || !last.objectId ? {} : await last.report().catch(() => ({}));
+  const facts = await watch.within(last.report()).catch(() => ({}));
+  watch.stop();
   const result = { outcome: ended.name, message: ended.message, frame: ended.frame ?? last.frame, observed: { ...seen, ...facts }, screenshot: last.screenshot || null };
-  if (!isStuck) await Promise.all(runs.map(({ context }) => context && context.close()));
-  return { result, isStuck };
+  const closed = Promise.all(runs.map(({ context }) => context && context.close())).then(() => true, () => false);
+  return { result, isClosed: ended.name !== 'timeout' && (await Promise.race([closed, pause(CLOSE_MS)])) };
 }
 
 async function main(executablePath) {
   let [browser, cdp, runs] = [null, null, 0];
   const launch = async () => {
-    if (browser) await Promise.race([browser.close().catch(() => {}), pause(2000)]);
+    if (browser) await Promise.race([browser.close().catch(() => {}), pause(CLOSE_MS)]);
     browser = await chromium.launch({ executablePath, headless: true, chromiumSandbox: false, args: ARGUMENTS });
     cdp = await browser.newBrowserCDPSession();
     runs = 0;
@@ -287,14 +287,14 @@ async function main(executablePath) {
   const answer = async (job) => {
     for (const attempt of [1, 2]) {
       try {
-        const { result, isStuck } = await play(browser, cdp, job);
+        const { result, isClosed } = await play(browser, cdp, job);
         runs += 1;
-        if (isStuck || runs >= MAX_RUNS) await launch();
+        if (!isClosed || runs >= MAX_RUNS) await launch();
         return result;
       } catch (error) {
         await launch();
-        if (!(error instanceof Crash)) return { failed: `${error.message}`.slice(0, MAX_TEXT) };
-        if (attempt === 2) return { outcome: 'oom', message: `${error.message} twice: out of memory?`, frame: -1, observed: null, screenshot: null };
+        if (!(error instanceof Crash) && !/crash|closed/i.test(error.message)) return { failed: `${error.message}`.slice(0, MAX_TEXT) };
+        if (attempt === 2) return { outcome: 'oom', message: 'the page crashed twice: out of memory?', frame: -1, observed: null, screenshot: null };
       }
     }
     throw new Error('unreachable');

@@ -79,28 +79,21 @@ function main(folder) {
   const { version } = JSON.parse(fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8'));
   const data = JSON.parse(fs.readFileSync(path.join(PACKAGE, JSDOC), 'utf8'));
   const rows = new Map();
-  let doclets = 0;
   for (const found of data.docs || data) {
     // Phaser.Class is documented as a global.
     const doclet = found.longname === 'Class' ? { ...found, longname: 'Phaser.Class', memberof: 'Phaser' } : found;
     if (doclet.inherited || doclet.undocumented || doclet.access === 'private' || doclet.ignore) continue;
     const row = rowOf(doclet);
-    doclets += row ? 1 : 0;
     if (row && !rows.has(row.symbol_id)) rows.set(row.symbol_id, row);
   }
   const sorted = [...rows.values()].sort((a, b) => (a.symbol_id < b.symbol_id ? -1 : a.symbol_id > b.symbol_id ? 1 : 0));
-  const kinds = {};
-  for (const row of sorted) {
-    row.source.version = version;
-    kinds[row.kind] = (kinds[row.kind] || 0) + 1;
-  }
+  for (const row of sorted) row.source.version = version;
   const text = sorted.map((row) => `${JSON.stringify(row)}\n`).join('');
   const meta = {
     phaser_version: version,
     source_jsdoc: JSDOC,
     sha256: crypto.createHash('sha256').update(text).digest('hex'),
-    stats: { total: sorted.length, ...Object.fromEntries(Object.entries(kinds).sort()), jsdoc: doclets,
-      since: sorted.filter((row) => row.since).length, deprecated: sorted.filter((row) => row.deprecated).length },
+    stats: { total: sorted.length },
   };
   for (const [name, content] of [['phaser_api.jsonl', text], ['meta.json', `${JSON.stringify(meta, null, 1)}\n`]]) {
     fs.writeFileSync(path.join(folder, name), content);

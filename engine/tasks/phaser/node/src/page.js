@@ -86,7 +86,6 @@
     cancelAnimationFrame(id) {
       animationFrames = animationFrames.filter((frame) => frame.id !== id);
     },
-    requestIdleCallback: (callback) => addTimer(callback, 1, [{ didTimeout: false, timeRemaining: () => 10 }], false),
   };
   for (const [name, value] of Object.entries(globals)) {
     defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });

@@ -8,8 +8,7 @@ const { Liveness } = require('./liveness.js');
 const { parse } = require('./parse.js');
 const { checkSafety, literal, propertyName } = require('./safety.js');
 const { sourceSignals } = require('./signals.js');
-const { isUsed, rowOf } = require('./must_use.js');
-const { lint, configHash } = require('./lint.js');
+const { lint } = require('./lint.js');
 const { receive, send } = require('./wire.js');
 
 const MAX_USES = 300;
@@ -44,24 +43,19 @@ function listenedEvents(ast, live) {
   return events;
 }
 
-// Whether there are effects, shaders or pipelines, which a canvas does not have.
-function needsWebgl(ast, live) {
-  let needs = false;
+function someLive(ast, live, matches) {
+  let found = false;
   walk.full(ast, (node) => {
-    const name = live.has(node) ? propertyName(node) : null;
-    needs = needs || WEBGL_NAMES.test(name || '') || (name === 'shader' && propertyName(node.object) === 'add');
+    found = found || (live.has(node) && matches(node));
   });
-  return needs;
+  return found;
 }
 
-// Whether a program may listen for keys or the pointer: anything named input, or a listener of the page.
-function readsInput(ast, live) {
-  let reads = false;
-  walk.full(ast, (node) => {
-    reads = reads || (live.has(node) && INPUT_NAMES.test(propertyName(node) || (node.type === 'Property' && node.key.name) || ''));
-  });
-  return reads;
-}
+// Effects, shaders and pipelines, which a canvas does not have.
+const needsWebgl = (node) => WEBGL_NAMES.test(propertyName(node) || '') || (propertyName(node) === 'shader' && propertyName(node.object) === 'add');
+
+// What may listen for keys or the pointer: anything named input, or a listener of the page.
+const readsInput = (node) => INPUT_NAMES.test(propertyName(node) || (node.type === 'Property' && node.key.name) || '');
 
 function apiUsage(ast, code, types, live) {
   const inference = new Inference(ast, types);
@@ -90,31 +84,48 @@ function apiUsage(ast, code, types, live) {
   return { hits: [...hits.values()], misses: [...misses.values()], uses, games };
 }
 
+// Symbols of older versions of Phaser that prompts still name.
+const RENAMED = {
+  'Phaser.GameObjects.Particles.ParticleEmitterManager': 'Phaser.GameObjects.Particles.ParticleEmitter',
+  'Phaser.Time.TimePlugin': 'Phaser.Time.Clock',
+};
+
+// The row that a prompt means: a method may be written with a dot.
+function rowOf(types, symbol) {
+  const name = RENAMED[symbol] || symbol;
+  const direct = types.rows.get(name);
+  if (direct) return direct;
+  const match = /^(.*)[#.](\w+)$/.exec(name);
+  return match ? types.member(match[1], match[2]) : null;
+}
+
+// Whether a use in live code is a use of the symbol.
+function isUsed(types, symbol, uses, listeners) {
+  const row = rowOf(types, symbol);
+  if (!row) return false;
+  if (row.kind === 'event' && listeners.has(row.value)) return true;
+  return uses.some(({ row: used, owner, returned }) => {
+    if (used.symbol_id === row.symbol_id) return true;
+    if (row.kind === 'class') {
+      return (returned && types.lineage(returned).includes(row.symbol_id)) || (owner && types.lineage(owner).includes(row.symbol_id) && used.kind !== 'property');
+    }
+    return row.kind === 'namespace' && (used.owner === row.symbol_id || used.symbol_id.startsWith(`${row.symbol_id}.`));
+  });
+}
+
 function analyse(job, types) {
-  const seconds = {};
-  let mark = process.hrtime.bigint();
-  const lap = (stage) => {
-    const now = process.hrtime.bigint();
-    seconds[stage] = Number(now - mark) / 1e9;
-    mark = now;
-  };
   const parsed = parse(job.code);
-  lap('parse');
-  if (parsed.error) return { parse_error: parsed.error, seconds };
+  if (parsed.error) return { parse_error: parsed.error };
   const { ast, isModule } = parsed;
   if (ast.body.every((node) => node.type === 'EmptyStatement' || node.directive !== undefined)) {
-    return { parse_error: { message: 'there is no code', line: 1, column: 0 }, seconds };
+    return { parse_error: { message: 'there is no code', line: 1, column: 0 } };
   }
   const declared = declaredNames(ast);
   const safety = checkSafety(ast, declared);
-  lap('safety');
   const live = new Liveness(ast);
   const { hits, misses, uses, games } = apiUsage(ast, job.code, types, live);
-  lap('api');
   const signals = sourceSignals(ast, live, games);
-  lap('signals');
   const messages = job.skip_eslint ? null : lint(job.code, isModule);
-  lap('eslint');
   const listeners = listenedEvents(ast, live);
   return {
     safety,
@@ -124,16 +135,15 @@ function analyse(job, types) {
     misses: misses.slice(0, MAX_USES),
     must_use_unknown: job.must_use.filter((symbol) => !rowOf(types, symbol)),
     must_use: job.must_use.filter((symbol) => isUsed(types, symbol, uses, listeners)),
-    needs_webgl: needsWebgl(ast, live),
+    needs_webgl: someLive(ast, live, needsWebgl),
     is_module: isModule,
-    reads_input: readsInput(ast, live),
-    seconds,
+    reads_input: someLive(ast, live, readsInput),
   };
 }
 
 function main(indexFile) {
   const types = new ApiTypes(indexFile);
-  send({ ready: process.version, eslint_config: configHash() });
+  send({ ready: process.version });
   for (let job = receive(); job !== null; job = receive()) {
     let result;
     try {

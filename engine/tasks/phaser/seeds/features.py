@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,14 +72,6 @@ _RANGES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
 )
 """Numbers: lowest, highest, step."""
 
-_DERIVED: Mapping[str, Callable[[Mapping[str, str]], int]] = MappingProxyType(
-    {
-        "diameter": lambda of: 2 * int(of["radius"]),
-        "number_most": lambda of: int(of["number"]) + 9,
-    }
-)
-"""Numbers that follow from others."""
-
 _SCALES = ("1.2", "1.5", "1.8", "2", "2.5", "3")
 
 
@@ -132,7 +124,8 @@ def draw_values(rng: random.Random, without: Collection[str] = ()) -> Values:
     named = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in _RANGES.items()}
     color = rng.choice([color for color in COLORS if color not in without])
     direction, scale, key = rng.choice(list(DIRECTIONS)), rng.choice(_SCALES), rng.choice(KEYS)
-    named |= {name: str(derive(named)) for name, derive in _DERIVED.items()} | {"scale": scale, "key": key}
+    named |= {"diameter": str(2 * int(named["radius"])), "number_most": str(int(named["number"]) + 9)}
+    named |= {"scale": scale, "key": key}
     color_zh, color_code = COLORS[color]
     direction_zh, dx, dy = DIRECTIONS[direction]
     return Values(

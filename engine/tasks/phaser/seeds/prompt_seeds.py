@@ -23,8 +23,6 @@ _MUST_USE = 2  # symbols at most
 _TEXTURES_SHARE, _SIGNALS_SHARE = 0.3, 0.2
 _ATTEMPTS_PER_PROMPT = 100
 
-_TEXTS = Path(__file__).resolve().parent / "texts.yaml"
-
 
 def make_prompt_seeds(count: int, seed: int, language: Language = "en") -> list[dict[str, Any]]:
     """Rows of ``prompt_seeds.jsonl``: easy ones first, then medium, then hard ones, with ids from ``seed_000001``.
@@ -75,7 +73,7 @@ def seeds_report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 @cache
 def _texts() -> Mapping[str, Any]:
     """The sentences of prompts by language."""
-    return dict(yaml.safe_load(_TEXTS.read_text(encoding="utf-8")))
+    return dict(yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8")))
 
 
 def _deck(rng: random.Random) -> Iterator[Feature]:

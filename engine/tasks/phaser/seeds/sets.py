@@ -58,7 +58,6 @@ def build_sets(
     rng = random.Random(seed)  # noqa: S311
     pool = _distinct(seeds)
     rng.shuffle(pool)
-    train_count, eval_count = max(1, train_count), max(1, eval_count)
     combined_count = round(eval_count * min(max(ood_ratio, 0.0), MAX_OOD_RATIO))
     combinations, parents = _combinations(pool, combined_count, rng)
     rest = [row for row in pool if row["id"] not in parents]

@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import ConfigurationError, ScaffoldError
+from engine.errors import ConfigurationError
 
 NODE_FOLDER = Path(__file__).resolve().parents[1] / "node"
 """The folder of the JavaScript part, with its ``node_modules``."""
@@ -19,10 +19,6 @@ _MIN_NODE = 20
 _INSTALL = "Run `make phaser`, or: npm ci --prefix " + str(NODE_FOLDER)
 _START_S = 20.0
 _BUILD_S = 300.0
-
-
-class IndexBuildError(ScaffoldError, RuntimeError):
-    """The index of Phaser's API could not be built."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,7 @@ def build_api_index(folder: Path) -> dict[str, object]:
         the content of ``meta.json``.
 
     Raises:
-        ConfigurationError: Node.js or a package is missing.
-        IndexBuildError: the package cannot be read.
+        ConfigurationError: Node.js or a package is missing or cannot be read.
     """
     node = find_node()
     partial = folder / ".partial"
@@ -94,7 +89,7 @@ def build_api_index(folder: Path) -> dict[str, object]:
     command = [node.executable, str(NODE_FOLDER / "src" / "build_api_index.js"), str(partial)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_S, check=False)
     if done.returncode != 0:
-        raise IndexBuildError("The index of Phaser's API could not be built", why=done.stderr[-500:], fix=_INSTALL)
+        raise ConfigurationError("The index of Phaser's API could not be built", why=done.stderr[-500:], fix=_INSTALL)
     for name in ("phaser_api.jsonl", "meta.json"):
         os.replace(partial / name, folder / name)
     partial.rmdir()

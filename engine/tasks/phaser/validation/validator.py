@@ -7,8 +7,7 @@ outside of the page, by pictures, errors and processor time. A process that fail
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Self
 
 from engine.errors import ConfigurationError
@@ -101,12 +100,14 @@ class PhaserValidator:
         Returns:
             the verdict. A failure of the validator is a verdict with ``Outcome.INFRA_FAULT``, not an exception.
         """
+        worker = self._slots.get()
         try:
-            with self._worker() as worker:
-                static = worker.read(request)
-                report = worker.run(request, static)
+            static = worker.read(request)
+            report = worker.run(request, static)
         except UnavailableError as error:
             return self._unavailable(str(error))
+        finally:
+            self._slots.put(worker)
         return Validation(
             gates={**static.gates, "runtime": _runtime_gate(request, report)},
             signals=static.signals,
@@ -121,14 +122,6 @@ class PhaserValidator:
         """End all processes. May be called twice."""
         for worker in self._workers:
             worker.close()
-
-    @contextmanager
-    def _worker(self) -> Iterator[Worker]:
-        worker = self._slots.get()
-        try:
-            yield worker
-        finally:
-            self._slots.put(worker)
 
     def _unavailable(self, message: str) -> Validation:
         return Validation(

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from engine.records import Fault, Outcome, Record
 from engine.storage.append_log import replace_file
@@ -168,12 +168,6 @@ class Validation(Record):
     findings: tuple[Finding, ...] = ()
     deterministic: bool = True
     versions: dict[str, str] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if set(self.gates) != set(STAGES):
-            raise ValueError(f"gates are {sorted(self.gates)}, not {sorted(STAGES)}")
-        return self
 
     @property
     def parse_ok(self) -> bool:

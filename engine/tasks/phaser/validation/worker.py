@@ -20,12 +20,11 @@ from engine.tasks.phaser.validation.verdict import RuntimeReport, ValidationRequ
 _START_S = 120.0
 _READING_S = 4.0
 _BROWSER_S = 600.0  # the driver of the browser ends a run much earlier, by its processor time
-_HEAP_MB = 256
 _MEMORY_MB = 640
 _MAX_CODE_BYTES = 200_000
 _OUT_OF_MEMORY = ("heap out of memory", "Allocation failed")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_STATIC_FLAGS = (f"--max-old-space-size={_HEAP_MB}", "--stack-size=1800", "--no-warnings")
+_STATIC_FLAGS = ("--max-old-space-size=256", "--stack-size=1800", "--no-warnings")
 
 
 class UnavailableError(Exception):

@@ -4,7 +4,7 @@
 #   docker build --target cuda -t scaffold-grpo:cuda .     # needs the NVIDIA container toolkit to run
 #
 # docs/how-to/container.md says how to run them, and with which options the sandbox has its strongest level.
-# --build-arg PACKAGES=chromium adds Debian packages; Chromium is the second runtime of `phaser validate`.
+# --build-arg PACKAGES=chromium-headless-shell adds Debian packages; the task `phaser` runs games in Chromium.
 
 # Debian 13, as the Phaser tools need Node.js 20.
 FROM python:3.11-slim-trixie AS base

@@ -26,7 +26,7 @@ _EXTRAS = {
 _TOOLS = {
     "bubblewrap": (("bwrap",), "the strongest isolation of model-written code", "apt-get install bubblewrap"),
     "node": (("node", "nodejs"), "tasks in JavaScript", "apt-get install nodejs"),
-    "chromium": (CHROMIUM, "games in a browser", "apt-get install chromium-headless-shell"),
+    "chromium": (CHROMIUM, "running Phaser games", "apt-get install chromium-headless-shell"),
 }
 _RECOMMENDED_FREE = 2 << 30
 

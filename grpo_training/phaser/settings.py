@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from grpo_training.cli.settings import WORKING_DIR, Positive
 from grpo_training.cli.steps import StepSettings
@@ -27,14 +27,13 @@ class IndexSettings(StepSettings):
 class PromptSeedSettings(StepSettings):
     """Settings of ``phaser prompt-seeds``."""
 
-    summary: ClassVar[str] = "make prompts for games, with symbols to use and conditions on the run"
+    summary: ClassVar[str] = "make prompts for games, with symbols to use"
 
     count: Positive = Field(2000, description="number of prompts: 40 % easy, 40 % medium, 20 % hard")
     seed: int = Field(42, description="of the random choices")
     lang: Literal["en", "zh"] = Field("en", description="language of the prompts")
     out: Path = Field(_PROMPT_SEEDS, description="file of the prompts")
     report_json: Path | None = Field(None, description="numbers of prompts; by default NAME_report.json beside --out")
-    coverage_csv: Path | None = Field(None, description="table of modules; by default NAME_coverage.csv beside --out")
 
 
 class SetsSettings(StepSettings):
@@ -49,7 +48,6 @@ class SetsSettings(StepSettings):
     eval_count: Positive = Field(300, description="number of evaluation prompts")
     ood_ratio: float = Field(0.2, description="share of evaluation prompts that combine modules; 0 to 0.8")
     seed: int = Field(42, description="of the random choices")
-    allow_repeat: bool = Field(False, description="repeat training prompts if there are too few seeds")
 
 
 class MockSettings(StepSettings):
@@ -73,22 +71,12 @@ class ValidateSettings(StepSettings):
 
     code: Path = Field(description="file with the JavaScript of a game")
     must_use: str = Field("", description="symbols that it must use, separated by commas")
-    hints: str = Field("", description="conditions on the run, separated by commas: objects.Text >= 1, moved")
     frames: int = Field(60, ge=1, le=3600, description="frames of 1/60 s that it runs")
-    runtime: Literal["headless", "chromium"] | None = Field(
-        None, description="where it runs; by default headless, and chromium with --screenshot"
-    )
-    screenshot: Path | None = Field(None, description="PNG file for a picture of the last frame; needs chromium")
+    screenshot: Path | None = Field(None, description="PNG file for a picture of the game")
     skip_runtime: bool = Field(False, description="do not run it")
     skip_eslint: bool = Field(False, description="leave ESLint out")
     api_index: Path | None = Field(None, description="index of Phaser's API, if not the one that api-index writes")
     as_json: bool = Field(False, description="print the whole validation as JSON")
-
-    @model_validator(mode="after")
-    def _can_take_a_picture(self) -> Self:
-        if self.screenshot is not None and (self.runtime == "headless" or self.skip_runtime):
-            raise ValueError("--screenshot needs a run in a browser; leave --runtime headless and --skip-runtime out")
-        return self
 
 
 class ScoreStep(StepSettings):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 from engine.records import timestamp
 from engine.tasks.phaser.mock.rollouts import make_rollouts
 from engine.tasks.phaser.problems import read_prompt
-from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
+from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds, seeds_report
 from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
 from engine.tasks.phaser.validation.node_setup import build_api_index
 from grpo_training.cli.steps import StepSettings
@@ -50,14 +48,11 @@ def make_index(settings: IndexSettings) -> int:
 
 
 def make_seeds(settings: PromptSeedSettings) -> int:
-    """Write prompt seeds, a report and the table of modules."""
+    """Write prompt seeds and a report."""
     rows = make_prompt_seeds(settings.count, settings.seed, settings.lang)
     write_rows(settings.out, rows)
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows(coverage_rows(rows))
-    write_text(settings.coverage_csv or _beside(settings.out, "_coverage.csv"), table.getvalue())
     report = {"seed": settings.seed, "lang": settings.lang, **seeds_report(rows), "sha256": sha256(settings.out)}
-    _write_json(settings.report_json or _beside(settings.out, "_report.json"), report)
+    _write_json(settings.report_json or settings.out.with_name(f"{settings.out.stem}_report.json"), report)
     print(f"{len(rows)} prompts with {len(report['by_symbol'])} symbols -> {settings.out}")
     return 0
 
@@ -65,9 +60,10 @@ def make_seeds(settings: PromptSeedSettings) -> int:
 def make_sets(settings: SetsSettings) -> int:
     """Write training and evaluation prompts, and a report in ``reports`` beside the training prompts."""
     seeds = read_rows(settings.prompt_seeds, "prompt-seeds --out")
+    complete = []
     for number, row in enumerate(seeds, 1):
-        read_prompt(row, f"{settings.prompt_seeds}, row {number}")
-    complete = [{**_EMPTY, "id": f"row_{number}", **row} for number, row in enumerate(seeds, 1)]
+        prompt = read_prompt(row, f"{settings.prompt_seeds}, row {number}")
+        complete.append({**prompt.model_dump(mode="json"), "id": f"row_{number}", **row})
     sets = build_sets(
         complete,
         train_count=settings.train_count,
@@ -75,7 +71,6 @@ def make_sets(settings: SetsSettings) -> int:
         ood_ratio=settings.ood_ratio,
         seed=settings.seed,
         created_at=timestamp(),
-        allow_repeat=settings.allow_repeat,
     )
     write_rows(settings.out_train, sets.train)
     write_rows(settings.out_eval, sets.evaluation)
@@ -111,21 +106,6 @@ def make_mock_rollouts(settings: MockSettings) -> int:
     )
     print(f"{write_rows(settings.out, rows)} rollouts -> {settings.out}")
     return 0
-
-
-_EMPTY: dict[str, Any] = {
-    "difficulty": "medium",
-    "modules": ["Scene"],
-    "constraints": [],
-    "must_use_apis": [],
-    "eval_hints": [],
-    "tags": [],
-}
-"""Fields that a row of another program may lack."""
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.stem + suffix)
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

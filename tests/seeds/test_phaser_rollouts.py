@@ -120,13 +120,12 @@ def test_every_scored_row_has_one_shape_and_its_advantage(grpo):
 
 
 def test_without_a_run_replies_of_equal_checks_are_paid_alike(grpo):
-    """A crash looks like a good reply where nothing runs; the near copies of the good one must not lose for that."""
+    """A crash looks like a good reply where nothing runs."""
     totals = defaultdict(set)
     kinds = defaultdict(set)
     for row in rows(grpo / "rewards/mock_step0001_scored.jsonl"):
         reward = row["reward"]
-        assert reward["copies_in_group"] == 1
-        checks = json.dumps([row["prompt_id"], reward["plan"], reward["code"], reward["cap"], reward["gates"]])
+        checks = json.dumps([row["prompt_id"], reward["plan"], reward["code"], reward["gates"]])
         totals[checks].add(reward["total"])
         kinds[checks].add(row["meta"]["quality"])
     assert {len(values) for values in totals.values()} == {1}
@@ -160,7 +159,8 @@ def test_scored_files_are_shown_and_viewed(grpo, tmp_path, capsys):
     assert first["text"].splitlines()[1] in shown
     assert view([str(scored), "--export", str(tmp_path / "pages")]) == 0
     pages = [path.read_text() for path in (tmp_path / "pages").rglob("*.html")]
-    assert any(first["prompt_id"] in page and "0.250" in page for page in pages)
+    total = f"{first['reward']['total']:.3f}"
+    assert any(first["prompt_id"] in page and total in page for page in pages)
 
 
 def test_the_replies_of_a_generator_are_written_as_rollouts_and_scored(tmp_path):

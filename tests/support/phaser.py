@@ -16,19 +16,14 @@ from engine.tasks.phaser.validation.verdict import (
 ALL_SIGNALS = ("has_new_phaser_game", "has_scene_in_config", "has_preload", "has_create", "has_update")
 
 
-SCENE_FIELDS = ("bodies", "static_bodies", "timers", "tweens", "inside", "texts", "shapes")
-
-
 def uses(*symbols):
     return tuple(ApiUse(symbol_id=symbol, raw=symbol, line=1, column=0) for symbol in symbols)
 
 
-def seen(objects=None, **fields):
-    """A run with one scene that shows objects."""
-    objects = {"Rectangle": 1} if objects is None else objects
-    scene = {name: fields.pop(name) for name in SCENE_FIELDS if name in fields}
-    state = SceneState(key="main", created=1, updates=60, display_list=sum(objects.values()), objects=objects, **scene)
-    return Observed(**{"frames": 60, "scenes": (state,), **fields})
+def seen(**fields):
+    """A run with one scene that shows something."""
+    state = SceneState(key="main", created=1, updates=60, active=True, objects=1)
+    return Observed(**{"frames": 60, "shows": True, "scenes": (state,), **fields})
 
 
 def validation(
@@ -99,3 +94,10 @@ class ScriptedValidator:
 
     def close(self):
         pass
+
+
+def find(index, symbol):
+    """The row of a symbol in an index of the API, inherited members included; None if there is none."""
+    owner, separator, name = symbol.partition("#") if "#" in symbol else symbol.rpartition(".")
+    members = [f"{each}{sign}{name}" for each in index.lineage(owner) for sign in "#."] if separator else []
+    return next((index._rows[each] for each in (symbol, *members) if each in index._rows), None)

@@ -14,24 +14,8 @@ from engine.records import Problem
 Difficulty = Literal["easy", "medium", "hard"]
 
 _MAX_ITEMS, _MAX_CHARS = 64, 4000
-_LISTS = ("modules", "constraints", "must_use_apis", "eval_hints", "features", "tags")
+_LISTS = ("modules", "constraints", "must_use_apis", "eval_hints", "tags")
 """Fields of a row that may be null."""
-
-
-class AskedFeature(BaseModel):
-    """A feature that a game must have, as the prompt was made from it.
-
-    Args:
-        name: of the feature, see :mod:`engine.tasks.phaser.seeds.features`.
-        values: its values, such as ``{"color": "red", "count": "5"}``; its text, conditions and programs have them.
-        conditions: a run of a game that has it satisfies all of them, see :mod:`engine.tasks.phaser.hints`.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    name: str = Field(max_length=80)
-    values: dict[str, str] = Field(default_factory=dict, max_length=_MAX_ITEMS)
-    conditions: tuple[str, ...] = Field(min_length=1, max_length=_MAX_ITEMS)
 
 
 class GameFacts(BaseModel):
@@ -42,8 +26,7 @@ class GameFacts(BaseModel):
         modules: parts of Phaser.
         constraints: requirements as sentences.
         must_use_apis: symbols that the program must use.
-        eval_hints: conditions on the run, see :mod:`engine.tasks.phaser.hints`; other texts are ignored.
-        features: the features that the prompt was made from; empty if that is not known.
+        eval_hints: what a person should look for; nothing is checked by it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -53,7 +36,6 @@ class GameFacts(BaseModel):
     constraints: tuple[str, ...] = Field(default=(), max_length=_MAX_ITEMS)
     must_use_apis: tuple[str, ...] = Field(default=(), max_length=_MAX_ITEMS)
     eval_hints: tuple[str, ...] = Field(default=(), max_length=_MAX_ITEMS)
-    features: tuple[AskedFeature, ...] = Field(default=(), max_length=_MAX_ITEMS)
 
     @field_validator("difficulty", mode="before")
     @classmethod

@@ -57,14 +57,12 @@ class Extraction:
         fences: number of closed fences.
         plan_closed: whether a ``[PLAN]`` has its ``[/PLAN]``; None without a plan block.
         is_cut_off: whether the last fence has no end.
-        trailing_text: characters after the code's fence.
     """
 
     method: Method = "none"
     fences: int = 0
     plan_closed: bool | None = None
     is_cut_off: bool = False
-    trailing_text: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,6 @@ class GameReply:
 class _Fence:
     tag: str
     body: str
-    text_after: int
 
 
 def read_reply(text: str) -> GameReply:
@@ -90,16 +87,15 @@ def read_reply(text: str) -> GameReply:
     plan_raw, rest, plan_closed = _plan_block(text)
     fences, is_cut_off = _fences(rest)
     method: Method = "none"
-    code, trailing = "", 0
+    code = ""
     tagged = [fence for fence in fences if fence.tag in _JAVASCRIPT]
     untagged = [fence for fence in fences if not fence.tag]
     if tagged or untagged:
         method = "javascript_fence" if tagged else "untagged_fence"
-        chosen = (tagged or untagged)[-1]
-        code, trailing = chosen.body, chosen.text_after
+        code = (tagged or untagged)[-1].body
     elif not fences and not is_cut_off and plan_closed is None and (labels := _LABELS.search(rest)):
         method, plan_raw, code = "labels", labels[1].strip(), labels[2].strip()
-    extraction = Extraction(method, len(fences), plan_closed, is_cut_off, trailing)
+    extraction = Extraction(method, len(fences), plan_closed, is_cut_off)
     return GameReply(plan_raw, read_plan(plan_raw), code.strip("\n"), extraction)
 
 
@@ -127,15 +123,13 @@ def _fences(text: str) -> tuple[list[_Fence], bool]:
     found: list[_Fence] = []
     opening: tuple[str, str] | None = None
     body: list[str] = []
-    left = len(text)
     for line in text.split("\n"):
-        left -= len(line) + 1
         mark = _FENCE.match(line)
         if opening is None:
             if mark:
                 opening, body = (mark[1], mark[2].lower().strip("{}.")), []
         elif mark and not mark[2] and mark[1][0] == opening[0][0] and len(mark[1]) >= len(opening[0]):
-            found = [*found[1 - _MOST_FENCES :], _Fence(opening[1], "\n".join(body), max(0, left))]
+            found = [*found[1 - _MOST_FENCES :], _Fence(opening[1], "\n".join(body))]
             opening = None
         else:
             body.append(line)

@@ -1,10 +1,11 @@
-"""Phaser 3 games: a plan and a program, which is parsed, checked against Phaser's API and run without a screen."""
+"""Phaser 3 games: a plan and a program, which is parsed, checked against Phaser's API and run in Chromium."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,20 +16,13 @@ from engine.contract.datasets import Dataset
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, Problem
 from engine.task import MAX_SHOWN_CHARS, Measurement, ScoredFields, Task, TaskMerge, completion_of_row
 from engine.tasks.phaser import ROW_FIELDS
-from engine.tasks.phaser.near_copies import copy_hash
 from engine.tasks.phaser.options import GameOptions
-from engine.tasks.phaser.problems import GameFacts, facts_of, problem_of, read_prompt
+from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt
 from engine.tasks.phaser.reply import GameReply, read_reply
-from engine.tasks.phaser.rewards import v0, v1
-from engine.tasks.phaser.rewards.parts import GameReward, unmeasured
-from engine.tasks.phaser.validation.screenshot import write_screenshot
+from engine.tasks.phaser.reward import PLAN_WEIGHT, GameReward, game_reward, unmeasured
 from engine.tasks.phaser.validation.shared_validator import shared_validator
 from engine.tasks.phaser.validation.validator import PhaserValidator
 from engine.tasks.phaser.validation.verdict import STAGES, Gate, RuntimeOutcome, Validation
-
-_COMPONENTS = ("plan", "code")
-_WEIGHTS = {"v0": v0.PLAN_WEIGHT, "v1": v1.PLAN_WEIGHT}
-_REWARDS = {"v0": v0.reward_v0, "v1": v1.reward_v1}
 
 _FAILED_GATES = {
     "parse": "parse_failed",
@@ -43,7 +37,6 @@ _FAILED_GATES = {
 _MAX_REMARK_CHARS = 300
 _MOST_REMARKS = 12
 _MAX_PICTURE_BYTES = 4 << 20
-_LEAST_FOCUS = 0.25  # of a right game: at most twice as much besides what was asked for as is free
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class GameMeasurement(Measurement):
 
 
 class PhaserTask(Task[GameReply]):
-    """Games that a program validates. ``plan`` and ``code`` are the components; see the rewards.
+    """Games that a program validates. ``plan`` and ``code`` are the components, see :mod:`engine.tasks.phaser.reward`.
 
     Args:
         options: of the checks and rewards.
@@ -65,6 +58,7 @@ class PhaserTask(Task[GameReply]):
     name = "phaser"
     row_fields = ROW_FIELDS
     prompt_variables = frozenset({"difficulty", "constraints", "must_use"})
+    reward_weights: Mapping[str, float] = MappingProxyType({"plan": PLAN_WEIGHT, "code": 1 - PLAN_WEIGHT})
     reply_description = "a plan in [PLAN] and [/PLAN], and one fenced program (```javascript ... ```)"
     attempt_descriptions: Mapping[str, str] = MappingProxyType(
         {
@@ -76,8 +70,6 @@ class PhaserTask(Task[GameReply]):
     def __init__(self, options: GameOptions | None = None, validator: PhaserValidator | None = None) -> None:
         self._options = options or GameOptions()
         self._validator = validator
-        share = _WEIGHTS[self._options.reward_version]
-        self.reward_weights: Mapping[str, float] = MappingProxyType({"plan": share, "code": 1 - share})
 
     # Problems and replies
 
@@ -155,7 +147,7 @@ class PhaserTask(Task[GameReply]):
 
     def merge(self, candidates: Sequence[Candidate[GameReply]], problem: Problem) -> TaskMerge[GameReply]:
         """Merge programs that are equal except for space at the ends of lines."""
-        programs = {_normalised(one.content.code): one for one in candidates if one.content and one.content.code}
+        programs = {_normalised(each.content.code): each for each in candidates if each.content and each.content.code}
         return TaskMerge(next(iter(programs.values()))) if len(programs) == 1 else TaskMerge(None)
 
     # Checks and rewards
@@ -183,38 +175,25 @@ class PhaserTask(Task[GameReply]):
         reply, facts = candidate.content or GameReply(), facts_of(problem.answer)
         has_code = bool(reply.code.strip())
         validation = self._open_validator().validate(self._options.request(reply.code, facts)) if has_code else _NO_CODE
-        reward = _REWARDS[self._options.reward_version](validation, reply, facts)
+        reward = game_reward(validation, reply, facts)
+        measured = partial(GameMeasurement, validation=validation, reward=reward)
         if not has_code:
-            return GameMeasurement(
-                dict.fromkeys(_COMPONENTS, 0.0),
-                False,
-                outcome=Outcome.MODEL_FAULT,
-                fault=candidate.fault,
-                validation=validation,
-                reward=reward,
-            )
+            nothing = dict.fromkeys(self.reward_weights, 0.0)
+            return measured(nothing, False, outcome=Outcome.MODEL_FAULT, fault=candidate.fault)
         if validation.outcome is Outcome.INFRA_FAULT:
-            return GameMeasurement(
-                {},
-                None,
-                outcome=Outcome.INFRA_FAULT,
-                fault=validation.fault,
-                detail={"why": validation.fault.message if validation.fault is not None else ""},
-                validation=validation,
-                reward=reward,
-            )
-        if validation.screenshot is not None and self._options.screenshots is not None:
-            write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png", validation.screenshot)
-        return GameMeasurement(
-            components={"plan": reward.plan_paid, "code": reward.code_paid},
-            is_correct=_is_correct(validation, facts),
+            fault = validation.fault
+            why = {"why": "" if fault is None else fault.message}
+            return measured({}, None, outcome=Outcome.INFRA_FAULT, fault=fault, detail=why)
+        if self._options.screenshots is not None:
+            validation.runtime.write_screenshot(self._options.screenshots / f"{_code_hash(reply.code)}.png")
+        return measured(
+            components=reward.paid,
+            is_correct=_is_correct(validation),
             answer=_digest(reply.code),
             answer_source="stated",
             outcome=Outcome.OK if validation.deterministic else Outcome.VERIFIER_TIMEOUT,
-            remarks=_remarks(validation, facts),
-            detail=_detail(validation, reward, facts),
-            validation=validation,
-            reward=reward,
+            remarks=_remarks(validation),
+            detail=_detail(validation, reward),
         )
 
     def scored_fields(self, candidate: Candidate[GameReply], measurement: Measurement) -> ScoredFields:
@@ -241,98 +220,79 @@ class PhaserTask(Task[GameReply]):
         if not reply.code.strip():
             return ScoredFields(row, validation.rows(), paid, ("no_code",))
         failed = [code for stage, code in _FAILED_GATES.items() if validation.gates[stage].ok is False]
-        # Without a run, a program that crashes is paid like one that works; only the copies of the latter would lose.
-        compared = "" if self._options.skip_runtime else copy_hash(reply.code)
-        return ScoredFields(row, validation.rows(), paid, failed, compared)
+        return ScoredFields(row, validation.rows(), paid, failed)
 
     def copy_factor(self, copies: int) -> float:
-        """1 for a program without near copies, falling to ``1 - copy_penalty`` with their number."""
-        return 1.0 if self._options.reward_version == "v0" else 1 - self._options.copy_penalty * (1 - 1 / copies)
+        """1: programs are paid by their own checks."""
+        return 1.0
 
     # The analyst
 
     def truth(self, problem: Problem) -> str:
-        """What is checked: the symbols, and the conditions on the run."""
-        facts = facts_of(problem.answer)
-        checks = [f"uses {symbol}" for symbol in facts.must_use_apis]
-        checks += [f"the run shows {hint}" for hint in facts.eval_hints]
-        return "\n".join(["the game boots, its scene is created, every frame runs without an error", *checks])
+        """What is checked: the run, and the symbols."""
+        checks = [f"uses {symbol}" for symbol in facts_of(problem.answer).must_use_apis]
+        return "\n".join(["the game boots, a scene shows something, every frame runs without an error", *checks])
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """False: a game has no short answer. An experience that copies the text of its problem is refused anyway."""
         return False
 
     def _open_validator(self) -> PhaserValidator:
-        return self._validator or shared_validator(self._options.api_index, self._options.runtime)
+        return self._validator or shared_validator(self._options.api_index, runs=not self._options.skip_runtime)
 
 
 _NO_CODE = Validation(gates={stage: Gate(ok=False if stage == "parse" else None) for stage in STAGES})
 """Of a reply without code, which is not validated."""
 
 
-def _is_correct(validation: Validation, facts: GameFacts) -> bool | None:
-    """Whether everything that was asked for is there; None if it cannot be known because a stage was skipped."""
+def _is_correct(validation: Validation) -> bool | None:
+    """Whether the program runs and uses the symbols; None if it cannot be known because a stage was skipped."""
     gates = [validation.gates[stage].ok for stage in ("parse", "api", "must_use", "runtime")]
-    hints = v1.hint_results(validation, facts).values()
-    if False in gates or validation.unsafe or not all(hints):
+    if False in gates or validation.unsafe:
         return False
-    if validation.gates["runtime"].ok is None:
-        return None
-    return v1.focus(validation, facts) >= _LEAST_FOCUS
+    return None if validation.gates["runtime"].ok is None else True
 
 
-def _remarks(validation: Validation, facts: GameFacts) -> list[str]:
+def _remarks(validation: Validation) -> list[str]:
     """What the analyst is told, the most important first."""
     report = validation.runtime
     remarks = []
     if report.outcome not in (RuntimeOutcome.OK, RuntimeOutcome.SKIPPED):
         frame = "" if report.frame is None else f" in frame {report.frame}"
         remarks.append(f"the run ended with {report.outcome}{frame}: {report.message}")
-    remarks += [f"{one.code}: {one.message}" for one in validation.findings if one.severity == "error"]
+    remarks += [f"{each.code}: {each.message}" for each in validation.findings if each.severity == "error"]
     for use in validation.api_usage.misses:
         near = f"; near it are {', '.join(use.near)}" if use.near else ""
         remarks.append(f"{use.symbol_id} does not exist{near}")
     remarks += [f"{symbol} is not used" for symbol in validation.api_usage.must_use_misses]
-    hints = v1.hint_results(validation, facts)
-    remarks += [f"the run does not show {hint}" for hint, result in hints.items() if not result]
     return [remark[:_MAX_REMARK_CHARS] for remark in remarks[:_MOST_REMARKS]]
 
 
-def _detail(validation: Validation, reward: GameReward, facts: GameFacts) -> dict[str, Any]:
+def _detail(validation: Validation, reward: GameReward) -> dict[str, Any]:
     """The figures that a rollout keeps."""
     return {
         "reward": reward.as_row(),
         "gates": {stage: gate.ok for stage, gate in validation.gates.items()},
         "runtime": str(validation.runtime.outcome),
         "must_use_misses": list(validation.api_usage.must_use_misses),
-        "hints": v1.hint_results(validation, facts),
     }
 
 
 def _signals(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The results of the checks that a rollout keeps; from a file, so that nothing of it is certain."""
-    signals: list[tuple[str, str]] = []
-    for name, title in (("gates", "stage"), ("hints", "the run shows")):
-        part = detail.get(name)
-        if isinstance(part, Mapping):
-            signals += [(f"{title} {key}", _verdict(value)) for key, value in part.items()]
-    if "runtime" in detail:
-        signals.append(("run", str(detail["runtime"])))
-    misses = detail.get("must_use_misses")
-    return signals + [(f"uses {one}", "failed") for one in (misses if isinstance(misses, list) else ())]
-
-
-def _verdict(value: Any) -> str:
-    return {True: "passed", False: "failed", None: "not run"}[value if isinstance(value, bool) else None]
+    """The results of the stages that a rollout keeps; from a file, so that nothing of it is certain."""
+    gates = detail.get("gates")
+    words = {"True": "passed", "False": "failed"}
+    rows = gates.items() if isinstance(gates, Mapping) else ()
+    return [(f"stage {stage}", words.get(str(ok), "not run")) for stage, ok in rows]
 
 
 def _picture(folders: Sequence[Path | None], code: str) -> bytes:
     """The stored picture of a program, in a folder or its folder ``screenshots``; empty if there is none."""
     name = f"{_code_hash(code)}.png"
     for folder in folders:
-        for place in (folder / "screenshots" / name, folder / name) if folder is not None else ():
-            if place.is_file() and place.stat().st_size <= _MAX_PICTURE_BYTES:
-                return place.read_bytes()
+        for path in (folder / "screenshots" / name, folder / name) if folder is not None else ():
+            if path.is_file() and path.stat().st_size <= _MAX_PICTURE_BYTES:
+                return path.read_bytes()
     return b""
 
 

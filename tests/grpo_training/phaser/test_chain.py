@@ -85,6 +85,6 @@ def test_training_on_scored_mock_rollouts_moves_replies_in_the_direction_of_thei
     changes = [new - old for old, new in zip(before, after, strict=True)]
     right = [change for change, sample in zip(changes, samples, strict=True) if sample.advantage > 0]
     wrong = [change for change, sample in zip(changes, samples, strict=True) if sample.advantage < 0]
-    assert (len(right), len(wrong)) == (4, 4)
-    assert fmean(right) > 0.005
+    assert (len(right), len(wrong)) == (6, 2)
+    assert fmean(right) > 0.002  # four of the six; the others share most of their text with them
     assert max(wrong) < -0.005

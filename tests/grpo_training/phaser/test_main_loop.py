@@ -81,8 +81,8 @@ def test_games_run_on_the_rails_of_every_task(default_index, tmp_path):
         for group in groups:
             right, without_game, without_code = group["rollouts"]
             assert (right["is_correct"], without_game["is_correct"]) == (True, False)
-            assert right["r_total"] > 0.95
-            assert without_game["r_total"] == 0
+            assert right["r_total"] > 0.9
+            assert 0 < without_game["r_total"] <= 0.15 + 0.85 * 0.2
             assert (without_code["r_total"], without_code["outcome"]) == (0.0, "model_fault")
             assert without_game["reward_detail"]["remarks"][0].startswith("the run ended with no_game")
             assert group["stats"]["triggered"]

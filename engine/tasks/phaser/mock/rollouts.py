@@ -63,8 +63,7 @@ def make_rollouts(
 
 def reply_text(prompt: PromptRow, fault: Fault, rng: random.Random) -> str:
     """A reply with a plan and a program that has the fault."""
-    program, _ = program_for(prompt, rng)
-    code = fault.change(program).source()
+    code = fault.change(program_for(prompt, rng)).source()
     steps = ["preload: prepare the textures", "create: build the scene"]
     if rng.random() < _UPDATE_STEP_SHARE:
         steps.append("update: move what moves")

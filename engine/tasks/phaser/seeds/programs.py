@@ -1,12 +1,11 @@
-"""Programs that do what a prompt asks, put together from the code of its features."""
+"""Programs with the features that a prompt asks for, put together from their code."""
 
 from __future__ import annotations
 
 import random
-import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from engine.tasks.phaser.problems import PromptRow
@@ -16,8 +15,6 @@ from engine.tasks.phaser.seeds.features import (
     all_features,
     draw_values,
     features_by_name,
-    values_from,
-    values_in,
 )
 
 _OTHER_SYMBOLS: Mapping[str, str] = MappingProxyType(
@@ -32,9 +29,6 @@ _OTHER_SYMBOLS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Symbols of other prompts -> a feature whose code uses them."""
-
-_KEY_HINT = re.compile(r"keys\.([A-Z]+)")
-_MOST = "9"  # the highest count, which satisfies every lower bound on a number of objects
 
 _TEXTURE = """\
 const swatch = this.make.graphics({ x: 0, y: 0 }, false);
@@ -114,51 +108,24 @@ class Program:
         )
 
 
-def program_for(prompt: PromptRow, rng: random.Random) -> tuple[Program, tuple[str, ...]]:
-    """A program that does what a prompt asks, and the symbols that no feature shows.
+def program_for(prompt: PromptRow, rng: random.Random) -> Program:
+    """A program with the features that the tags and symbols of a prompt name.
 
-    The features are those that the row names, with its values; without them those of its tags, with the values that
-    its text has; and those of its symbols.
+    The values of the features are drawn at random.
     """
-    asked = {one.name: one.values for one in prompt.features if one.name in features_by_name()}
-    features = [features_by_name()[name] for name in asked or prompt.tags if name in features_by_name()]
-    unknown = []
-    for symbol in prompt.must_use_apis:
-        feature = feature_of(symbol)
-        if feature is None:
-            unknown.append(symbol)
-        elif feature not in features:
+    features = [features_by_name()[name] for name in prompt.tags if name in features_by_name()]
+    for feature in filter(None, map(feature_of, prompt.must_use_apis)):
+        if feature not in features:
             features.append(feature)
     features.sort(key=lambda feature: feature.symbol not in prompt.must_use_apis)
-    parts = [
-        Part(
-            feature,
-            values_from(asked[feature.name], rng)
-            if feature.name in asked
-            else values_in(feature, prompt.task, rng) or _guessed(feature, prompt, rng),
-        )
-        for feature in features
-    ]
-    if not parts:
-        parts.append(Part(features_by_name()["rectangle"], draw_values(rng)))
-    program = Program(
+    parts = [Part(feature, draw_values(rng)) for feature in features or [features_by_name()["rectangle"]]]
+    return Program(
         tuple(parts),
         width=rng.choice((800, 960, 1024)),
         height=rng.choice((600, 640, 720)),
         background=rng.choice(("#202830", "#103020", "#301020", "#000000")),
         scene="MainScene" if "Phaser.Scene" in prompt.must_use_apis else rng.choice(("MainScene", "")),
     )
-    return program, tuple(symbol for symbol in unknown if symbol not in ("Phaser.Scene", "Phaser.Game"))
-
-
-def _guessed(feature: Feature, prompt: PromptRow, rng: random.Random) -> Values:
-    """Values of a feature that the text of a prompt does not describe: as its conditions need them."""
-    values = draw_values(rng)
-    keys = [found[1] for hint in prompt.eval_hints if (found := _KEY_HINT.fullmatch(hint))]
-    changed = {"count": _MOST}
-    if any("{key}" in hint for hint in feature.hints) and keys:
-        changed["key"] = keys[0]
-    return replace(values, code={**values.code, **changed})
 
 
 def feature_of(symbol: str) -> Feature | None:

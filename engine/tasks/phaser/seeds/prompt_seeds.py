@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import yaml
 
 from engine.errors import InputError
 from engine.tasks.phaser.problems import Difficulty
@@ -18,54 +22,6 @@ _FEATURES: Mapping[Difficulty, int] = MappingProxyType({"easy": 1, "medium": 2, 
 _MUST_USE = 2  # symbols at most
 _TEXTURES_SHARE, _SIGNALS_SHARE = 0.3, 0.2
 _ATTEMPTS_PER_PROMPT = 100
-
-TEXTURES_HINT, SIGNALS_HINTS = "textures >= 1", ("signals.frames", "signal_changes.frames")
-
-_OPENINGS: Mapping[Language, tuple[str, ...]] = MappingProxyType(
-    {
-        "en": (
-            "Write a Phaser 3 game in which {clauses}.",
-            "Build a small game with Phaser 3 in which {clauses}.",
-            "Program a Phaser 3 scene in which {clauses}.",
-            "I need a Phaser 3 demo in which {clauses}.",
-        ),
-        "zh": (
-            "用 Phaser 3 写一个小游戏：{clauses}。",
-            "请实现一个 Phaser 3 场景：{clauses}。",
-            "编写一个 Phaser 3 演示程序：{clauses}。",
-            "用 Phaser 3 制作以下内容：{clauses}。",
-        ),
-    }
-)
-
-_CONSTRAINTS: Mapping[Language, Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "en": {
-            "all": (
-                "Use Phaser 3; the global Phaser is already loaded.",
-                "Load no files from disk or network.",
-                "The scene has the methods preload and create.",
-                "One self-contained program: scene, configuration and new Phaser.Game.",
-            ),
-            "state": ("The state of the game can be read from its objects.",),
-            "deterministic": ("The game behaves in the same way in every run with the same input.",),
-            "textures": ("Generate at least one texture in code.",),
-            "signals": ("Count the updates in window.__signals__.frames.",),
-        },
-        "zh": {
-            "all": (
-                "使用 Phaser 3；全局变量 Phaser 已经加载。",
-                "不得从磁盘或网络加载任何文件。",
-                "场景要有 preload 和 create 方法。",
-                "一个完整独立的程序：场景、配置和 new Phaser.Game。",
-            ),
-            "state": ("游戏状态可以从游戏对象中读取。",),
-            "deterministic": ("相同输入下每次运行的行为都相同。",),
-            "textures": ("至少用代码生成一个纹理。",),
-            "signals": ("在 window.__signals__.frames 中记录 update 的次数。",),
-        },
-    }
-)
 
 
 def make_prompt_seeds(count: int, seed: int, language: Language = "en") -> list[dict[str, Any]]:
@@ -114,13 +70,10 @@ def seeds_report(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def coverage_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
-    """A table of modules: ``module, easy, medium, hard, total``, with its head."""
-    counts = Counter((module, row["difficulty"]) for row in rows for module in row["modules"])
-    yield ["module", *DIFFICULTIES, "total"]
-    for module in sorted({module for module, _ in counts}):
-        numbers = [counts[module, difficulty] for difficulty in DIFFICULTIES]
-        yield [module, *map(str, numbers), str(sum(numbers))]
+@cache
+def _texts() -> Mapping[str, Any]:
+    """The sentences of prompts by language."""
+    return dict(yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8")))
 
 
 def _deck(rng: random.Random) -> Iterator[Feature]:
@@ -139,10 +92,9 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
     features = list(chosen.values())
     values: list[Values] = []
     for _ in features:
-        values.append(draw_values(rng, without={one.en["color"] for one in values}))
+        values.append(draw_values(rng, without={drawn.en["color"] for drawn in values}))
     clauses = [value.text(feature, language) for feature, value in zip(features, values, strict=True)]
-    hints = [hint for feature, value in zip(features, values, strict=True) for hint in value.hints(feature)]
-    texts = _CONSTRAINTS[language]
+    texts = _texts()[language]["constraints"]
     constraints = [*texts["all"]]
     if difficulty != "easy":
         constraints += texts["state"]
@@ -150,24 +102,18 @@ def _prompt(rng: random.Random, deck: Iterator[Feature], difficulty: Difficulty,
         constraints += texts["deterministic"]
     if rng.random() < _TEXTURES_SHARE:
         constraints += texts["textures"]
-        hints.append(TEXTURES_HINT)
     if difficulty != "easy" and rng.random() < _SIGNALS_SHARE:
         constraints += texts["signals"]
-        hints += SIGNALS_HINTS
     must_use = [feature.symbol for feature in rng.sample(features, min(_MUST_USE, len(features)))]
     return {
         "difficulty": difficulty,
         "modules": list(dict.fromkeys(["Scene", *(module for feature in features for module in feature.modules)])),
-        "task": rng.choice(_OPENINGS[language]).format(clauses=_joined(clauses, language)),
+        "task": rng.choice(_texts()[language]["openings"]).format(clauses=_joined(clauses, language)),
         "constraints": constraints,
         "must_use_apis": must_use,
-        "eval_hints": list(dict.fromkeys(hints)),
+        "eval_hints": clauses,
         "tags": [feature.name for feature in features],
         "notes": "",
-        "features": [
-            {"name": feature.name, "values": value.named(feature), "conditions": value.hints(feature)}
-            for feature, value in zip(features, values, strict=True)
-        ],
     }
 
 

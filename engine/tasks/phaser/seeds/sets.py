@@ -39,7 +39,6 @@ def build_sets(
     ood_ratio: float,
     seed: int,
     created_at: str,
-    allow_repeat: bool = False,
 ) -> Sets:
     """Choose prompts for training and evaluation.
 
@@ -52,7 +51,6 @@ def build_sets(
         ood_ratio: share of the evaluation prompts that combine two seeds of different modules; at most 0.8.
         seed: of the random choices.
         created_at: time that the rows name.
-        allow_repeat: fill up with repeated prompts, whose ids get a suffix, if there are too few seeds.
 
     Raises:
         InputError: there are too few seeds, or no two of different modules.
@@ -60,7 +58,6 @@ def build_sets(
     rng = random.Random(seed)  # noqa: S311
     pool = _distinct(seeds)
     rng.shuffle(pool)
-    train_count, eval_count = max(1, train_count), max(1, eval_count)
     combined_count = round(eval_count * min(max(ood_ratio, 0.0), MAX_OOD_RATIO))
     combinations, parents = _combinations(pool, combined_count, rng)
     rest = [row for row in pool if row["id"] not in parents]
@@ -69,16 +66,15 @@ def build_sets(
     unseen = {_module_set(row) for row in combinations}
     free = [row for row in rest if row["id"] not in used and _module_set(row) not in unseen]
     train = _stratified(free, train_count)
-    if len(plain) < eval_count - combined_count or (len(train) < train_count and not (allow_repeat and train)):
+    if len(plain) < eval_count - combined_count or len(train) < train_count:
         raise InputError(
             f"{len(seeds)} seeds are too few for {train_count} training and {eval_count} evaluation prompts",
             why=f"{len(train)} and {len(plain) + combined_count} could be chosen without a prompt in both.",
-            fix="Make more (prompt-seeds --count), ask for fewer, or pass --allow-repeat for the training prompts.",
+            fix="Make more (prompt-seeds --count), or ask for fewer.",
         )
-    repeated = _filled(train, train_count)
-    rng.shuffle(repeated)
+    rng.shuffle(train)
     return Sets(
-        [{**row, "created_at": created_at, "meta": {"source": "prompt_seed"}} for row in repeated],
+        [{**row, "created_at": created_at, "meta": {"source": "prompt_seed"}} for row in train],
         [_evaluation_row(number, row, created_at) for number, row in enumerate([*plain, *combinations], 1)],
     )
 
@@ -130,15 +126,6 @@ def _stratified(pool: Sequence[Row], count: int) -> list[Row]:
     return [*chosen, *(row for _, row in zip(range(count - len(chosen)), others, strict=False))]
 
 
-def _filled(rows: Sequence[Row], count: int) -> list[Row]:
-    """``count`` rows; those that repeat one have ids with a suffix."""
-    passes = (count + len(rows) - 1) // len(rows)
-    repeated = [
-        row if number == 0 else {**row, "id": f"{row['id']}_r{number}"} for number in range(passes) for row in rows
-    ]
-    return repeated[:count]
-
-
 def _combinations(pool: Sequence[Row], count: int, rng: random.Random) -> tuple[list[Row], set[str]]:
     """Rows that combine two seeds, each of another set of modules, and the ids of their parents."""
     existing = {_module_set(row) for row in pool}
@@ -178,7 +165,6 @@ def _combined(one: Row, other: Row) -> Row:
         "must_use_apis": list(dict.fromkeys(symbols))[:_MOST_SYMBOLS],
         "eval_hints": _union(one["eval_hints"], other["eval_hints"], _MOST_TEXTS),
         "tags": [*tags, *_OOD_TAGS],
-        "features": [*(one.get("features") or ()), *(other.get("features") or ())],
     }
 
 
@@ -190,7 +176,6 @@ def _evaluation_row(number: int, row: Row, created_at: str) -> Row:
         "source_id": None if is_combined else row["id"],
         **({"source_ids": row["source_ids"]} if is_combined else {}),
         **{name: row[name] for name in copied},
-        "features": list(row.get("features") or ()),
         "ood": is_combined,
         "ood_type": OOD_TYPE if is_combined else None,
         "created_at": created_at,

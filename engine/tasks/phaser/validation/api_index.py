@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -81,32 +80,6 @@ class ApiIndex:
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def find(self, symbol: str) -> Mapping[str, Any] | None:
-        """The row of a symbol, inherited ones included.
-
-        Args:
-            symbol: ``Phaser.GameObjects.Sprite``, ``Phaser.Math.Between``, ``Phaser.GameObjects.Sprite#setPosition``; a
-                method may be written with a dot. An event is ``Phaser.Input.Events.POINTER_DOWN``.
-        """
-        row = self._rows.get(symbol)
-        if row is not None:
-            return row
-        owner, separator, name = _split(symbol)
-        if not separator:
-            return None
-        for place in self.lineage(owner):
-            row = self._rows.get(f"{place}#{name}") or self._rows.get(f"{place}.{name}")
-            if row is not None:
-                return row
-        return None
-
-    def exists(self, symbol: str) -> bool:
-        """Whether the symbol exists; see :meth:`find`."""
-        return self.find(symbol) is not None
 
     def lineage(self, owner: str) -> tuple[str, ...]:
         """A class, and all classes and mixins whose members it has."""

@@ -1,10 +1,9 @@
-"""Chromium in a sandbox, for the audit of runs without a screen: ``PhaserValidator.open(runtime="chromium")``."""
+"""Chromium in a sandbox, and the Node.js process that drives it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -17,45 +16,50 @@ from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup
 
 _READABLE = ("/usr", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives", "/opt")
 _NOBODY = "65534"
+BUBBLEWRAP = ("bwrap",)
 _END_S = 5.0
+_FILES_BYTES = 1 << 30  # of the folder /tmp of the jail, which is in memory
+_DATA_BYTES = 2 << 30  # memory of each process, except of files
+_SKIP = "Or leave the run out: --skip-runtime."
 
 
 def find_chromium() -> str:
     """The path of Chromium or Chrome.
 
     Raises:
-        ConfigurationError: it, bubblewrap or playwright-core is not installed.
+        ConfigurationError: it or bubblewrap is not installed.
     """
-    found = first_installed(CHROMIUM)
-    if found is None:
+    chromium = first_installed(CHROMIUM)
+    if chromium is None:
         raise ConfigurationError(
-            "Chromium was not found", fix="Install it (Debian: apt install chromium-headless-shell)."
+            "Chromium was not found",
+            why="Phaser games are run in Chromium",
+            fix=f"Install it (Debian: apt install chromium-headless-shell). {_SKIP}",
         )
-    if shutil.which("bwrap") is None:
-        raise ConfigurationError("Chromium runs only in bubblewrap", fix="Install it (Debian: apt install bubblewrap).")
-    if not (NODE_FOLDER / "node_modules" / "playwright-core").is_dir():
-        raise ConfigurationError("The Node.js package playwright-core is not installed", fix="Run `make phaser`.")
-    return os.path.realpath(found)
+    if first_installed(BUBBLEWRAP) is None:
+        raise ConfigurationError(
+            "Chromium runs only in bubblewrap, which was not found",
+            fix=f"Install it (Debian: apt install bubblewrap). {_SKIP}",
+        )
+    return os.path.realpath(chromium)
 
 
-def start_browser(node: NodeSetup, chromium: str, time_s: float) -> CommandProcess:
-    """Start Chromium and the process that drives it.
+def start_browser(node: NodeSetup, chromium: str) -> CommandProcess:
+    """Start Chromium and the process that drives it. Its first message has the version of Chromium.
 
     It has no network, sees the system's files only, read-only, and runs as nobody. Unlike the other levels of isolation
-    it may start processes, because a browser does; they end with it.
+    it may start processes, because a browser does; they end with it. A process of it that needs more memory than
+    :data:`_DATA_BYTES` gets none.
 
     Args:
         node: Node.js.
         chromium: path of the browser.
-        time_s: wall-clock seconds that it may take to start.
 
     Raises:
         SandboxError: it does not start.
     """
-    command = [node.executable, str(NODE_FOLDER / "src" / "chromium.js"), chromium]
-    process = CommandProcess(command, _BrowserJail(), memory_mb=0, busy_factor=1)
-    process.receive(time_s)
-    return process
+    command = [node.executable, str(NODE_FOLDER / "src" / "browser.js"), chromium]
+    return CommandProcess(command, _BrowserJail(), memory_mb=0, busy_factor=1)
 
 
 class _BrowserJail:
@@ -72,7 +76,7 @@ class _BrowserJail:
         channel, stdin, stdout = fds
         jail = ["bwrap", "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL"]
         jail += ["--new-session", "--clearenv", "--setenv", "HOME", "/tmp", "--proc", "/proc"]  # noqa: S108
-        jail += ["--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "PATH", "/usr/bin"]  # noqa: S108 - in the jail
+        jail += ["--dev", "/dev", "--size", str(_FILES_BYTES), "--tmpfs", "/tmp", "--setenv", "PATH", "/usr/bin"]  # noqa: S108 - in the jail
         for place in ("/lib", "/lib64", "/bin"):
             if os.path.islink(place):
                 jail += ["--symlink", os.readlink(place), place]
@@ -80,7 +84,7 @@ class _BrowserJail:
                 jail += ["--ro-bind", place, place]
         for path in (*_READABLE, str(NODE_FOLDER)):
             jail += ["--ro-bind-try", path, path]
-        jail += ["--setenv", "PHASER_CHANNEL", str(channel), "--", *command]
+        jail += ["--setenv", "PHASER_CHANNEL", str(channel), "--", "prlimit", f"--data={_DATA_BYTES}", *command]
         self._process = subprocess.Popen(
             jail, stdin=stdin, stdout=stdout, stderr=stdout, pass_fds=(channel,), start_new_session=True
         )

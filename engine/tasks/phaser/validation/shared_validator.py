@@ -8,27 +8,27 @@ import threading
 from pathlib import Path
 
 from engine.tasks.phaser.validation.api_index import DEFAULT_PATH, ApiIndex
-from engine.tasks.phaser.validation.validator import PhaserValidator, RuntimeName
+from engine.tasks.phaser.validation.validator import PhaserValidator
 
-_open: dict[tuple[Path, RuntimeName], tuple[int, PhaserValidator]] = {}
+_open: dict[tuple[Path, bool], tuple[int, PhaserValidator]] = {}
 _guard = threading.Lock()
 
 
-def shared_validator(api_index: Path | None = None, runtime: RuntimeName = "headless") -> PhaserValidator:
+def shared_validator(api_index: Path | None = None, *, runs: bool = True) -> PhaserValidator:
     """The validator with an index of Phaser's API; created at the first call, and again in a forked child.
 
     Args:
         api_index: the index; None for the default place.
-        runtime: where programs run.
+        runs: whether programs will be run.
 
     Raises:
-        ConfigurationError: Node.js, a package or the index is not as it must be; with the fix.
+        ConfigurationError: Node.js, a package, Chromium or the index is not as it must be; with the fix.
     """
     path = (api_index or DEFAULT_PATH).resolve()
     with _guard:
-        process, validator = _open.get((path, runtime), (0, None))
+        process, validator = _open.get((path, runs), (0, None))
         if validator is None or process != os.getpid():
-            validator = PhaserValidator.open(ApiIndex.load(path), os.cpu_count() or 1, runtime)
+            validator = PhaserValidator.open(ApiIndex.load(path), os.cpu_count() or 1, runs=runs)
             atexit.register(validator.close)
-            _open[path, runtime] = (os.getpid(), validator)
+            _open[path, runs] = (os.getpid(), validator)
         return validator

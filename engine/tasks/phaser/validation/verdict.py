@@ -2,75 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from engine.records import Fault, Outcome, Record
+from engine.storage.append_log import replace_file
 from engine.tasks.phaser.validation.observed import Observed
 
 STAGES = ("parse", "safety", "signals", "eslint", "api", "must_use", "runtime")
 """The stages in the order in which they run."""
-
-
-InputKind = Literal["keydown", "keyup", "pointerdown", "pointerup", "pointermove", "wheel"]
-
-
-class InputEvent(Record):
-    """One simulated input event.
-
-    Args:
-        frame: the frame before which it is dispatched, counted from 0 after the first scene was created.
-        kind: the browser's event. ``wheel`` scrolls by ``y`` pixels.
-        key: name in ``Phaser.Input.Keyboard.KeyCodes`` (``LEFT``, ``SPACE``, ``A``), for key events.
-        x: position in game pixels, for pointer events; a fraction of the width if ``relative``.
-        y: the same for the height.
-        relative: whether x and y are fractions of the game's size.
-    """
-
-    frame: int = Field(ge=0)
-    kind: InputKind
-    key: str = ""
-    x: float = 0.0
-    y: float = 0.0
-    relative: bool = False
-
-
-def _default_inputs() -> tuple[InputEvent, ...]:
-    """Each key of a usual game held for four frames, then a click and a drag in the middle of the game."""
-    events = []
-    for index, key in enumerate(("LEFT", "RIGHT", "UP", "DOWN", "SPACE", "A", "D", "W", "S", "ENTER")):
-        events += [
-            InputEvent(frame=10 + 2 * index, kind="keydown", key=key),
-            InputEvent(frame=14 + 2 * index, kind="keyup", key=key),
-        ]
-    pointer: tuple[tuple[int, InputKind, float, float], ...] = (
-        (34, "pointermove", 0.5, 0.5), (36, "pointerdown", 0.5, 0.5), (38, "pointermove", 0.6, 0.6),
-        (40, "pointermove", 0.65, 0.6), (42, "pointerup", 0.65, 0.6), (44, "pointerdown", 0.25, 0.5),
-        (46, "pointerup", 0.25, 0.5),
-    )  # fmt: skip
-    events += [InputEvent(frame=frame, kind=kind, x=x, y=y, relative=True) for frame, kind, x, y in pointer]
-    return tuple(sorted(events, key=lambda event: event.frame))
-
-
-DEFAULT_INPUTS = _default_inputs()
-"""The simulated input of a request that has none of its own."""
-
-
-class ValidationLimits(Record):
-    """Limits of one candidate. Memory is a limit of the validator's processes.
-
-    Args:
-        time_s: processor seconds of each phase of the run (loading, boot, ten frames), and of the static stages.
-        total_s: processor seconds in total.
-        code_bytes: size of the code in UTF-8; longer code fails to parse.
-    """
-
-    time_s: float = Field(default=2.0, gt=0)
-    total_s: float = Field(default=8.0, gt=0)
-    code_bytes: int = Field(default=200_000, ge=1)
 
 
 class ValidationRequest(Record):
@@ -80,26 +25,17 @@ class ValidationRequest(Record):
         code: the extracted JavaScript, without Markdown fences.
         must_use: symbols that the program must use, as they stand in the prompt (``Phaser.GameObjects.Graphics``).
         frames: number of frames of 1000/60 ms.
-        inputs: simulated input; None for :data:`DEFAULT_INPUTS`.
-        seed: with the text of the program, decides on ``Math.random``, Phaser's random generator and the date.
-        skip_runtime: leave the stage ``runtime`` out. ``must_use`` is then judged by reachable uses in the source.
+        skip_runtime: leave the stage ``runtime`` out.
         skip_eslint: leave the stage ``eslint`` out.
-        check_reaction: run the program a second time without the input and compare, for ``Observed.reacted_to_keys``
-            and ``Observed.reacted_to_pointer``. Doubles the time.
-        screenshot: return a PNG of the last frame; only the Chromium backend can.
+        time_s: processor seconds of all runs of the program.
     """
 
     code: str
     must_use: tuple[str, ...] = ()
     frames: int = Field(default=60, ge=1, le=3600)
-    inputs: tuple[InputEvent, ...] | None = None
-    seed: int = 1
     skip_runtime: bool = False
     skip_eslint: bool = False
-    check_reaction: bool = False
-    screenshot: bool = False
-    language: Literal["javascript"] = "javascript"
-    limits: ValidationLimits = ValidationLimits()
+    time_s: float = Field(default=8.0, gt=0)
 
 
 class RuntimeOutcome(StrEnum):
@@ -109,24 +45,24 @@ class RuntimeOutcome(StrEnum):
     SKIPPED = "skipped"
     """Not run: asked for, or an earlier gate failed (see the gate's reasons)."""
     SCRIPT_ERROR = "script_error"
-    """The program threw before it had made a game."""
+    """The program threw before a scene was created."""
     NO_GAME = "no_game"
     NO_SCENE = "no_scene"
     """A game was made and it booted, but no scene of the program reached ``create``."""
     NOTHING_SHOWN = "nothing_shown"
-    """The game ran, but no game object was ever made, or all are hidden, transparent or outside of the picture."""
-    BOOT_FAILED = "boot_failed"
+    """The game ran, and its picture has one colour only."""
     PRELOAD_ERROR = "preload_error"
     """Thrown in ``init`` or ``preload``."""
     CREATE_ERROR = "create_error"
     UPDATE_ERROR = "update_error"
-    """Thrown in a frame: by ``update``, a timer, a tween, a physics callback or an input handler."""
+    """Thrown in a frame: by ``update``, a timer, a tween, a physics callback or an input handler. The name of a scene,
+    texture or animation that does not exist is an error too."""
     STOPPED = "stopped"
     """The program stopped the game loop, so that later frames did not run."""
     TIMEOUT = "timeout"
     OOM = "oom"
     TAMPERED = "tampered"
-    """The program changed what the verdict relies on, or its process wrote what the validator had not asked for."""
+    """The program changed the page so that the run could not be followed."""
     INFRA_ERROR = "infra_error"
     """The validator failed, not the program. Never a reward."""
 
@@ -183,14 +119,30 @@ class SourceSignals(Record):
 
 
 class RuntimeReport(Record):
-    """The run of a program. ``frame`` is the frame of an error; ``ms`` the wall-clock time of the run."""
+    """The run of a program.
+
+    Args:
+        outcome: how it ended, and ``message``: why.
+        frame: the frame of an error.
+        observed: what was seen; None without a run.
+        ms: wall-clock time.
+        screenshot: a PNG of the last picture in base64, if there is one.
+    """
 
     outcome: RuntimeOutcome = RuntimeOutcome.SKIPPED
     message: str = ""
     frame: int | None = None
-    webgl_only: tuple[str, ...] = ()
     observed: Observed | None = None
     ms: float = 0.0
+    screenshot: str | None = None
+
+    def write_screenshot(self, path: Path) -> bool:
+        """Write the picture, if there is one, and make its folder; whether there is one."""
+        if self.screenshot is None:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, base64.b64decode(self.screenshot))
+        return True
 
 
 class Validation(Record):
@@ -205,8 +157,6 @@ class Validation(Record):
         deterministic: whether the same request gives the same verdict again, so that it may be cached. False for
             infrastructure failures and where a time limit was reached.
         versions: everything besides the request that the verdict depends on (see :class:`PhaserValidator`).
-        seconds: stage -> wall-clock seconds. The only part that differs between two runs.
-        screenshot: a PNG in base64, if it was asked for.
     """
 
     outcome: Outcome = Outcome.OK
@@ -218,14 +168,6 @@ class Validation(Record):
     findings: tuple[Finding, ...] = ()
     deterministic: bool = True
     versions: dict[str, str] = Field(default_factory=dict)
-    seconds: dict[str, float] = Field(default_factory=dict)
-    screenshot: str | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if set(self.gates) != set(STAGES):
-            raise ValueError(f"gates are {sorted(self.gates)}, not {sorted(STAGES)}")
-        return self
 
     @property
     def parse_ok(self) -> bool:

@@ -1,4 +1,4 @@
-"""One index and one validator for all tests of a process. They need Node.js and its packages (make phaser)."""
+"""One index and the validators for all tests of a process. They need Node.js and its packages (make phaser)."""
 
 import fcntl
 
@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import ConfigurationError
 from engine.tasks.phaser.validation.api_index import ApiIndex
+from engine.tasks.phaser.validation.browser import find_chromium
 from engine.tasks.phaser.validation.node_setup import build_api_index, find_node
 from engine.tasks.phaser.validation.validator import PhaserValidator
 
@@ -34,6 +35,17 @@ def api_index(node, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def validator(api_index):
-    """A validator with one worker."""
+    """A validator with one worker, which runs programs; tests are skipped where Chromium is missing."""
+    try:
+        find_chromium()
+    except ConfigurationError as error:
+        pytest.skip(error.what)
     with PhaserValidator.open(api_index, workers=1) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def reader(api_index):
+    """A validator with one worker, which only reads programs."""
+    with PhaserValidator.open(api_index, workers=1, runs=False) as opened:
         yield opened

@@ -1,19 +1,17 @@
 """Prompt seeds, sets, and mock rollouts as files: shares, symbols, overlap, determinism."""
 
-import random
 import re
 
 import pytest
 
 from engine.errors import InputError
-from engine.tasks.phaser.hints import is_condition
 from engine.tasks.phaser.mock.faults import FAULTS, GOOD
 from engine.tasks.phaser.mock.rollouts import make_rollouts
 from engine.tasks.phaser.problems import facts_of, problem_of, read_prompt
 from engine.tasks.phaser.reply import read_reply
-from engine.tasks.phaser.seeds.features import all_features, draw_values, values_in
+from engine.tasks.phaser.seeds.features import all_features
 from engine.tasks.phaser.seeds.programs import feature_of, program_for
-from engine.tasks.phaser.seeds.prompt_seeds import coverage_rows, make_prompt_seeds, seeds_report
+from engine.tasks.phaser.seeds.prompt_seeds import make_prompt_seeds, seeds_report
 from engine.tasks.phaser.seeds.sets import build_sets, overlap, sets_summary
 
 KEYS = [
@@ -26,18 +24,7 @@ KEYS = [
     "eval_hints",
     "tags",
     "notes",
-    "features",
 ]
-
-
-DERIVED_FROM = {
-    **dict.fromkeys(("diameter",), ("radius",)),
-    **dict.fromkeys(("board", "map", "zoom"), ("count",)),
-    "step_speed": ("step",),
-    "slide_speed": ("width", "duration"),
-    "number_most": ("number",),
-    **dict.fromkeys(("ticks_least", "ticks_most"), ("delay",)),
-}
 
 
 @pytest.fixture(scope="module", params=["en", "zh"])
@@ -58,7 +45,6 @@ def test_two_thousand_different_prompts(seeds):
         assert "Scene" in row["modules"]
         assert 1 <= len(row["must_use_apis"]) <= 2
         assert row["eval_hints"]
-        assert all(is_condition(hint) for hint in row["eval_hints"])
         assert not re.search(r"[{}$]", row["task"])
     is_chinese = [bool(re.search("[\u4e00-\u9fff]", row["task"])) for row in seeds]
     assert all(is_chinese) or not any(is_chinese)
@@ -76,18 +62,6 @@ def test_more_prompts_than_the_features_give(monkeypatch):
         make_prompt_seeds(100, 1)
 
 
-def test_the_table_of_modules():
-    rows = [
-        {"difficulty": "easy", "modules": ["Scene", "Input"]},
-        {"difficulty": "hard", "modules": ["Scene"]},
-    ]
-    assert list(coverage_rows(rows)) == [
-        ["module", "easy", "medium", "hard", "total"],
-        ["Input", "1", "0", "0", "1"],
-        ["Scene", "1", "0", "1", "2"],
-    ]
-
-
 def test_every_feature_has_a_symbol_of_its_own_and_texts_with_its_values():
     features = all_features()
     assert len({feature.name for feature in features}) == len(features)
@@ -95,9 +69,6 @@ def test_every_feature_has_a_symbol_of_its_own_and_texts_with_its_values():
     for feature in features:
         in_en, in_zh = (set(re.findall(r"{(\w+)}", text)) for text in (feature.en, feature.zh))
         assert in_en == in_zh, feature.name
-        in_hints = set(re.findall(r"{(\w+)}", " ".join(feature.hints)))
-        in_texts = in_en | ({"radius"} if "diameter" in in_en else set())
-        assert {source for name in in_hints for source in DERIVED_FROM.get(name, (name,))} <= in_texts, feature.name
         in_code = set(re.findall(r"\$(\w+)", feature.preload + feature.create + feature.update))
         in_code -= {name for name in in_code if name.startswith("i")} | {"x", "y"}
         in_code = {"direction" if name in ("dx", "dy") else name for name in in_code}
@@ -150,9 +121,6 @@ def test_too_few_seeds():
     seeds = make_prompt_seeds(30, 3)
     with pytest.raises(InputError, match="30 seeds are too few"):
         build_sets(seeds, train_count=30, eval_count=10, ood_ratio=0.2, seed=1, created_at="")
-    sets = build_sets(seeds, train_count=30, eval_count=10, ood_ratio=0.2, seed=1, created_at="", allow_repeat=True)
-    assert len({row["id"] for row in sets.train}) == 30
-    assert any("_r1" in row["id"] for row in sets.train)
     alike = [{**row, "modules": ["Scene"]} for row in seeds]
     with pytest.raises(InputError, match="combinations of different modules"):
         build_sets(alike, train_count=10, eval_count=10, ood_ratio=0.2, seed=1, created_at="")
@@ -191,9 +159,9 @@ def test_programs_show_the_symbols_of_other_prompts():
     ]
     assert [symbol for symbol in symbols if feature_of(symbol) is None] == []
     prompt = read_prompt({"id": "a", "task": "做", "must_use_apis": [*symbols, "Phaser.Scene", "Phaser.No"]}, "row 1")
-    program, unknown = program_for(prompt, random.Random(0))
-    assert unknown == ("Phaser.No",)
+    program = program_for(prompt, random.Random(0))
     assert program.scene == "MainScene"
+    assert {part.feature.name for part in program.parts} == {feature_of(symbol).name for symbol in symbols}
 
 
 def test_rows_of_prompts():
@@ -205,17 +173,3 @@ def test_rows_of_prompts():
     for bad in ({"id": "s"}, {"task": ""}, {"task": 3}, {"task": "x", "must_use_apis": "Phaser.Game"}):
         with pytest.raises(InputError, match="f, line 2"):
             read_prompt(bad, "f, line 2")
-
-
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_values_of_a_prompt_are_read_from_its_text(language):
-    for feature in all_features():
-        for number in range(5):
-            drawn = draw_values(random.Random(f"{feature.name}{number}"))
-            text = f"Build a game in which {drawn.text(feature, language)}."
-            read = values_in(feature, text, random.Random(0))
-            assert read.text(feature, language) == drawn.text(feature, language)
-            assert read.hints(feature) == drawn.hints(feature)
-            for template in (feature.preload, feature.create, feature.update):
-                assert read.source(template, 1) == drawn.source(template, 1), feature.name
-        assert values_in(feature, "Build a game with a dragon.", random.Random(0)) is None

@@ -26,13 +26,15 @@ ROW = {
     "difficulty": "easy",
     "modules": ["Scene", "GameObjects"],
     "must_use_apis": [SYMBOL],
-    "eval_hints": ["objects.Text >= 1", "reacted_to_keys"],
+    "eval_hints": ["the label is in the corner"],
     "constraints": ["Load no files."],
 }
 REPLY = (
     f"[PLAN]\nREQ: a label\nAPI: {SYMBOL}\nSTEPS:\n1. preload\n2. create\n[/PLAN]\n```js\nnew Phaser.Game({{}});\n```"
 )
-RIGHT = validation(must_hits=(SYMBOL,), observed=seen({"Text": 1}, reacted_to_keys=True, constructed={"Text": 1}))
+LINES = "\n".join(["this.add.text(1, 1, 'x').setDepth(1);"] * 19)
+REPLY = REPLY.replace("new Phaser.Game({});", f"{LINES}\nnew Phaser.Game({{}}); // text")
+RIGHT = validation(must_hits=(SYMBOL,), observed=seen())
 
 
 def task_with(found, **options):
@@ -50,20 +52,17 @@ def test_a_right_game_has_all_rewards():
     assert found.is_correct is True
     assert task_total(task, found.components) == pytest.approx(1.0)
     assert found.outcome is Outcome.OK
-    assert found.detail["hints"] == {"objects.Text >= 1": True, "reacted_to_keys": True}
     request = task._validator.requests[0]
     assert request.must_use == (SYMBOL,)
-    assert request.check_reaction
 
 
 def test_options_reach_the_validator():
     task, _, _ = measured(RIGHT, skip_runtime=True, skip_eslint=True, frames=30, timeout_ms=1500)
     request = task._validator.requests[0]
     assert (request.skip_runtime, request.skip_eslint, request.frames) == (True, True, 30)
-    assert (request.limits.time_s, request.limits.total_s) == (1.5, 1.5)
+    assert request.time_s == 1.5
     assert dict(task.verifier())["options"]["frames"] == 30
     assert task.verifier() != task_with(RIGHT).verifier()
-    assert measured(RIGHT, reward_version="v0")[0].reward_weights == pytest.approx({"plan": 0.15, "code": 0.85})
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def test_a_verdict_that_may_differ_another_time_is_marked():
     slow = validation(outcome=RuntimeOutcome.TIMEOUT, must_misses=(SYMBOL,), deterministic=False)
     task, _, found = measured(slow)
     assert found.outcome is Outcome.VERIFIER_TIMEOUT
-    assert task_total(task, found.components) <= 0.05
+    assert task_total(task, found.components) <= 0.15 + 0.85 * 0.2
 
 
 def test_the_analyst_is_told_what_is_wrong():
@@ -113,7 +112,7 @@ def test_a_skipped_run_leaves_the_verdict_open():
 def test_scored_fields_have_the_keys_of_the_format():
     task, problem, found = measured(RIGHT)
     fields = task.scored_fields(task.parse(Completion(text=REPLY), problem), found)
-    assert fields.row["code"] == "new Phaser.Game({});"
+    assert fields.row["code"].endswith("new Phaser.Game({}); // text")
     assert fields.row["plan"]["apis"] == [SYMBOL]
     assert len(fields.row["derived"]["code_hash"]) == 64
     assert {"parse_ok", "lint_ok", "api_ok", "runtime_ok", "errors", "warnings", "api_usage", "runtime"} <= set(
@@ -130,11 +129,10 @@ def shape(value):
     return {key: shape(inner) for key, inner in value.items()} if isinstance(value, dict) else None
 
 
-@pytest.mark.parametrize("version", ["v0", "v1"])
-def test_reward_and_validation_have_the_same_keys_whatever_happened(version):
+def test_reward_and_validation_have_the_same_keys_whatever_happened():
     verdicts = []
     for found, text in ((RIGHT, REPLY), (RIGHT, "no program here"), (unavailable(), REPLY)):
-        task = task_with(found, reward_version=version)
+        task = task_with(found)
         problem = task.problem_from_row(ROW, "row 1")
         verdicts.append(verify(task, problem, Completion(text=text)))
     right, no_code, failed = verdicts
@@ -144,14 +142,6 @@ def test_reward_and_validation_have_the_same_keys_whatever_happened(version):
     assert (no_code.total, no_code.reward["total"], no_code.failed_gates) == (0.0, 0.0, ["no_code"])
     assert failed.reward["gates"] == dict.fromkeys(right.reward["gates"])
     assert (failed.total, failed.reward["total"], failed.validation["outcome"]) == (None, None, "infra_fault")
-
-
-def test_near_copies_are_compared_only_where_programs_are_run():
-    skipped = validation(must_hits=(SYMBOL,), skipped=("runtime",))
-    for found, options, compared in ((RIGHT, {}, True), (skipped, {"skip_runtime": True}, False)):
-        task, problem, measurement = measured(found, **options)
-        fields = task.scored_fields(task.parse(Completion(text=REPLY), problem), measurement)
-        assert bool(fields.copy_hash) is compared
 
 
 def test_rows_with_a_plan_and_code_instead_of_a_text():
@@ -226,7 +216,7 @@ def test_a_game_is_displayed_with_its_stored_picture_and_signals_and_is_not_run(
     task, problem, found = measured(RIGHT)
     candidate = task.parse(Completion(text=REPLY), problem)
     signals, program = task.display(candidate, problem, found.detail, tmp_path)
-    assert ("the run shows reacted_to_keys", "passed") in signals.rows
+    assert ("stage runtime", "passed") in signals.rows
     assert program.text == candidate.content.code
     picture = tmp_path / "screenshots" / f"{hashlib.sha256(program.text.encode()).hexdigest()}.png"
     picture.parent.mkdir()

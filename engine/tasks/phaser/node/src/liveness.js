@@ -13,25 +13,10 @@ function constant(node) {
     const inner = constant(node.argument);
     return inner && { value: !inner.value };
   }
-  if (node.type === 'BinaryExpression' && /^[=!]==?$|^[<>]=?$/.test(node.operator)) {
-    const left = constant(node.left);
-    const right = constant(node.right);
-    if (!left || !right) return null;
-    if (node.operator[0] === '<') return { value: node.operator === '<' ? left.value < right.value : left.value <= right.value };
-    if (node.operator[0] === '>') return { value: node.operator === '>' ? left.value > right.value : left.value >= right.value };
-    return { value: (left.value === right.value) === (node.operator[0] === '=') };
-  }
-  if (node.type === 'LogicalExpression') {
-    const left = constant(node.left);
-    if (left && node.operator === '&&' && !left.value) return { value: false };
-    if (left && node.operator === '||' && left.value) return { value: true };
-  }
   return null;
 }
 
-function isNamed(node, parent) {
-  return parent && ((parent.type === 'VariableDeclarator' && parent.init === node && parent.id.type === 'Identifier') || false);
-}
+const isNamed = (node, parent) => parent && parent.type === 'VariableDeclarator' && parent.init === node && parent.id.type === 'Identifier';
 
 class Liveness {
   constructor(ast) {
@@ -120,11 +105,7 @@ class Liveness {
   }
 
   enter(node, parent) {
-    if (node.type === 'FunctionDeclaration' && node.id) {
-      this.wait('name', node.id.name, node);
-      return;
-    }
-    if (node.type === 'ClassDeclaration' && node.id) {
+    if (/^(?:Function|Class)Declaration$/.test(node.type) && node.id) {
       this.wait('name', node.id.name, node);
       return;
     }
@@ -153,9 +134,8 @@ class Liveness {
       return;
     }
     if (node.type === 'VariableDeclarator') {
-      if (node.id.type !== 'Identifier') {
-        this.enterPattern(node.id);
-      } else this.nodes.add(node.id);
+      if (node.id.type === 'Identifier') this.nodes.add(node.id);
+      else this.enterPattern(node.id);
       if (node.init) this.enter(node.init, node);
       return;
     }

@@ -5,14 +5,15 @@ const walk = require('acorn-walk');
 const { ApiTypes } = require('./api_types.js');
 const { Inference } = require('./infer.js');
 const { Liveness } = require('./liveness.js');
-const { parse, runnable } = require('./parse.js');
-const { checkSafety, globalName, literal, propertyName } = require('./safety.js');
+const { parse } = require('./parse.js');
+const { checkSafety, literal, propertyName } = require('./safety.js');
 const { sourceSignals } = require('./signals.js');
-const { specification, isUsed } = require('./must_use.js');
-const { lint, configHash } = require('./lint.js');
+const { lint } = require('./lint.js');
 const { receive, send } = require('./wire.js');
 
 const MAX_USES = 300;
+const WEBGL_NAMES = /^(?:preFX|postFX|setPostPipeline|setPipeline|addPostPipeline|pipelines|addGLTexture)$/;
+const INPUT_NAMES = /^(?:input|addEventListener|on(?:key|mouse|pointer|touch|click)\w*)$/;
 const LISTEN = new Set(['on', 'once', 'addListener']);
 
 function declaredNames(ast) {
@@ -42,16 +43,19 @@ function listenedEvents(ast, live) {
   return events;
 }
 
-// Uses of WebGL only: effects, shaders and pipelines, which a canvas does not have.
-function webglOnly(ast, live) {
-  const found = new Set();
+function someLive(ast, live, matches) {
+  let found = false;
   walk.full(ast, (node) => {
-    const name = live.has(node) ? propertyName(node) : null;
-    if (/^(?:preFX|postFX|setPostPipeline|setPipeline|addPostPipeline|pipelines|addGLTexture)$/.test(name || '')) found.add(name);
-    if (name === 'shader' && propertyName(node.object) === 'add') found.add('shader');
+    found = found || (live.has(node) && matches(node));
   });
-  return [...found].sort();
+  return found;
 }
+
+// Effects, shaders and pipelines, which a canvas does not have.
+const needsWebgl = (node) => WEBGL_NAMES.test(propertyName(node) || '') || (propertyName(node) === 'shader' && propertyName(node.object) === 'add');
+
+// What may listen for keys or the pointer: anything named input, or a listener of the page.
+const readsInput = (node) => INPUT_NAMES.test(propertyName(node) || (node.type === 'Property' && node.key.name) || '');
 
 function apiUsage(ast, code, types, live) {
   const inference = new Inference(ast, types);
@@ -80,51 +84,66 @@ function apiUsage(ast, code, types, live) {
   return { hits: [...hits.values()], misses: [...misses.values()], uses, games };
 }
 
+// Symbols of older versions of Phaser that prompts still name.
+const RENAMED = {
+  'Phaser.GameObjects.Particles.ParticleEmitterManager': 'Phaser.GameObjects.Particles.ParticleEmitter',
+  'Phaser.Time.TimePlugin': 'Phaser.Time.Clock',
+};
+
+// The row that a prompt means: a method may be written with a dot.
+function rowOf(types, symbol) {
+  const name = RENAMED[symbol] || symbol;
+  const direct = types.rows.get(name);
+  if (direct) return direct;
+  const match = /^(.*)[#.](\w+)$/.exec(name);
+  return match ? types.member(match[1], match[2]) : null;
+}
+
+// Whether a use in live code is a use of the symbol.
+function isUsed(types, symbol, uses, listeners) {
+  const row = rowOf(types, symbol);
+  if (!row) return false;
+  if (row.kind === 'event' && listeners.has(row.value)) return true;
+  return uses.some(({ row: used, owner, returned }) => {
+    if (used.symbol_id === row.symbol_id) return true;
+    if (row.kind === 'class') {
+      return (returned && types.lineage(returned).includes(row.symbol_id)) || (owner && types.lineage(owner).includes(row.symbol_id) && used.kind !== 'property');
+    }
+    return row.kind === 'namespace' && (used.owner === row.symbol_id || used.symbol_id.startsWith(`${row.symbol_id}.`));
+  });
+}
+
 function analyse(job, types) {
-  const seconds = {};
-  let mark = process.hrtime.bigint();
-  const lap = (stage) => {
-    const now = process.hrtime.bigint();
-    seconds[stage] = Number(now - mark) / 1e9;
-    mark = now;
-  };
   const parsed = parse(job.code);
-  lap('parse');
-  if (parsed.error) return { parse_error: parsed.error, seconds };
+  if (parsed.error) return { parse_error: parsed.error };
   const { ast, isModule } = parsed;
   if (ast.body.every((node) => node.type === 'EmptyStatement' || node.directive !== undefined)) {
-    return { parse_error: { message: 'there is no code', line: 1, column: 0 }, seconds };
+    return { parse_error: { message: 'there is no code', line: 1, column: 0 } };
   }
   const declared = declaredNames(ast);
   const safety = checkSafety(ast, declared);
-  lap('safety');
   const live = new Liveness(ast);
   const { hits, misses, uses, games } = apiUsage(ast, job.code, types, live);
-  lap('api');
   const signals = sourceSignals(ast, live, games);
-  lap('signals');
   const messages = job.skip_eslint ? null : lint(job.code, isModule);
-  lap('eslint');
   const listeners = listenedEvents(ast, live);
-  const specifications = job.must_use.map((symbol) => specification(types, symbol));
   return {
     safety,
     signals,
     eslint: messages,
     hits: hits.slice(0, MAX_USES),
     misses: misses.slice(0, MAX_USES),
-    must_use: specifications.filter(Boolean),
-    must_use_unknown: job.must_use.filter((symbol, index) => !specifications[index]),
-    must_use_static: job.must_use.filter((symbol) => isUsed(types, symbol, uses, listeners)),
-    webgl_only: webglOnly(ast, live),
-    code: runnable(job.code, ast, isModule),
-    seconds,
+    must_use_unknown: job.must_use.filter((symbol) => !rowOf(types, symbol)),
+    must_use: job.must_use.filter((symbol) => isUsed(types, symbol, uses, listeners)),
+    needs_webgl: someLive(ast, live, needsWebgl),
+    is_module: isModule,
+    reads_input: someLive(ast, live, readsInput),
   };
 }
 
 function main(indexFile) {
   const types = new ApiTypes(indexFile);
-  send({ ready: process.version, eslint_config: configHash() });
+  send({ ready: process.version });
   for (let job = receive(); job !== null; job = receive()) {
     let result;
     try {
@@ -132,9 +151,8 @@ function main(indexFile) {
     } catch (error) {
       result = { failed: error instanceof RangeError ? 'too_complex' : `${error.stack}`.slice(0, 600) };
     }
-    send({ nonce: job.nonce, ...result });
+    send(result);
   }
 }
 
-if (require.main === module) main(process.argv[2]);
-module.exports = { analyse, ApiTypes, globalName };
+main(process.argv[2]);

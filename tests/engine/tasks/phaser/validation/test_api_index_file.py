@@ -7,6 +7,7 @@ import pytest
 
 from engine.errors import ConfigurationError
 from engine.tasks.phaser.validation.api_index import PHASER_VERSION, ApiIndex
+from tests.support.phaser import find
 
 _ROWS = [
     {"symbol_id": "Phaser.Sprite", "name": "Sprite", "kind": "class", "owner": "Phaser", "inherits": ["Phaser.Base"]},
@@ -27,11 +28,11 @@ def _write(folder, rows=_ROWS, version=PHASER_VERSION, sha256=None):
 
 def test_members_are_found_through_classes_and_mixins(tmp_path):
     index = ApiIndex.load(_write(tmp_path))
-    assert index.exists("Phaser.Sprite#setAlpha")
-    assert index.exists("Phaser.Sprite.x")
-    assert index.find("Phaser.Sprite.setAlpha")["symbol_id"] == "Phaser.Alpha#setAlpha"
-    assert not index.exists("Phaser.Sprite#setBeta")
-    assert not index.exists("Sprite")
+    assert find(index, "Phaser.Sprite#setAlpha")
+    assert find(index, "Phaser.Sprite.x")
+    assert find(index, "Phaser.Sprite.setAlpha")["symbol_id"] == "Phaser.Alpha#setAlpha"
+    assert not find(index, "Phaser.Sprite#setBeta")
+    assert not find(index, "Sprite")
 
 
 def test_near_names_are_members_of_the_owner_inherited_ones_included(tmp_path):

@@ -9,6 +9,8 @@ from engine.errors import ConfigurationError
 from engine.tasks.phaser.validation import browser, node_setup
 from engine.tasks.phaser.validation.api_index import PHASER_VERSION, ApiIndex
 from engine.tasks.phaser.validation.validator import PhaserValidator
+from engine.tasks.phaser.validation.verdict import ValidationRequest
+from tests.support.phaser import find
 
 
 def _fake_node(folder, version):
@@ -21,7 +23,9 @@ def _fake_node(folder, version):
 def packages(tmp_path, monkeypatch):
     """A folder with a package.json and node_modules as they should be."""
     monkeypatch.setattr(node_setup, "NODE_FOLDER", tmp_path)
-    wanted = dict.fromkeys(("acorn", "acorn-walk", "eslint", "typescript"), "1.0.0") | {"phaser": PHASER_VERSION}
+    wanted = dict.fromkeys(("acorn", "acorn-walk", "eslint", "playwright-core", "pngjs"), "1.0.0") | {
+        "phaser": PHASER_VERSION
+    }
     (tmp_path / "package-lock.json").write_text("{}")
     (tmp_path / "package.json").write_text(json.dumps({"dependencies": wanted}))
     for name, version in wanted.items():
@@ -70,10 +74,21 @@ def test_no_node(packages, monkeypatch):
     assert "make phaser" in caught.value.fix
 
 
-def test_no_chromium(packages, monkeypatch):
-    monkeypatch.setattr(browser, "CHROMIUM", ("no-such-browser",))
-    with _refused("Chromium was not found"):
-        browser.find_chromium()
+@pytest.mark.parametrize(("name", "what"), [("CHROMIUM", "Chromium was not found"), ("BUBBLEWRAP", "bubblewrap")])
+def test_no_chromium(packages, monkeypatch, name, what):
+    monkeypatch.setattr(browser, name, ("no-such-program",))
+    with _refused(what) as caught:
+        PhaserValidator.open(ApiIndex([], "", PHASER_VERSION, packages / "phaser_api.jsonl"))
+    assert "apt install" in caught.value.fix
+    assert "--skip-runtime" in caught.value.fix
+
+
+@pytest.mark.node
+def test_programs_are_read_without_chromium(api_index, monkeypatch):
+    monkeypatch.setattr(browser, "CHROMIUM", ("no-such-program",))
+    with PhaserValidator.open(api_index, workers=1, runs=False) as opened:
+        verdict = opened.validate(ValidationRequest(code="new Phaser.Game({ scene: {} });", skip_runtime=True))
+    assert (verdict.gates["parse"].ok, verdict.gates["runtime"].ok) == (True, None)
 
 
 @pytest.mark.node
@@ -94,10 +109,10 @@ def test_the_index_of_the_package_is_complete_and_always_the_same(api_index, tmp
         "Phaser.Physics.Arcade.Sprite#setVelocity",
         "Phaser.Class",
     ):
-        assert api_index.exists(symbol), symbol
+        assert find(api_index, symbol), symbol
     for symbol in ("Phaser.Time.TimePlugin", "Phaser.GameObjects.Particles.ParticleEmitterManager", "Phaser.Nothing"):
-        assert not api_index.exists(symbol), symbol
-    timer = api_index.find("Phaser.Time.Clock#addEvent")
+        assert not find(api_index, symbol), symbol
+    timer = find(api_index, "Phaser.Time.Clock#addEvent")
     assert (timer["since"], timer["returns"]["type"]) == ("3.0.0", "Phaser.Time.TimerEvent")
-    assert api_index.find("Phaser.Input.Events.POINTER_DOWN")["value"] == "pointerdown"
+    assert find(api_index, "Phaser.Input.Events.POINTER_DOWN")["value"] == "pointerdown"
     assert len(api_index) > 8000

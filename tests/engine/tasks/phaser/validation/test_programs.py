@@ -6,17 +6,13 @@ from pathlib import Path
 import pytest
 
 from engine.records import Outcome
-from engine.tasks.phaser.problems import GameFacts
-from engine.tasks.phaser.reply import read_reply
-from engine.tasks.phaser.rewards.v1 import reward_v1
-from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationLimits, ValidationRequest
+from engine.tasks.phaser.validation.verdict import STAGES, RuntimeOutcome, ValidationRequest
 
 pytestmark = pytest.mark.node
 
 PROGRAMS = Path(__file__).parent / "programs"
 RIGHT = sorted(path.stem for path in (PROGRAMS / "right").glob("*.js"))
 HACKS = json.loads((PROGRAMS / "hacks.json").read_text())
-QUICK = ValidationLimits(time_s=0.4, total_s=4.0)
 
 
 def _code(kind, name):
@@ -39,15 +35,9 @@ def test_a_right_program_passes_every_gate(validator, name):
     assert verdict.runtime.observed.frames == 60
 
 
-ASKED = GameFacts(must_use_apis=("Phaser.Tweens.Tween",), eval_hints=("moved",))
-
-
 @pytest.mark.parametrize("name", sorted(HACKS))
 def test_a_hack_fails_where_it_should(validator, name):
-    limits = ValidationLimits() if name.startswith("memory") else QUICK
-    verdict = validator.validate(
-        ValidationRequest(code=_code("hacks", name), must_use=ASKED.must_use_apis, skip_eslint=True, limits=limits)
-    )
+    verdict = validator.validate(ValidationRequest(code=_code("hacks", name), skip_eslint=True))
     assert verdict.outcome is Outcome.OK, verdict.fault
     assert verdict.gates["runtime"].ok is not True
     expected = HACKS[name]
@@ -57,9 +47,3 @@ def test_a_hack_fails_where_it_should(validator, name):
     else:
         assert verdict.gates["runtime"].ok is False
         assert verdict.runtime.outcome.value == expected, verdict.runtime.message
-    plan = "[PLAN]\nREQ: a game\nAPI: Phaser.Scene\nSTEPS:\n1. preload\n2. create\n3. update\n[/PLAN]"
-    reply = read_reply(f"{plan}\n```javascript\n{_code('hacks', name)}\n```")
-    assert reward_v1(verdict, reply, ASKED).total <= 0.05 + 1e-9
-    usage = verdict.api_usage.model_copy(update={"must_use_misses": ()})
-    nothing_asked = verdict.model_copy(update={"api_usage": usage})
-    assert reward_v1(nothing_asked, reply, GameFacts()).total <= 0.05 + 1e-9

@@ -1,10 +1,10 @@
-"""Reward v0: the vectors of the format, and its formulas by hand."""
+"""The reward: the vectors of the format, and its formulas by hand."""
 
 import pytest
 
 from engine.tasks.phaser.problems import GameFacts
 from engine.tasks.phaser.reply import GameReply, Plan
-from engine.tasks.phaser.rewards.v0 import reward_v0
+from engine.tasks.phaser.reward import game_reward
 from engine.tasks.phaser.validation.verdict import RuntimeOutcome
 from tests.support.phaser import ALL_SIGNALS, validation
 
@@ -15,7 +15,7 @@ PLAN = Plan(("a game",), ("Phaser.GameObjects.Graphics",), ("preload", "create",
 
 def test_right_code_and_plan_give_1():
     found = validation(skipped=("runtime",), hits=("Phaser.Game", "x#y"), must_hits=("Phaser.GameObjects.Graphics",))
-    reward = reward_v0(found, GameReply(plan=PLAN, code=LINES), MEDIUM)
+    reward = game_reward(found, GameReply(plan=PLAN, code=LINES), MEDIUM)
     assert reward.total == pytest.approx(1.0)
     assert reward.plan.components == {"structure": 1.0, "req_api": 1.0, "consistency": 1.0}
     row = reward.as_row()
@@ -27,14 +27,14 @@ def test_right_code_and_plan_give_1():
 
 def test_empty_code_is_paid():
     empty = validation(signals=(), hits=(), skipped=("runtime",), must_misses=("A", "B"))
-    assert reward_v0(empty, GameReply(), MEDIUM).total == pytest.approx(0.2975)
+    assert game_reward(empty, GameReply(), MEDIUM).total == pytest.approx(0.2975)
     empty = validation(signals=(), hits=(), skipped=("runtime",))
-    assert reward_v0(empty, GameReply(), MEDIUM).total == pytest.approx(0.6375)
+    assert game_reward(empty, GameReply(), MEDIUM).total == pytest.approx(0.6375)
 
 
 def test_the_structure_without_preload():
     signals = tuple(name for name in ALL_SIGNALS if name != "has_preload")
-    components = reward_v0(validation(signals=signals), GameReply(code=LINES), MEDIUM).code.components
+    components = game_reward(validation(signals=signals), GameReply(code=LINES), MEDIUM).code.components
     assert components["functional"] == pytest.approx(0.5 * 0.95 + 0.5)
 
 
@@ -50,7 +50,7 @@ def test_by_hand():
         outcome=RuntimeOutcome.CREATE_ERROR,
     )
     plan = Plan((), ("Phaser.A", "graphics"), ("create", "then update"))
-    reward = reward_v0(found, GameReply(plan=plan, code="graphics();\n" * 10), EASY)
+    reward = game_reward(found, GameReply(plan=plan, code="graphics();\n" * 10), EASY)
     assert reward.code.components == pytest.approx(
         {"functional": 0.5, "api_accuracy": 0.75, "runtime": 0.0, "quality": 0.0, "format": 0.5}
     )
@@ -62,6 +62,6 @@ def test_by_hand():
 
 @pytest.mark.parametrize("stage", ["parse", "safety"])
 def test_gates(stage):
-    reward = reward_v0(validation(failed=(stage,)), GameReply(plan=PLAN, code=LINES), MEDIUM)
+    reward = game_reward(validation(failed=(stage,)), GameReply(plan=PLAN, code=LINES), MEDIUM)
     assert reward.total == 0
     assert reward.plan.score > 0

@@ -1,9 +1,0 @@
-const key = 'const' + 'ructor';
-function dive() {
-  try {
-    return dive();
-  } catch (error) {
-    return error[key][key]('return process')();
-  }
-}
-dive().exit(0);

@@ -1,1 +1,0 @@
-new Phaser.Game({ scene: { preload() { while (true) {} }, create() { this.add.text(1, 1, 'x'); } } });

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.experience.effect import Effect, Use, effect_of
 from engine.experience.log import HistoryEntry
-from engine.experience.state import diff
 from engine.experience.trial import Trials
 from engine.records import Evidence, Experience, Fusion, Rollout
 from grpo_training.runs.stored_answers import VERDICTS, answers_in, stored_records
-
-
-def effect(cache_dir: Path, library: str, experience_id: str) -> Effect:
-    """The figures of an experience in a cache. Rollouts that were not judged are left out."""
-    return effect_of(
-        Use(record.problem_id, experience_id in answer.experience_ids, answer.is_correct)
-        for record in stored_records(cache_dir, library).in_order()
-        for answer in answers_in(record)
-        if answer.is_correct is not None
-    )
 
 
 def uses(experience: Experience) -> tuple[str, str]:
@@ -29,17 +17,12 @@ def uses(experience: Experience) -> tuple[str, str]:
     return str(counts.rollouts), f"{100 * counts.correct / counts.rollouts:.0f} %" if counts.rollouts else "-"
 
 
-def pin_mark(experience: Experience) -> str:
-    """``pinned``, or nothing."""
-    return "pinned" if experience.status == "pinned" else ""
-
-
 def measured(experience_id: str, trials: Trials) -> tuple[str, str, str, str]:
     """Effect in points, its 95 % interval, the probability that it helps, and the number of groups; or dashes."""
-    found, trial = trials.interval(experience_id), trials.by_id.get(experience_id)
-    if found is None or trial is None:
+    interval, trial = trials.interval(experience_id), trials.by_id.get(experience_id)
+    if interval is None or trial is None:
         return "-", "-", "-", "0"
-    mean, low, high = map(points, found)
+    mean, low, high = map(points, interval)
     return mean, f"{low} to {high}", f"{trials.belief(experience_id).p_helps:.2f}", str(trial.differences)
 
 
@@ -63,26 +46,6 @@ def origin(entry: HistoryEntry) -> str:
     return {"edit": "a person", "import": "the file", "gate": "the gate"}[event.event]
 
 
-def changes(entry: HistoryEntry) -> list[str]:
-    """What a history entry changed and refused, one line each."""
-    event = entry.event
-    lines: list[str] = []
-    if event.event in ("step", "edit"):
-        lines = [f"{change.op} {change.id} {change.content or ''}".rstrip() for change in event.operations]
-    elif event.event == "import":
-        pairs = [(change.kind, change.after or change.before) for change in diff(entry.before, entry.after)]
-        lines = [f"{kind} {one.id} {one.content}" for kind, one in pairs if one is not None]
-    elif event.event == "begin":
-        lines = ["version of the run's first prompts"]
-    elif event.event == "gate":
-        lines = [f"{event.verdict.replace('_', ' ')}: {points(event.mean)} points on {event.problems} problems"]
-    for refusal in event.refused if event.event == "step" else ():
-        operation = refusal.operation
-        proposal = " ".join(part for part in (operation.op, operation.id, operation.content) if part)
-        lines.append(f"refused {proposal}: {refusal.message or refusal.reason}")
-    return lines or ["no change"]
-
-
 def change_of(entry: HistoryEntry, experience_id: str) -> tuple[str, str] | None:
     """What an entry did to an experience, and its content afterwards; None if it only counted a use."""
     before, after = entry.before.get(experience_id), entry.after.get(experience_id)
@@ -101,10 +64,10 @@ def evidence_rollouts(cache_dir: Path, library: str, evidence: Sequence[Evidence
     """For each piece of evidence, the rollouts or fusions of its group in the cache, one line each."""
     stored = stored_records(cache_dir, library, with_incomplete=True)
     keys = stored.by_problem()
-    found = [stored.of_keys(keys.get((one.problem_id, one.epoch), ())) for one in evidence]
+    groups = [stored.of_keys(keys.get((piece.problem_id, piece.epoch), ())) for piece in evidence]
     return [
         "\n".join(_described(answer) for record in records for answer in answers_in(record)) or "not in the cache"
-        for records in found
+        for records in groups
     ]
 
 

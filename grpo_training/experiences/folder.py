@@ -54,8 +54,7 @@ class LibraryFolder:
             MissingInputError: there are none.
         """
         files = self._directory.glob("*_experiences.*") if self._directory.is_dir() else ()
-        found = sorted({path.name.split("_experiences.")[0] for path in files})
-        known = [name for name in found if _is_library_name(name)]
+        known = [name for name in sorted({path.name.split("_experiences.")[0] for path in files}) if _is_name(name)]
         if self._only is not None:
             library_prefix(self._only)
         if not known:
@@ -94,17 +93,17 @@ class LibraryFolder:
             return any(state.get(experience_id) for state in (library.state, *before))
 
         names = self.names()
-        found = [name for name in names if has(self.open(name))]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        having = [name for name in names if has(self.open(name))]
+        if len(having) == 1:
+            return having[0]
+        if having:
             raise InputError(
-                f"{experience_id} is in {', '.join(found)}", fix=f"Choose one, such as --library {found[0]}."
+                f"{experience_id} is in {', '.join(having)}", fix=f"Choose one, such as --library {having[0]}."
             )
         raise InputError(f"{experience_id} is not in {', '.join(names)}", fix="`list` shows ids.")
 
 
-def _is_library_name(name: str) -> bool:
+def _is_name(name: str) -> bool:
     try:
         library_prefix(name)
     except InputError:

@@ -29,14 +29,14 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
-                        help="trl: .jsonl, .parquet; rollouts: .jsonl; inspect: .json; else a folder")  # fmt: skip
+                        help="trl, rollouts: .jsonl; inspect: .json, or a folder")  # fmt: skip
     parser.add_argument("--prompts", metavar="STYLE", help="style of the prompts (default: as sent)")
     parser.add_argument("--experiences-dir", type=Path, metavar="DIR",
                         help="libraries of the prompts' experiences (default: those of the cache)")  # fmt: skip
     parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
     parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
                         help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
-    parser.add_argument("--role", choices=GENERATORS, help="hf-dataset, inspect, rollouts: only this generator")
+    parser.add_argument("--role", choices=GENERATORS, help="inspect, rollouts: only this generator")
     parser.add_argument("--task", metavar="NAME", help="task of the rollouts: a name, or path/to/file.py:TASK")
     arguments = parser.parse_args(argv)
     if arguments.run is not None and arguments.cache is not None:

@@ -6,7 +6,6 @@ FORMATS = {
     "trl-kto": "prompt, completion and whether it is above its group's mean, for KTOTrainer",
     "trl-grpo": "prompts with replies and rewards as further columns, for GRPOTrainer",
     "rollouts": "one reply per row with the id of its prompt, for score_rollouts",
-    "hf-dataset": "one row per rollout with all figures: a folder for datasets.load_from_disk",
     "inspect": "an eval log for inspect_ai: `inspect view`",
 }
 """Format of stored rollouts -> what it is."""

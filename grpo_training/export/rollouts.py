@@ -1,19 +1,18 @@
-"""Writes the rollouts of a cache in the formats of TRL, ``datasets`` and inspect_ai."""
+"""Writes the rollouts of a cache in the formats of TRL, ``score_rollouts`` and inspect_ai."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.errors import InputError
 from engine.records import RolloutGroup
 from engine.storage.append_log import replace_file, replacement
-from engine.storage.folders import replace_folder
 from grpo_training.export.inspect_log import inspect_log
 from grpo_training.export.sent_prompts import sent_prompts
 from grpo_training.runs.stored_answers import stored_answers
@@ -24,12 +23,8 @@ from grpo_training.train.data.trl_datasets import (
     preference,
     prompt_completion,
     prompt_only,
-    to_dataset,
     unpaired_preference,
 )
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 Row = dict[str, Any]
 
@@ -40,7 +35,6 @@ def export(arguments: argparse.Namespace) -> int:
     Raises:
         MissingInputError: there is no cache.
         InputError: it has nothing to write, or the output has another suffix than its format.
-        ConfigurationError: a package is not installed.
     """
     output: Path = arguments.output
     if arguments.to == "inspect":
@@ -49,13 +43,8 @@ def export(arguments: argparse.Namespace) -> int:
     elif arguments.to == "rollouts":
         _check_suffix(output, ".jsonl")
         count = _write_rows((row for group in _groups(arguments) for row in _sampled_rows(group)), output)
-    elif arguments.to == "hf-dataset":
-        prompts_of = sent_prompts(arguments)
-        rows = [row for group in _groups(arguments) for row in _rollout_rows(group, prompts_of(group))]
-        _save_folder(to_dataset(rows), output)
-        count = len(rows)
     else:
-        _check_suffix(output, ".jsonl", ".parquet")
+        _check_suffix(output, ".jsonl")
         count = _write_rows(_not_empty(_trl_rows(arguments), arguments), output)
     print(f"{count} rows: {output}")
     return 0
@@ -102,36 +91,10 @@ def _groups(arguments: argparse.Namespace) -> Iterator[RolloutGroup]:
         yield from (record for record in stored.records if isinstance(record, RolloutGroup))
 
 
-def _rollout_rows(group: RolloutGroup, prompts: Mapping[int, list[Row] | None]) -> Iterator[Row]:
-    """One row per rollout; what a rollout lacks is None."""
-    for rollout in group.rollouts:
-        completion = rollout.completion
-        yield {
-            "problem_id": group.problem_id,
-            "problem": group.problem_text,
-            "ground_truth": group.ground_truth,
-            "task": group.task,
-            "generator": group.generator_id,
-            "epoch": group.epoch,
-            "rollout_id": rollout.rollout_id,
-            "model": completion.model if completion else None,
-            "prompt": prompts[rollout.rollout_id],
-            "reply": completion.text if completion else None,
-            "reasoning": completion.reasoning if completion else None,
-            "answer": rollout.answer,
-            "is_correct": rollout.is_correct,
-            "r_total": rollout.r_total,
-            **rollout.rewards.by_name(),
-            "outcome": rollout.outcome.value,
-            "experience_ids": rollout.experience_ids,
-            "repairs": rollout.repairs,
-        }
-
-
 def _sampled_rows(group: RolloutGroup) -> Iterator[Row]:
     """The replies of a group as ``score_rollouts`` reads them; a rollout without a completion has none."""
     sampling = {} if group.policy is None else group.policy.sampling.model_dump(mode="json", exclude_none=True)
-    for place, rollout in enumerate(group.rollouts):
+    for index, rollout in enumerate(group.rollouts):
         completion = rollout.completion
         if completion is None:
             continue
@@ -139,7 +102,7 @@ def _sampled_rows(group: RolloutGroup) -> Iterator[Row]:
         yield {
             "step": group.epoch,
             "prompt_id": group.problem_id,
-            "group_id": place,
+            "group_id": index,
             "text": completion.text,
             "meta": meta
             | {"decode": sampling, "finish_reason": completion.finish_reason}
@@ -173,25 +136,11 @@ def _write_rows(rows: Iterable[Row], output: Path) -> int:
     """Write a file completely, then give it its name; the number of rows. Lines are written one after the other."""
     output.parent.mkdir(parents=True, exist_ok=True)
     with replacement(output) as stream:
-        if output.suffix != ".jsonl":
-            dataset = to_dataset(list(rows))
-            dataset.to_parquet(stream)
-            return len(dataset)
         count = 0
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
             count += 1
         return count
-
-
-def _save_folder(dataset: Dataset, output: Path) -> None:
-    """Write a dataset's folder completely, then give it its name. An earlier dataset there is replaced."""
-
-    def check() -> None:
-        if output.exists() and not (output / "dataset_info.json").is_file():
-            raise InputError(f"{output} exists and is no dataset", fix="Give a new folder.")
-
-    replace_folder(output, lambda folder: dataset.save_to_disk(str(folder)), check)
 
 
 def _check_suffix(output: Path, *suffixes: str) -> None:

@@ -24,18 +24,18 @@ def sent_prompts(arguments: argparse.Namespace) -> Callable[[RolloutGroup], dict
     load_tasks_of(arguments.cache, given=arguments.task)
     prompts = StoredPrompts(arguments.prompts, arguments.experiences_dir or libraries_of(arguments.cache))
 
-    def messages_of(part: RolloutGroup) -> Messages | None:
+    def messages_of(half: RolloutGroup) -> Messages | None:
         try:
-            prompt = prompts.render(part, with_experiences=not arguments.strip_experiences)
+            prompt = prompts.render(half, with_experiences=not arguments.strip_experiences)
         except PromptNotFoundError:
             return None
         is_known = prompt.difference != UNKNOWN_PROMPT or arguments.prompts is not None
-        return [one.model_dump() for one in prompt.messages] if is_known else None
+        return [message.model_dump() for message in prompt.messages] if is_known else None
 
     def prompts_of(group: RolloutGroup) -> dict[int, Messages | None]:
-        found: dict[int, Messages | None] = {}
-        for part in group.by_prompt():
-            found |= dict.fromkeys((one.rollout_id for one in part.rollouts), messages_of(part))
-        return found
+        by_rollout: dict[int, Messages | None] = {}
+        for half in group.by_prompt():
+            by_rollout |= dict.fromkeys((rollout.rollout_id for rollout in half.rollouts), messages_of(half))
+        return by_rollout
 
     return prompts_of

@@ -44,11 +44,9 @@ def test_what_was_left_out_names_no_flag_of_another_command(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("form", COLUMNS)
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_trl_formats_are_loaded_by_datasets_as_messages(tmp_path, form, suffix):
-    file = exported(form, tmp_path / f"rows.{suffix}")
-    kind = "json" if suffix == "jsonl" else "parquet"
-    rows = datasets.load_dataset(kind, data_files=str(file), split="train", cache_dir=str(tmp_path / "hf"))
+def test_trl_formats_are_loaded_by_datasets_as_messages(tmp_path, form):
+    file = exported(form, tmp_path / "rows.jsonl")
+    rows = datasets.load_dataset("json", data_files=str(file), split="train", cache_dir=str(tmp_path / "hf"))
     assert set(rows.column_names) == COLUMNS[form]
     for name in {"completion", "chosen", "rejected"} & COLUMNS[form]:
         assert {message["role"] for row in rows for message in row[name]} == {"assistant"}
@@ -72,16 +70,6 @@ def test_the_rows_are_those_of_the_recorded_rewards(tmp_path, recorded):
     labels = [row["label"] for row in rows_of("trl-kto")]
     above = [reward > sum(rewards) / len(rewards) for rewards in different for reward in rewards]
     assert sorted(labels) == sorted(above)
-
-
-def test_the_dataset_has_a_row_for_each_rollout_and_is_replaced(tmp_path, recorded):
-    for _ in range(2):
-        folder = exported("hf-dataset", tmp_path / "rollouts")
-        rows = datasets.load_from_disk(str(folder))
-        assert [row["reply"] for row in rows] == [one["completion"]["text"] for one in recorded]
-        assert [row["is_correct"] for row in rows] == [one["is_correct"] for one in recorded]
-        assert [row["r_graph"] for row in rows] == pytest.approx([one["r_graph"] for one in recorded])
-    assert [path.name for path in tmp_path.iterdir()] == ["rollouts"]
 
 
 def test_the_eval_log_holds_every_rollout_as_an_epoch_of_its_problem(tmp_path, recorded):
@@ -115,23 +103,20 @@ def test_inspect_ai_reads_the_log(tmp_path):
 def test_what_cannot_be_written_is_one_error_and_leaves_no_file(tmp_path):
     with pytest.raises(InputError, match="an eval log is of one"):
         exported("inspect", tmp_path / "log.json")
-    with pytest.raises(InputError, match="ends in .jsonl or .parquet"):
+    with pytest.raises(InputError, match="ends in .jsonl"):
         exported("trl-sft", tmp_path / "rows.csv")
     with pytest.raises(InputError, match="Nothing in .* fits trl-sft"):
         exported("trl-sft", tmp_path / "rows.jsonl", "--min-reward", "2")
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match="exists and is no dataset"):
-        exported("hf-dataset", tmp_path / "mine")
     with pytest.raises(InputError, match="--run sums exclude each other"):
-        export.main([str(tmp_path), "--run", "sums", "--to", "hf-dataset", "--output", str(tmp_path / "out")])
+        export.main([str(tmp_path), "--run", "sums", "--to", "trl-sft", "--output", str(tmp_path / "out.jsonl")])
     with pytest.raises(MissingInputError, match="No results in"):
-        export.main([str(tmp_path), "--to", "hf-dataset", "--output", str(tmp_path / "out")])
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+        export.main([str(tmp_path), "--to", "rollouts", "--output", str(tmp_path / "out.jsonl")])
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["trl-sft", "trl-grpo", "hf-dataset", "inspect"])
+@pytest.mark.parametrize("form", ["trl-sft", "trl-grpo", "inspect"])
 def test_a_full_disk_names_the_output_and_leaves_nothing(tmp_path, form):
-    name = {"trl-sft": "a.jsonl", "trl-grpo": "a.parquet", "inspect": "a.json"}.get(form, "a")
+    name = "a.json" if form == "inspect" else "a.jsonl"
     with largest_file(5000), pytest.raises(OSError, match="File too large") as caught:
         exported(form, tmp_path / name, "--role", "generator_1")
     assert caught.value.filename == str(tmp_path / name)

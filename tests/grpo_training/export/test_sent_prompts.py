@@ -62,17 +62,11 @@ def run(request, tmp_path_factory):
 
 
 def exported(folder, form, *more):
-    output = folder / (
-        "out-" + form + "".join(more) + (".jsonl" if form in TRL else ".json" if form == "inspect" else "")
-    )
+    output = folder / f"out-{form}{''.join(more)}{'.jsonl' if form in TRL else '.json'}"
     assert export.main([str(folder / "cache"), "--to", form, "--output", str(output), *more]) == 0
     if form in TRL:
         return [json.loads(line) for line in output.read_text().splitlines()]
-    if form == "inspect":
-        return json.loads(output.read_text())["samples"]
-    from datasets import load_from_disk
-
-    return list(load_from_disk(str(output)))
+    return json.loads(output.read_text())["samples"]
 
 
 def pairs(form, row):
@@ -81,14 +75,12 @@ def pairs(form, row):
         *prompt, reply = row["messages"]
         assert row["input"] == prompt
         return prompt, [reply["content"]]
-    if form == "hf-dataset":
-        return row["prompt"], [row["reply"]]
     if form == "trl-grpo":
         return row["prompt"], row["completions"]
     return row["prompt"], [row[name][0]["content"] for name in ("completion", "chosen", "rejected") if name in row]
 
 
-@pytest.mark.parametrize("form", [*TRL, "hf-dataset", "inspect"])
+@pytest.mark.parametrize("form", [*TRL, "inspect"])
 def test_exported_prompts_are_those_that_were_sent(run, form):
     folder, bodies, _ = run
     sent = {digest(body["messages"]) for body in bodies if body["model"] == "m"}
@@ -113,7 +105,7 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
         keys = request_keys(request, "m", {}, range(64))
         for text in replies:
             if "re_asked" in repairs[text]:  # the figures of all rollouts are written, with the first prompt
-                assert form in ("hf-dataset", "inspect")
+                assert form == "inspect"
                 continue
             assert f"prompt {digest(prompt)}" in text
             assert stored[text] in keys

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from agents.teacher import TeacherAgent, TeacherReply
-from engine.abilities import ChecksItself
+from engine.abilities import ChecksItself, PreparesData
 from engine.api_manager import ApiManager
 from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
 from engine.errors import ConfigurationError, ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
-from engine.records import Outcome, Problem, Sampling
+from engine.records import Fault, Problem, Sampling
 from engine.task import Example, Task
 from engine.tasks.registry import known_tasks
+from grpo_training.teacher.traces import READABLE
+from grpo_training.teacher.verdicts import scored_fields
 
 TIMEOUT_S = 300.0
 """A thinking model may need minutes for one reply. A server that is not running fails at once."""
@@ -27,12 +29,12 @@ def tasks_with_example() -> list[tuple[Task, Example]]:
     Raises:
         ConfigurationError: there is none.
     """
-    found: list[tuple[Task, Example]] = [
+    tasks: list[tuple[Task, Example]] = [
         (task, task.example) for task in known_tasks() if isinstance(task, ChecksItself)
     ]
-    if not found:
+    if not tasks:
         raise ConfigurationError("No task has an example")
-    return found
+    return tasks
 
 
 async def ask_for_solution(manager: ApiManager, role: str, style: str, max_tokens: int) -> list[CheckResult]:
@@ -55,36 +57,34 @@ async def ask_for_solution(manager: ApiManager, role: str, style: str, max_token
     except TimeoutError:
         return [failed(f"{role}: no answer within {TIMEOUT_S:.0f} s", _server_fix(endpoint.shown_url))]
     if answer.reply.completion is None:
-        fault = answer.reply.fault
-        reason = fault.message or fault.kind if fault else "no reason given"
-        text = f"{role}: no answer from {endpoint.shown_url}: {reason}"
+        fault = answer.reply.fault or Fault(kind="no reason given")
+        text = f"{role}: no answer from {endpoint.shown_url}: {fault.message or fault.kind}"
         return [failed(text, _server_fix(endpoint.shown_url))]
-    completion = answer.reply.completion
-    answered = passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")
-    return [answered, *await asyncio.to_thread(_check_reply, answer, task, problem, max_tokens)]
+    return await asyncio.to_thread(_check_reply, answer, task, problem, role)
 
 
-def _check_reply(answer: TeacherReply, task: Task, problem: Problem, max_tokens: int) -> list[CheckResult]:
+def _check_reply(answer: TeacherReply, task: Task, problem: Problem, role: str) -> list[CheckResult]:
     """Whether the reply has thinking and can be read, and whether it is right."""
     candidate, completion = answer.candidate, answer.reply.completion
-    if candidate is None or completion is None:
-        return []
-    results = []
+    assert candidate is not None
+    assert completion is not None
+    assert isinstance(task, PreparesData)
+    results = [passed(f"{role}: {completion.model} answered in {completion.latency_s:.1f} s")]
     if completion.finish_reason == "length":
-        results.append(warned(f"the reply was cut off at {max_tokens} tokens", "Increase --max-tokens."))
+        results.append(warned("the reply was cut off", "Increase --max-tokens."))
     if answer.thinking:
         results.append(passed(f"thinking extracted ({len(answer.thinking)} characters)"))
     else:
         fix = 'Add "extra_body": {"chat_template_kwargs": {"enable_thinking": true}} to the entry of the teacher.'
         results.append(warned("the reply holds no thinking", fix))
-    if candidate.outcome is not Outcome.OK:
-        reason = candidate.fault.message or candidate.fault.kind if candidate.fault else "it could not be read"
-        return [*results, failed(f"the reply cannot be read: {reason}", _MODEL_FIX)]
-    results.append(passed(f"answer extracted ({len(task.to_record(candidate) or '')} characters)"))
-    measured = task.evaluate(candidate, problem)
-    if measured.outcome is Outcome.INFRA_FAULT:
-        return [*results, failed("it could not be scored", "Run python -m grpo_training.doctor to find out why.")]
-    if measured.is_correct:
+    scored = scored_fields(task, task, problem, candidate)
+    if isinstance(scored, Fault):
+        return [*results, failed(f"it could not be scored: {scored.message}", "Run python -m grpo_training.doctor.")]
+    if scored["status"] != READABLE:
+        reason = candidate.fault.message if candidate.fault else ""
+        return [*results, failed(f"the reply cannot be read: {reason or scored['status']}", _MODEL_FIX)]
+    results.append(passed(f"answer extracted ({len(scored['code'])} characters)"))
+    if scored["verdict"].all_passed:
         return [*results, passed("it is right")]
     return [*results, warned("it is wrong, although the problem is very small", _MODEL_FIX)]
 

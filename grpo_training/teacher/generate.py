@@ -82,23 +82,13 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
     with files.open(settings, facts) as manifest:
         at_once = ConcurrencyRule(start=settings.concurrency, maximum=settings.concurrency)
         async with open_client(settings, manager, at_once) as client:
-            teacher_run = TeacherRun(
-                agent=TeacherAgent(client, task, settings.sampling, settings.prompts),
-                task=task,
-                data=data,
-                store=store,
-                samples=settings.num_samples,
-                concurrency=settings.concurrency,
-                accept_per_task=settings.accept_per_task,
-                max_chars=settings.max_chars,
-                config_hash=configuration_hash(manifest.configuration),
-            )
+            agent = TeacherAgent(client, task, settings.sampling, settings.prompts)
+            teacher_run = TeacherRun(agent, data, store, settings, configuration_hash(manifest.configuration))
             try:
                 await teacher_run.ask_all(problems)
             finally:
-                print(
-                    table([*teacher_run.statistics.rows(), *_rows_of_start(teacher_run, client.counters)]), flush=True
-                )
+                rows = [*teacher_run.statistics.rows(), *_rows_of_start(teacher_run, client.counters)]
+                print(table(rows), flush=True)
         if teacher_run.open:
             raise IncompleteRunError(
                 f"{len(teacher_run.open)} of {len(problems)} problems lack traces; the first is {teacher_run.open[0]}",

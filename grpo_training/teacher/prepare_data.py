@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from engine.contract.datasets import DataPreparation
@@ -27,20 +24,8 @@ _SHINGLE = 3  # words; problems of MBPP have about twelve
 _MAX_THREADS = 64
 
 
-@dataclass
-class DropList:
-    """The dropped problems, with the reasons."""
-
-    entries: list[dict[str, str]] = field(default_factory=list)
-
-    def add(self, problem_id: str, reason: str, why: str) -> None:
-        """Add one: a short code and a sentence."""
-        self.entries.append({"id": problem_id, "reason": reason, "why": why[:300]})
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of problems of each reason."""
-        return dict(Counter(entry["reason"] for entry in self.entries).most_common())
+Dropped = tuple[str, str, str]
+"""A problem that was dropped: its id, a short code and a sentence."""
 
 
 def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]]) -> int:
@@ -49,7 +34,7 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]])
     Raises:
         ScaffoldError: a dataset is missing, or programs cannot be run on this machine.
     """
-    drops = DropList()
+    drops: list[Dropped] = []
     counts: Counter[str] = Counter()
     train: list[Problem] = []
     val: list[Problem] = []
@@ -59,48 +44,52 @@ def run(settings: PrepareSettings, preparations: Sequence[DataPreparation[Any]])
         counts.update(_dataset(problem) for problem in problems)
         usable = without_faults(problems, preparation, drops)
         rows |= {problem.id: preparation.row(problem) for problem in usable}
-        for part, found in zip((train, val), split(usable, settings.seed, settings.train_share), strict=True):
-            part += found
+        to_train, to_val = split(usable, settings.seed, settings.train_share)
+        train += to_train
+        val += to_val
     train = without_near_duplicates(train, val, settings.near_duplicate, drops)
     if not train or not val:
         raise InputError(f"Nothing to write: {len(train)} problems for training, {len(val)} for validation")
     settings.output_dir.mkdir(parents=True, exist_ok=True)
-    for name, part in (("train", train), ("val", val)):
-        _write_rows(settings.output_dir / f"{name}.jsonl", [rows[problem.id] for problem in part])
+    for name, problems in (("train", train), ("val", val)):
+        lines = (json.dumps(rows[problem.id], ensure_ascii=False) + "\n" for problem in problems)
+        replace_file(settings.output_dir / f"{name}.jsonl", "".join(lines).encode())
+    reasons = Counter(reason for _, reason, _ in drops)
     report = {
         "settings": settings.model_dump(mode="json", exclude={"output_dir"}),
         "usable_rows": dict(counts),
         "train": _figures(train),
         "val": _figures(val),
-        "dropped": drops.counts,
-        "dropped_problems": drops.entries,
+        "dropped": dict(reasons.most_common()),
+        "dropped_problems": [{"id": problem, "reason": reason, "why": why[:300]} for problem, reason, why in drops],
     }
     replace_file(settings.output_dir / "data_report.json", (json.dumps(report, indent=2) + "\n").encode())
-    print(f"train: {len(train)} problems   val: {len(val)} problems   dropped: {len(drops.entries)}")
-    for reason, count in drops.counts.items():
+    print(f"train: {len(train)} problems   val: {len(val)} problems   dropped: {len(drops)}")
+    for reason, count in reasons.most_common():
         say(f"  {reason}: {count}")
     print(f"written to {settings.output_dir}")
     return 0
 
 
-def _load(settings: PrepareSettings, preparation: DataPreparation[Any], drops: DropList) -> list[Problem]:
+def _load(settings: PrepareSettings, preparation: DataPreparation[Any], drops: list[Dropped]) -> list[Problem]:
     names = set(preparation.options.model_fields)
     options = preparation.options.model_validate(settings.model_dump(include=names))
     problems: list[Problem] = []
     for name, flag in preparation.datasets(options).items():
         with progress_bar(desc=f"reading {name}", unit=" rows") as bar:
             try:
-                found = load_dataset(name, row_read=bar.update)
+                loaded = load_dataset(name, row_read=bar.update)
             except MissingInputError as error:
                 hint = f" Or leave it out with {flag}." if flag else ""
                 raise MissingInputError(error.what, why=error.why, fix=error.fix + hint) from None
-        problems += found.problems
-        for entry in found.dropped:
-            drops.add(*entry)
+        problems += loaded.problems
+        drops += loaded.dropped
     return problems
 
 
-def without_faults(problems: Sequence[Problem], preparation: DataPreparation[Any], drops: DropList) -> list[Problem]:
+def without_faults(
+    problems: Sequence[Problem], preparation: DataPreparation[Any], drops: list[Dropped]
+) -> list[Problem]:
     """The problems that the task can use.
 
     Raises:
@@ -117,7 +106,7 @@ def without_faults(problems: Sequence[Problem], preparation: DataPreparation[Any
                 if fault is None:
                     usable.append(problem)
                 else:
-                    drops.add(problem.id, *fault)
+                    drops.append((problem.id, *fault))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return usable
@@ -136,32 +125,28 @@ def split(problems: Iterable[Problem], seed: int, train_share: float) -> tuple[l
 
 
 def without_near_duplicates(
-    train: Sequence[Problem], val: Sequence[Problem], threshold: float, drops: DropList
+    train: Sequence[Problem], val: Sequence[Problem], threshold: float, drops: list[Dropped]
 ) -> list[Problem]:
     """The training problems whose text is not similar to that of a validation problem.
 
-    Two texts are similar if the Jaccard index of their sets of word triples reaches the threshold. Exact without
-    comparing all pairs: two such sets share one of their rarest elements (prefix filter of Chaudhuri, Ganti,
-    Kaushik 2006).
+    Two texts are similar if the Jaccard index of their sets of word triples reaches the threshold.
     """
-    sets = {problem.id: _shingles(problem.text) for problem in (*train, *val)}
-    frequency = Counter(shingle for shingles in sets.values() for shingle in shingles)
-
-    def rarest(shingles: frozenset[str]) -> list[str]:
-        ordered = sorted(shingles, key=lambda shingle: (frequency[shingle], shingle))
-        return ordered[: len(ordered) - math.ceil(threshold * len(ordered) - 1e-9) + 1]
-
-    index: dict[str, list[str]] = {}
-    for problem in val:
-        for shingle in rarest(sets[problem.id]):
-            index.setdefault(shingle, []).append(problem.id)
+    val_sets = {problem.id: _shingles(problem.text) for problem in val}
+    having: dict[str, list[str]] = {}
+    for problem_id, shingles in val_sets.items():
+        for shingle in shingles:
+            having.setdefault(shingle, []).append(problem_id)
     kept = []
     for problem in train:
-        own = sets[problem.id]
-        near = {other for shingle in rarest(own) for other in index.get(shingle, ())}
-        similar = [other for other in sorted(near) if _jaccard(own, sets[other]) >= threshold]
+        shingles = _shingles(problem.text)
+        shared = Counter(problem_id for shingle in shingles for problem_id in having.get(shingle, ()))
+        similar = [
+            problem_id
+            for problem_id, common in shared.items()
+            if common / (len(shingles) + len(val_sets[problem_id]) - common) >= threshold
+        ]
         if similar:
-            drops.add(problem.id, "near_duplicate", f"its text is similar to that of {similar[0]} in val")
+            drops.append((problem.id, "near_duplicate", f"its text is similar to that of {min(similar)} in val"))
         else:
             kept.append(problem)
     return kept
@@ -170,14 +155,6 @@ def without_near_duplicates(
 def _shingles(text: str) -> frozenset[str]:
     words = re.findall(r"\w+", text.casefold())
     return frozenset(" ".join(words[at : at + _SHINGLE]) for at in range(max(1, len(words) - _SHINGLE + 1)))
-
-
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other)
-
-
-def _write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    replace_file(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
 
 
 def _figures(problems: Sequence[Problem]) -> dict[str, Any]:

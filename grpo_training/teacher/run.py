@@ -6,29 +6,28 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
 from agents.teacher import TeacherAgent, TeacherReply
 from engine.abilities import PreparesData
 from engine.errors import InputError
-from engine.records import Candidate, Completion, Fault, Message, Outcome, Problem
-from engine.reward_evaluator import unverified
+from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
-from engine.task import Measurement, Task
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import LastingStream, harmless
 from grpo_training.runs.window import run_in_window
+from grpo_training.teacher.settings import TeacherSettings
 from grpo_training.teacher.traces import (
     KeptTrace,
     TeacherMetadata,
     TeacherTrace,
-    TestVerdict,
     TraceStatistics,
     accept,
     messages_hash,
 )
+from grpo_training.teacher.verdicts import scored_fields
 
 GIVE_UP = 8
 """The run stops after this many open problems in a row: the endpoint is probably not available."""
@@ -42,26 +41,17 @@ class TeacherRun:
 
     Args:
         agent: asks the teacher.
-        task: scores the replies.
-        data: the task's tests and canonical forms.
+        data: the agent's task, with the tests of its problems and the canonical forms of programs.
         store: file of the traces; the caller holds its lock.
-        samples: traces per problem.
-        concurrency: maximum number of requests in flight.
-        accept_per_task, max_chars: how many traces of a problem are accepted for training at most, and how long.
+        settings: samples, concurrency, and which traces are accepted.
         config_hash: hash of what changes a trace; stored traces with another hash do not count as done.
-        stream: where notes are printed.
     """
 
     agent: TeacherAgent
-    task: Task
     data: PreparesData
     store: RolloutStore
-    samples: int
-    concurrency: int
-    accept_per_task: int
-    max_chars: int
+    settings: TeacherSettings
     config_hash: str
-    stream: TextIO = field(default_factory=lambda: sys.stderr)
     statistics: TraceStatistics = field(default_factory=TraceStatistics)
     open: list[str] = field(default_factory=list)
     written: int = 0
@@ -76,9 +66,9 @@ class TeacherRun:
         written: which traces are accepted must not depend on which call failed.
         """
         self._read_store()
-        lasting = LastingStream(self.stream)
+        lasting = LastingStream(sys.stderr)
         with progress_bar(total=len(problems), unit="task", file=lasting, dynamic_ncols=True) as self._bar:
-            await run_in_window(problems, _WINDOW_PER_SLOT * self.concurrency, self._work, self._commit)
+            await run_in_window(problems, _WINDOW_PER_SLOT * self.settings.concurrency, self._work, self._commit)
 
     @property
     def why_stopped(self) -> str:
@@ -113,9 +103,9 @@ class TeacherRun:
                     fix="Pass --fresh to set those traces aside, or choose another --output.",
                 )
             done.add(trace.sample_idx)
-        return [index for index in range(self.samples) if index not in done]
+        return [index for index in range(self.settings.num_samples) if index not in done]
 
-    async def _work(self, _place: int, problem: Problem) -> list[TeacherTrace] | Fault:
+    async def _work(self, _index: int, problem: Problem) -> list[TeacherTrace] | Fault:
         messages = self.agent.messages(problem)
         missing = self._missing(problem, messages)
         if not missing:
@@ -124,48 +114,40 @@ class TeacherRun:
         for reply in replies:
             if reply.candidate is None:
                 return reply.reply.fault or Fault(kind="unknown")
-        results = await asyncio.gather(
-            *(asyncio.to_thread(self._execute, problem, messages, reply) for reply in replies)
-        )
+        results = await asyncio.gather(*(asyncio.to_thread(self._score, problem, messages, reply) for reply in replies))
         traces: list[TeacherTrace] = []
         for result in results:
             if isinstance(result, Fault):
                 return result
             traces.append(result)
-        kept = self._kept.get(problem.id, ())
-        return await asyncio.to_thread(
-            accept, traces, kept, self.data.canonical, most=self.accept_per_task, max_chars=self.max_chars
-        )
+        kept, most, max_chars = self._kept.get(problem.id, ()), self.settings.accept_per_task, self.settings.max_chars
+        return await asyncio.to_thread(accept, traces, kept, self.data.canonical, most=most, max_chars=max_chars)
 
-    def _execute(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
+    def _score(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
         """A scored reply; a fault if it could not be scored."""
-        candidate, completion = answer.candidate, answer.reply.completion
-        if candidate is None:
-            return answer.reply.fault or Fault(kind="unknown")
-        measured = self.task.evaluate(candidate, problem)
-        if measured.outcome is Outcome.INFRA_FAULT:
-            return unverified(measured)
-        tests = list(self.data.tests(problem))
+        assert answer.candidate is not None
+        scored = scored_fields(self.agent.task, self.data, problem, answer.candidate)
+        if isinstance(scored, Fault):
+            return scored
+        completion = answer.reply.completion  # None if the endpoint refused this prompt
+        metadata = {} if completion is None else completion.model_dump(include=set(TeacherMetadata.model_fields))
         return TeacherTrace(
             task_id=problem.id,
             dataset=_text(problem, "dataset"),
             difficulty=_text(problem, "difficulty"),
             prompt=problem.text,
             thinking=answer.thinking,
-            code=self.task.to_record(candidate) or "",
             full_response=completion.text if completion else "",
-            teacher_metadata=_metadata(completion),
-            test_list=tests,
+            teacher_metadata=TeacherMetadata(**metadata),
             test_setup_code=_text(problem, "test_setup_code"),
             sample_idx=answer.reply.sample_index,
             messages=messages,
             prompt_hash=self.agent.prompt_hash,
             config_hash=self.config_hash,
-            status=status_of(candidate, measured),
-            verdict=verdict_of(measured, len(tests)),
+            **scored,
         )
 
-    def _commit(self, _place: int, problem: Problem, result: list[TeacherTrace] | Fault) -> bool:
+    def _commit(self, _index: int, problem: Problem, result: list[TeacherTrace] | Fault) -> bool:
         if self._bar is not None:
             self._bar.update()
         if isinstance(result, Fault):
@@ -181,37 +163,10 @@ class TeacherRun:
         return True
 
     def _note(self, text: str) -> None:
-        tqdm.write(harmless(text), file=self.stream)
+        tqdm.write(harmless(text), file=sys.stderr)
 
 
 def _text(problem: Problem, name: str) -> str:
     """What a row says under a name, as text: a difficulty may be a number."""
     value = problem.meta.get(name)
     return "" if value is None else str(value)
-
-
-def status_of(candidate: Candidate, measured: Measurement) -> str:
-    """How a reply was read: the ``status`` of its trace."""
-    if candidate.content is not None:
-        return str(measured.detail.get("status", candidate.outcome))
-    return candidate.fault.kind if candidate.fault else "no_reply"
-
-
-def _metadata(completion: Completion | None) -> TeacherMetadata:
-    if completion is None:  # the endpoint refused this prompt
-        return TeacherMetadata()
-    return TeacherMetadata(
-        model=completion.model,
-        usage=completion.usage,
-        finish_reason=completion.finish_reason,
-        latency_s=completion.latency_s,
-    )
-
-
-def verdict_of(measured: Measurement, total: int) -> TestVerdict:
-    """The result of the tests. ``tests`` counts statuses in the order of their first occurrence."""
-    tests = measured.detail.get("tests", {})
-    if not tests:
-        return TestVerdict(total=total)
-    first = next((status for status in tests if status != "pass"), "pass")
-    return TestVerdict(passed=measured.detail["passed"], total=measured.detail["total"], status=first)

@@ -37,7 +37,16 @@ def with_task_options(preparations: Sequence[DataPreparation[Any]]) -> type[Prep
     return create_model("PrepareSettings", __base__=PrepareSettings, **fields)
 
 
-class VerifySettings(Settings):
+class AcceptanceSettings(Settings):
+    """Which traces are accepted for training, and the prompt that they are stored with."""
+
+    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="file of the traces")
+    prompts: str = Field("full", description="prompt style; use the one that the student is trained with")
+    accept_per_task: Positive = Field(2, description="maximum accepted traces per problem; the shortest are accepted")
+    max_chars: Positive = Field(24_000, description="maximum characters of an accepted reply, with its thinking")
+
+
+class VerifySettings(AcceptanceSettings):
     """Settings of ``python -m grpo_training.verify_teacher_traces``."""
 
     sections_of_others: ClassVar[frozenset[str]] = PHASES
@@ -46,13 +55,9 @@ class VerifySettings(Settings):
     train_data: Path | None = Field(
         None, description="file of the problems, whose tests then count instead of those of the traces"
     )
-    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="file of the verified traces")
-    prompts: str = Field("full", description="prompt style that the student is trained with")
-    accept_per_task: Positive = Field(2, description="maximum accepted traces per problem; the shortest are accepted")
-    max_chars: Positive = Field(24_000, description="maximum characters of an accepted reply, with its thinking")
 
 
-class TeacherSettings(ClientSettings, ResumableSettings):
+class TeacherSettings(AcceptanceSettings, ClientSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.generate_teacher_traces``."""
 
     sections: ClassVar[frozenset[str]] = frozenset({"teacher"})
@@ -80,7 +85,6 @@ class TeacherSettings(ClientSettings, ResumableSettings):
 
     train_data: Path | None = Field(None, description="JSONL file of problems; by default data/train.jsonl")
     dataset: str | None = Field(None, description="name of a dataset, instead of --train-data")
-    output: Path = Field(WORKING_DIR / "data/teacher_traces.jsonl", description="file of the traces")
     num_samples: Positive = Field(8, description="replies per problem")
     max_tasks: Positive | None = Field(None, description="maximum number of problems, from the start")
     test_connection: bool = Field(False, description="ask the teacher one small problem, print the result, and stop")
@@ -95,9 +99,6 @@ class TeacherSettings(ClientSettings, ResumableSettings):
     )
     max_tokens: Positive = Field(8192, description="maximum tokens of a reply, with its thinking")
     seed: int = Field(0, description="seed of the sampling")
-    prompts: str = Field("full", description="prompt style; use the one that the student is trained with")
-    accept_per_task: Positive = Field(2, description="maximum accepted traces per problem; the shortest are accepted")
-    max_chars: Positive = Field(24_000, description="maximum characters of an accepted reply, with its thinking")
 
     @model_validator(mode="after")
     def _file_or_dataset(self) -> Self:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,7 +94,7 @@ class KeptTrace:
     @classmethod
     def of(cls, trace: TeacherTrace, canonical: Callable[[str], str]) -> KeptTrace:
         """Made of a stored trace."""
-        code = code_identity(canonical(trace.code)) if trace.accepted else None
+        code = _program_hash(canonical(trace.code)) if trace.accepted else None
         return cls(trace.sample_idx, trace.config_hash, messages_hash(trace.messages), code)
 
 
@@ -129,7 +128,7 @@ def accept(
     for trace in sorted(traces, key=lambda trace: (trace.size, trace.sample_idx)):
         reason = _own_fault(trace, max_chars)
         if not reason:
-            code = code_identity(canonical(trace.code))
+            code = _program_hash(canonical(trace.code))
             reason = "duplicate" if code in taken else "enough" if len(taken) >= most else ""
             if not reason:
                 taken.add(code)
@@ -151,7 +150,7 @@ def _own_fault(trace: TeacherTrace, max_chars: int) -> str:
     return "too_long" if trace.size > max_chars else ""
 
 
-def code_identity(canonical_code: str) -> str:
+def _program_hash(canonical_code: str) -> str:
     """A hash of a program in canonical form."""
     return hashlib.sha256(canonical_code.encode("utf-8", "replace")).hexdigest()
 
@@ -180,51 +179,25 @@ class TraceStatistics:
 
     total: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    cost_usd: float | None = None
-    prompt_tokens: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    _completion_tokens: list[int] = field(default_factory=list)
-    _tasks: set[str] = field(default_factory=set)
-    _accepted_tasks: set[str] = field(default_factory=set)
-    _by_dataset: dict[str, list[int]] = field(default_factory=dict)
+    _is_accepted: dict[str, bool] = field(default_factory=dict)
+    """Problem -> whether one of its traces is accepted."""
 
     def add(self, trace: TeacherTrace) -> None:
         """Count one trace."""
-        usage = trace.teacher_metadata.usage
         self.total += 1
         self.counts.update(name for name, counts in _COUNTED.items() if counts(trace))
         if trace.rejected:
             self.rejected[trace.rejected] += 1
-        self.prompt_tokens += usage.prompt_tokens
-        self._completion_tokens.append(usage.completion_tokens)
-        if usage.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + usage.cost_usd
-        self._tasks.add(trace.task_id)
-        if trace.accepted:
-            self._accepted_tasks.add(trace.task_id)
-        counts = self._by_dataset.setdefault(trace.dataset, [0, 0])
-        counts[0] += trace.accepted
-        counts[1] += 1
+        self._is_accepted[trace.task_id] = trace.accepted or self._is_accepted.get(trace.task_id, False)
 
     def rows(self) -> list[tuple[str, str]]:
         """The rows of the table: a name, and a count with its share in percent."""
-        rows = [
+        return [
             ("Total responses", str(self.total)),
             *((name, _share(self.counts[name], self.total)) for name in _COUNTED),
-        ]
-        if len(self._by_dataset) > 1:
-            rows += [
-                (f"  of {name or 'no dataset'}", _share(accepted, total))
-                for name, (accepted, total) in sorted(self._by_dataset.items())
-            ]
-        rows += [(f"  not: {reason}", _share(count, self.total)) for reason, count in self.rejected.most_common()]
-        tokens = sorted(self._completion_tokens)
-        return [
-            *rows,
-            ("Tasks with an accepted trace", f"{len(self._accepted_tasks)} of {len(self._tasks)}"),
-            ("Tokens of a reply", f"median {_quantile(tokens, 0.5)}, p95 {_quantile(tokens, 0.95)}"),
-            ("Tokens in all", f"{self.prompt_tokens:,} in, {sum(tokens):,} out"),
-            ("Cost", "no prices configured" if self.cost_usd is None else f"${self.cost_usd:.4f}"),
+            *((f"  not: {reason}", _share(count, self.total)) for reason, count in self.rejected.most_common()),
+            ("Tasks with an accepted trace", f"{sum(self._is_accepted.values())} of {len(self._is_accepted)}"),
         ]
 
 
@@ -236,10 +209,3 @@ def table(rows: Sequence[tuple[str, str]]) -> str:
 
 def _share(count: int, total: int) -> str:
     return f"{count} ({100 * count / total if total else 0.0:.1f}%)"
-
-
-def _quantile(values: Sequence[int], share: float) -> int:
-    """The nearest-rank quantile of sorted values; 0 for no values."""
-    if not values:
-        return 0
-    return values[math.ceil(share * len(values)) - 1]

@@ -10,7 +10,7 @@ from agents.generator import generator_messages, prompt_hash
 from engine.abilities import PreparesData
 from engine.datasets import load_problems
 from engine.errors import InputError, ScaffoldError
-from engine.records import Completion, Outcome, Problem
+from engine.records import Completion, Fault, Problem
 from engine.storage.append_log import replace_file
 from engine.storage.lines import encode_line
 from engine.storage.rollout_store import read
@@ -18,9 +18,9 @@ from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import UnusableRowError
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.terminal_text import say
-from grpo_training.teacher.run import status_of, verdict_of
 from grpo_training.teacher.settings import VerifySettings
 from grpo_training.teacher.traces import TeacherTrace, TraceStatistics, accept, table
+from grpo_training.teacher.verdicts import scored_fields
 
 _NO_PROBLEM = "no_problem"
 
@@ -34,9 +34,9 @@ def run(settings: VerifySettings) -> int:
     if settings.output.exists():
         raise InputError(f"{settings.output} is there already", fix="Remove it, or choose another --output.")
     contents = read(settings.traces, TeacherTrace)
-    broken = ""
-    if contents.broken:
-        broken = f"unreadable lines, left out: {len(contents.broken)}, such as {contents.broken[0]}"
+    broken = (
+        f"unreadable lines, left out: {len(contents.broken)}, such as {contents.broken[0]}" if contents.broken else ""
+    )
     if not contents.records:
         raise InputError(f"{settings.traces} has no traces", why=broken)
     if broken:
@@ -99,24 +99,20 @@ def verify(trace: TeacherTrace, problems: Mapping[str, Problem], style: str) -> 
     is_apart = trace.thinking is not None and trace.thinking not in text
     completion = Completion(text=text, reasoning=trace.thinking if is_apart else None)
     candidate = task.parse(completion, problem)
-    measured = task.evaluate(candidate, problem)
-    if measured.outcome is Outcome.INFRA_FAULT:
+    scored = scored_fields(task, task, problem, candidate)
+    if isinstance(scored, Fault):
         raise ScaffoldError(
             f"The tests of {trace.task_id} could not be run",
-            why=str(measured.detail.get("why") or measured.fault or ""),
+            why=scored.message,
             fix="Run python -m grpo_training.doctor to find out why.",
         )
-    tests = list(task.tests(problem))
     return trace.model_copy(
         update={
             "thinking": task.thinking(completion),
-            "code": task.to_record(candidate) or "",
             "full_response": text,
-            "test_list": tests,
             "messages": generator_messages(task, problem, (), style),
             "prompt_hash": prompt_hash(task, style),
-            "status": status_of(candidate, measured),
-            "verdict": verdict_of(measured, len(tests)),
+            **scored,
         }
     )
 

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.errors import InputError
@@ -54,80 +53,35 @@ def checks() -> list[tuple[str, Callable[[], Iterable[CheckResult]]]]:
     return [("Sandbox under attack", attacks)]
 
 
-@dataclass(frozen=True)
-class _Attack:
-    """A program that tries to pass ``f(2) == 4`` without computing it.
-
-    Args:
-        name: description of the attack, for the report.
-        program: its source.
-        by_isolation: whether only the levels with namespaces prevent it.
-    """
-
-    name: str
-    program: str
-    by_isolation: bool = False
-
-
-_ATTACKS = (
-    _Attack(
-        "a value that is equal to everything",
-        "class E:\n"
-        "    def __eq__(self, other): return True\n"
-        "    def __hash__(self): return hash(4)\n"
-        "def f(x): return E()\n",
-    ),
-    _Attack("an int that is equal to everything", "class E(int):\n    def __eq__(self, other): return True\n"
-            "def f(x): return E(5)\n"),
-    _Attack("leaving with exit code 0", "import os\ndef f(x): os._exit(0)\n"),
-    _Attack("patched builtins", "import builtins\nbuiltins.exec = builtins.compile = lambda *a, **k: None\n"
-            "builtins.all = lambda *a: True\ndef f(x): return 5\n"),
-    _Attack("a verdict written to every open file", "import os\ndef f(x):\n    for fd in range(256):\n"
-            "        try: os.write(fd, b'{\"status\": \"pass\", \"result\": 4}\\n')\n"
-            "        except OSError: pass\n    os._exit(0)\n"),
-    _Attack("the expected value looked up in the caller's frames", "import gc, sys\ndef f(x):\n"
-            "    frame = sys._getframe()\n    while frame:\n"
-            "        for scope in (frame.f_locals, frame.f_globals):\n"
-            "            for key in ('expected', 'test', 'tests'):\n"
-            "                value = scope.get(key)\n"
-            "                if value is not None: return getattr(value, 'expected', value)\n"
-            "        frame = frame.f_back\n    return 5\n"),
-    _Attack("an endless loop that catches everything", "def f(x):\n    while True:\n"
-            "        try:\n            while True: pass\n        except BaseException: pass\n"),
-    _Attack("more memory than its limit", "def f(x):\n    hoard = bytearray(1 << 36)\n    return 5\n"),
-    _Attack("a flood of output", "def f(x):\n    while True: print('x' * 65536)\n"),
-    _Attack("a hundred processes", "import os\ndef f(x):\n    made = 0\n    for _ in range(100):\n"
-            "        try:\n            pid = os.fork()\n        except OSError:\n            break\n"
-            "        if pid == 0:\n            import time\n            time.sleep(60)\n            os._exit(0)\n"
-            "        made += 1\n    return 4 if made == 100 else 5\n"),
-)  # fmt: skip
-
-
 def attacks() -> Iterator[CheckResult]:
-    """Run programs that try to pass without a correct result, or to read data outside the sandbox."""
+    """Run a correct program, and programs that try to reach something outside the sandbox. The tests have many more."""
     control = _run("def f(x): return x * 2\n")
     yield passed_if(
-        control == "pass",
-        f"a correct program: {control}",
-        "See docs/how-to/python-code.md for what the sandbox needs.",
+        control == "pass", f"a correct program: {control}", "See docs/how-to/python-code.md for what the sandbox needs."
     )
-    jailed = strongest_level() != "rlimits"
+    is_jailed = strongest_level() != "rlimits"
     with _listening() as port, _planted_name() as name:
-        reached = (
-            _Attack("a connection to this machine", _connecting(port)),
-            _Attack("a file of this installation", _reading(__file__), by_isolation=True),
-            _Attack("the environment of this process", _looking_up(name), by_isolation=True),
-        )
-        for attack in (*_ATTACKS, *reached):
-            start = time.monotonic()
-            status = _run(attack.program)
-            text = f"{attack.name}: {status} after {time.monotonic() - start:.1f} s"
-            if status in ("pass", "infra_error"):
-                weak = attack.by_isolation and status == "pass" and not jailed
-                fix = f"Do not run model-written code on this machine until this check passes. {_STRONGER}"
-                yield warned(f"{text} (isolation {strongest_level()})", _STRONGER) if weak else failed(text, fix)
-            else:
-                yield passed(text)
+        yield _result("a connection to this machine", _connecting(port), is_kept_out=True)
+        yield _result("a file of this installation", _reading(__file__), is_kept_out=is_jailed)
+        yield _result("the environment of this process", _looking_up(name), is_kept_out=is_jailed)
+
+
+def _result(name: str, program: str, *, is_kept_out: bool) -> CheckResult:
+    """The result of a program that passes only if it reaches what it must not.
+
+    Args:
+        name: what it tries to reach.
+        program: its source.
+        is_kept_out: whether the level of isolation promises that it fails.
+    """
+    start = time.monotonic()
+    status = _run(program)
+    text = f"{name}: {status} after {time.monotonic() - start:.1f} s (isolation {strongest_level()})"
+    if status not in ("pass", "infra_error"):
+        return passed(text)
+    if status == "pass" and not is_kept_out:
+        return warned(text, _STRONGER)
+    return failed(text, f"Do not run model-written code on this machine until this check passes. {_STRONGER}")
 
 
 def _run(program: str) -> str:

@@ -19,8 +19,8 @@ from engine.tasks.code.literals import from_literal
 from engine.tasks.code.test_cases import CodeTest
 
 _COMPARISONS = {
-    "call": ("exact", "sequence", "tokens", "lines", "float", "set"),
-    "stdin": ("exact", "lines", "tokens", "float", "set"),
+    "call": ("exact", "sequence", "float"),
+    "stdin": ("exact", "lines", "tokens", "float"),
     "assert": ("exact",),
 }
 """Allowed values of ``cmp`` by kind of test; :mod:`engine.tasks.code.testing.program_tests` describes them."""

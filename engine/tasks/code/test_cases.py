@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any, Literal, TypedDict
 
 from engine.reading.python_syntax import parse
-from engine.tasks.code.literals import CONSTRUCTORS, constant, from_literal, to_literal
+from engine.tasks.code.literals import constant, from_literal, to_literal
 
 
 class CodeTest(TypedDict, total=False):
@@ -33,29 +34,41 @@ def from_assert(text: str, setup: str = "") -> CodeTest:
     """An assert statement as a test.
 
     ``assert f(literals) == literal``, in either order, becomes a test of kind ``call``, whose expected value is
-    never sent to the program's process. Constant arithmetic and ``set(...)``, ``tuple(...)``, ``list(...)`` and
-    ``dict(...)`` count as literals. Every other statement becomes a test of kind ``assert``.
+    never sent to the program's process. Every other statement becomes a test of kind ``assert``.
 
     Raises:
         ValueError: as for :func:`statements`.
     """
     text = text.strip().replace("\r\n", "\n")
-    body = statements(text)
+    statements(text)
     row: CodeTest = {"kind": "assert", "code": text}
     if setup.strip():
         row["setup"] = setup.replace("\r\n", "\n")
-    if len(body) != 1 or not isinstance(body[0], ast.Assert) or setup.strip():
         return row
-    condition = body[0].test
-    if not isinstance(condition, ast.Compare) or len(condition.ops) != 1 or not isinstance(condition.ops[0], ast.Eq):
-        return row
-    sides = [condition.left, condition.comparators[0]]
-    for call, other in (sides, sides[::-1]):
+    for call, expected in compared_with_literals(text):
         try:
-            return _call_row(call, constant(other))
+            return _call_row(call, expected)
         except ValueError:
             continue
     return row
+
+
+def compared_with_literals(code: str) -> Iterator[tuple[ast.expr, Any]]:
+    """Of ``assert A == B``, each side with the value of the other one, if that is a literal. Nothing of other code."""
+    try:
+        body = parse(code.strip()).body
+    except ValueError:
+        return
+    condition = body[0].test if len(body) == 1 and isinstance(body[0], ast.Assert) else None
+    if not isinstance(condition, ast.Compare) or len(condition.ops) != 1 or not isinstance(condition.ops[0], ast.Eq):
+        return
+    sides = [condition.left, condition.comparators[0]]
+    for expression, other in (sides, sides[::-1]):
+        try:
+            value = constant(other)
+        except ValueError:
+            continue
+        yield expression, value
 
 
 def statements(code: str) -> list[ast.stmt]:
@@ -99,7 +112,7 @@ def called_names(row: CodeTest) -> list[str]:
 
 
 def _call_row(node: ast.expr, expected: Any) -> CodeTest:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id in CONSTRUCTORS:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise ValueError("no call of a function by its name")
     args = tuple(constant(item) for item in node.args)
     kwargs = {}

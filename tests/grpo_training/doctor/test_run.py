@@ -133,7 +133,7 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
     for line in (
         "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
         "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
-        "✓ PASS a value that is equal to everything",
+        "✓ PASS a connection to this machine",
         "✓ PASS physics.jsonl",
         "labels are the reply, without the prompt and without padding",
         "agents, engine, prompts: no other project has packages of these names",
@@ -339,7 +339,7 @@ def test_a_sandbox_that_lets_attacks_through_is_found(monkeypatch):
     honest, *attacks = code_checks.attacks()
     assert honest.level is CheckLevel.PASS
     assert set(levels(attacks)) == {CheckLevel.FAIL}
-    assert len(attacks) >= 10
+    assert len(attacks) == 3
     monkeypatch.setattr(code_checks, "strongest_level", lambda: "rlimits")
     weak = [result.text for result in code_checks.attacks() if result.level is CheckLevel.WARN]
     assert [text.split(":")[0] for text in weak] == ["a file of this installation", "the environment of this process"]

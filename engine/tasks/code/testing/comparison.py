@@ -1,21 +1,16 @@
 """Compares the values and the output of a program with the expected ones.
 
-All values are plain builtins, decimals or fractions, so no ``==`` in this module runs code of the program.
+All values are plain builtins or fractions, so no ``==`` in this module runs code of the program.
 """
 
 from __future__ import annotations
 
-import cmath
 import math
 import re
-from collections.abc import Hashable
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
-from engine.sandbox.inside.wire import refuse_collisions
-
-Comparison = Literal["exact", "sequence", "tokens", "lines", "float", "set"]
+Comparison = Literal["exact", "sequence", "tokens", "lines", "float"]
 """How two values are compared; the tests in :mod:`.program_tests` describe each."""
 
 TOLERANCE = 1e-6
@@ -30,29 +25,12 @@ _NUMBER = re.compile(
 
 
 def same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
-    """Compare a returned value (decoded, so plain) with the expected one.
-
-    Raises:
-        MalformedError: many elements share one hash value.
-    """
-    try:
-        return _same_value(got, expected, cmp)
-    except TypeError:  # views of dicts can be compared with sets only if their elements are hashable
-        return False
-
-
-def _same_value(got: Any, expected: Any, cmp: Comparison) -> bool:
-    if cmp == "exact":
-        return bool(got == expected)
-    if cmp == "sequence":
-        return bool(_lists(got) == _lists(expected))
+    """Compare a returned value (decoded, so plain) with the expected one."""
     if cmp == "float":
         return _close(got, expected)
-    if cmp == "set":
-        return _is_container(got) and _is_container(expected) and _elements(got) == _elements(expected)
-    if isinstance(got, str) and isinstance(expected, str):
-        return same_text(got, expected, cmp)
-    return False
+    if cmp == "sequence":
+        return bool(_lists(got) == _lists(expected))
+    return bool(got == expected)
 
 
 def same_text(got: str, expected: str, cmp: Comparison) -> bool:
@@ -62,8 +40,6 @@ def same_text(got: str, expected: str, cmp: Comparison) -> bool:
         return got.split() == expected.split()
     if cmp == "float":
         return _close_tokens(got.split(), expected.split())
-    if cmp == "set":
-        return set(_lines(got)) == set(_lines(expected))
     if cmp == "lines":
         return _lines(got) == _lines(expected)
     return got.rstrip("\n") == expected.rstrip("\n")
@@ -86,11 +62,7 @@ def _close(got: Any, expected: Any) -> bool:
     if _is_number(got) and _is_number(expected):
         return _close_numbers(got, expected)
     if isinstance(expected, list | tuple):
-        return (
-            isinstance(got, list | tuple)
-            and len(got) == len(expected)
-            and all(_close(one, other) for one, other in zip(got, expected, strict=True))
-        )
+        return isinstance(got, list | tuple) and len(got) == len(expected) and all(map(_close, got, expected))
     if isinstance(expected, dict):
         return (
             isinstance(got, dict)
@@ -101,7 +73,7 @@ def _close(got: Any, expected: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | complex | Decimal | Fraction)
+    return isinstance(value, int | float | Fraction)
 
 
 def _close_numbers(got: Any, expected: Any) -> bool:
@@ -111,12 +83,6 @@ def _close_numbers(got: Any, expected: Any) -> bool:
         return False
     relative = _NOISE if isinstance(expected, int) else TOLERANCE
     try:
-        if isinstance(got, complex) or isinstance(expected, complex):
-            if not (cmath.isfinite(got) and cmath.isfinite(expected)):  # inf is near to no other number
-                return False
-            return bool(abs(got - expected) <= max(TOLERANCE, relative * abs(expected)))
-        if isinstance(got, Decimal | Fraction) and math.isinf(float(got)):  # finite, but too large for a float
-            return False
         both_nan = math.isnan(got) and math.isnan(expected)
         return both_nan or math.isclose(got, expected, rel_tol=relative, abs_tol=TOLERANCE)
     except OverflowError:  # a number too large for a float
@@ -124,12 +90,12 @@ def _close_numbers(got: Any, expected: Any) -> bool:
 
 
 def _close_tokens(got: list[str], expected: list[str]) -> bool:
-    return len(got) == len(expected) and all(
-        one == other or _close_texts(one, other) for one, other in zip(got, expected, strict=True)
-    )
+    return len(got) == len(expected) and all(map(_close_texts, got, expected))
 
 
 def _close_texts(got: str, expected: str) -> bool:
+    if got == expected:
+        return True
     if max(len(got), len(expected)) > _LONGEST_NUMBER:
         return False
     try:
@@ -139,30 +105,7 @@ def _close_texts(got: str, expected: str) -> bool:
 
 
 def _number(text: str) -> int | float:
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    number = _NUMBER.fullmatch(text)
+    if number is None:
         raise ValueError(text)
-    return int(text) if found["whole"] else float(text)
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, list | tuple | set | frozenset | dict)
-
-
-def _elements(value: Any) -> frozenset[Hashable]:
-    """The elements of a container; the pairs of a dict, which differ from the elements of all other containers."""
-    frozen = [_frozen(each) for each in value]
-    if isinstance(value, dict):
-        frozen = [("pair", key, _frozen(each)) for key, each in value.items()]
-    refuse_collisions(frozen)
-    return frozenset(frozen)
-
-
-def _frozen(value: Any) -> Hashable:
-    if isinstance(value, list | tuple):
-        return ("sequence", tuple(_frozen(each) for each in value))
-    if isinstance(value, set | frozenset):
-        return frozenset(_frozen(each) for each in value)
-    if isinstance(value, dict):
-        return ("dict", frozenset((key, _frozen(each)) for key, each in value.items()))
-    return value  # type: ignore[no-any-return]
+    return int(text) if number["whole"] else float(text)

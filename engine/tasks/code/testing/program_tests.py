@@ -36,8 +36,7 @@ class CallTest:
         kwargs: keyword arguments.
         expected: the right value; it is never sent to the program's process.
         cmp: ``exact`` (Python's ``==`` on plain values), ``sequence`` (the same, with tuples equal to lists),
-            ``float`` (numbers within 1e-6, relative or absolute; where an integer is expected, rounding noise only),
-            ``set`` (the elements, without order and repetitions).
+            ``float`` (numbers within 1e-6, relative or absolute; where an integer is expected, rounding noise only).
     """
 
     fn: str
@@ -55,8 +54,7 @@ class StdinTest:
         stdin: its standard input.
         expected: the right output; it is never sent to the program's process.
         cmp: ``exact`` (except line endings and newlines at the end), ``lines`` (whitespace at line ends is ignored),
-            ``tokens`` (all whitespace is equal), ``float`` (tokens, numbers as in :class:`CallTest`), ``set`` (lines in
-            any order; repetitions are ignored).
+            ``tokens`` (all whitespace is equal), ``float`` (tokens, numbers as in :class:`CallTest`).
     """
 
     stdin: str

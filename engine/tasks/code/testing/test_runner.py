@@ -22,6 +22,7 @@ from engine.sandbox.program_process import (
     reported_failure,
 )
 from engine.sandbox.zygote_process import Zygote
+from engine.tasks.code.test_cases import compared_with_literals
 from engine.tasks.code.testing.comparison import Comparison, same_text, same_value
 from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
 
@@ -73,23 +74,7 @@ def _split_assert(test: AssertTest, entry_point: str | None) -> ValueRequest | N
     ``isclose(f(x), 5) == True`` the result of the outer expression is predictable, and the program could return an
     object whose methods produce it. For the same reason, calls of functions that the setup defines are not split.
     """
-    try:
-        body = parse(test.code.strip()).body
-    except ValueError:
-        return None
-    if len(body) != 1 or not isinstance(body[0], ast.Assert) or not isinstance(body[0].test, ast.Compare):
-        return None
-    compared = body[0].test
-    if len(compared.ops) != 1 or not isinstance(compared.ops[0], ast.Eq):
-        return None
-    for expression, answer in (
-        (compared.left, compared.comparators[0]),
-        (compared.comparators[0], compared.left),
-    ):
-        try:
-            expected = ast.literal_eval(answer)
-        except (ValueError, TypeError, SyntaxError, RecursionError):
-            continue
+    for expression, expected in compared_with_literals(test.code):
         if not _is_call_of_program(expression, test.setup, entry_point, expected):
             return None
         return ValueRequest({"expression": ast.unparse(expression), "setup": test.setup}, expected, "exact")

@@ -6,15 +6,13 @@ import contextlib
 import json
 import os
 import select
-import signal
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from engine.sandbox.channel import ProcessHost, packed, process_clock, start_confined, take_frame
-from engine.sandbox.zygote_process import ProgramExit, SandboxError
+from engine.sandbox.channel import CHUNK, ConfinedProcess, ProcessHost, packed
+from engine.sandbox.zygote_process import ProgramExit
 
-_CHUNK = 1 << 16
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_PRINTED_BYTES = 1 << 16
 
@@ -35,7 +33,7 @@ class CommandStoppedError(Exception):
         self.why, self.text, self.ending, self.printed, self.starved = why, text, ending, printed, starved
 
 
-class CommandProcess:
+class CommandProcess(ConfinedProcess):
     """A confined process that reads and writes frames on its descriptor 3: a length in four bytes, and JSON.
 
     What it prints is kept apart from its messages. Not safe for several threads at once.
@@ -51,15 +49,12 @@ class CommandProcess:
     """
 
     def __init__(self, command: Sequence[str], host: ProcessHost, *, memory_mb: int, busy_factor: float = 30.0) -> None:
-        self._host, self._busy_factor = host, busy_factor
-        self._received, self._printed = bytearray(), bytearray()
-        null = os.open(os.devnull, os.O_RDONLY)
+        self._busy_factor, self._printed = busy_factor, bytearray()
         try:
-            self._pid, self._channel, self._printed_end = start_confined(host, null, memory_mb, list(command))
+            super().__init__(host, os.open(os.devnull, os.O_RDONLY), memory_mb, list(command))
         except BaseException:
             host.close()
             raise
-        self._clock = process_clock(self._pid)
 
     @property
     def printed(self) -> str:
@@ -102,7 +97,7 @@ class CommandProcess:
         started, used_before = time.monotonic(), self.cpu_s()
         wait_s = time_s
         while True:
-            frame = self._take_frame()
+            frame = self._take_frame(_MAX_FRAME_BYTES)
             if frame is not None:
                 try:
                     message = json.loads(frame)
@@ -111,7 +106,7 @@ class CommandProcess:
                 if not isinstance(message, dict):
                     raise self._stopped("protocol", "it sent what is no message")
                 return message
-            watched = [fd for fd in (self._channel.fileno(), self._printed_end) if fd >= 0]
+            watched = [fd for fd in (self._channel.fileno(), self._stdout) if fd >= 0]
             ready, _, _ = select.select(watched, [], [], max(wait_s, 0.01))
             if not ready:
                 left_s = time_s - (self.cpu_s() - used_before)
@@ -119,51 +114,41 @@ class CommandProcess:
                 if left_s <= 0 or is_late:
                     raise self._stopped("timeout", f"it did not answer within {time_s:g} s", starved=left_s > 0)
                 wait_s = left_s
-            if self._printed_end in ready:
+            if self._stdout in ready:
                 self._read_printed()
             if self._channel.fileno() in ready:
                 data = b""
                 with contextlib.suppress(ConnectionResetError):
-                    data = self._channel.recv(_CHUNK)
+                    data = self._channel.recv(CHUNK)
                 if not data:
                     raise self._stopped("exited", "it has ended")
                 self._received += data
-
-    def cpu_s(self) -> float:
-        """Its processor time so far in seconds; 0 if its host cannot tell."""
-        try:
-            return time.clock_gettime(self._clock) if self._pid > 0 else 0.0
-        except OSError:  # it has ended
-            return 0.0
 
     def close(self) -> None:
         """Kill the process. May be called twice."""
         self._host.close()
         self._channel.close()
-        if self._printed_end >= 0:
-            os.close(self._printed_end)
-            self._printed_end = -1
+        if self._stdout >= 0:
+            os.close(self._stdout)
+            self._stdout = -1
 
-    def _take_frame(self) -> bytes | None:
-        def too_long(length: int) -> Exception:
-            return self._stopped("protocol", f"it sent a message of {length} bytes")
-
-        return take_frame(self._received, _MAX_FRAME_BYTES, too_long)
+    def _too_long(self, length: int) -> Exception:
+        return self._stopped("protocol", f"it sent a message of {length} bytes")
 
     def _read_printed(self) -> None:
         """Read what was printed so far. At the end of the pipe its descriptor is closed."""
         with contextlib.suppress(BlockingIOError):
-            while self._printed_end >= 0:
-                data = os.read(self._printed_end, _CHUNK)
+            while self._stdout >= 0:
+                data = os.read(self._stdout, CHUNK)
                 self._printed = (self._printed + data)[-_MAX_PRINTED_BYTES:]
                 if not data:
-                    os.close(self._printed_end)
-                    self._printed_end = -1
+                    os.close(self._stdout)
+                    self._stdout = -1
 
     def _stopped(self, why: str, text: str, *, starved: bool = False) -> CommandStoppedError:
-        ending = self._host.end_program(ending=why == "exited")
-        error = CommandStoppedError(why, text, ending, self.printed, starved=starved)
-        self.close()
-        if ending.code == -signal.SIGKILL and not ending.killed:
-            raise SandboxError("the machine killed a process of the sandbox (out of memory?)")
-        return error
+        """End the process; the error to raise. A ``SandboxError`` is raised here if the machine ended it."""
+        try:
+            ending = self.end(ending=why == "exited")
+            return CommandStoppedError(why, text, ending, self.printed, starved=starved)
+        finally:
+            self.close()

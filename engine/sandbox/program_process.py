@@ -7,7 +7,6 @@ import json
 import os
 import random
 import select
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from engine.sandbox.channel import HEAD_BYTES, packed, process_clock, start_confined, take_frame
+from engine.sandbox.channel import CHUNK, HEAD_BYTES, ConfinedProcess, packed
 from engine.sandbox.inside import wire
-from engine.sandbox.zygote_process import ProgramExit, SandboxError, Zygote
+from engine.sandbox.zygote_process import SandboxError, Zygote
 
-_CHUNK = 1 << 16
 _START_S = 20.0
 _SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.005, 0.25
 _random = random.SystemRandom()
@@ -129,7 +127,7 @@ class _Deadline:
     cpu: float | None
 
 
-class ProgramProcess:
+class ProgramProcess(ConfinedProcess):
     """A child of a zygote that runs one program. A context manager; on exit all processes of the child are killed.
 
     Args:
@@ -160,19 +158,15 @@ class ProgramProcess:
         stdin: bytes | None = None,
         entry_point: str | None = None,
     ) -> None:
-        self._zygote, self._limits = zygote, limits
-        self._exit: ProgramExit | None = None
-        self._received, self._unsent = bytearray(), bytearray()
+        super().__init__(zygote, _as_file(stdin), limits.memory_mb)
+        self._zygote, self._limits, self._unsent = zygote, limits, bytearray()
         self.printed = bytearray()
-        self.waited_s = self._held_up_s = self._disk_sleep_s = 0.0
-        self._pid, self._channel, self._stdout = start_confined(zygote, _as_file(stdin), limits.memory_mb)
+        self.waited_s = self._held_up_s = self._disk_sleep_s = self._cpu_at_start = 0.0
         self._channel.setblocking(False)
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
         self._poll.register(self._stdout, select.POLLIN)
-        self._clock = process_clock(self._pid)
         self._priority = next(((nice, policy) for _, nice, policy in self._threads()), None)  # it waits for its job
-        self._cpu_seen = self._cpu_at_start = 0.0
         job = {"kind": kind, "program": program, "setup": setup, "entry_point": entry_point}
         self.send({**job, "max_items": limits.output_bytes, "remote": [entry_point] if entry_point else []})
         self._open = {self._channel.fileno(), self._stdout}
@@ -200,12 +194,8 @@ class ProgramProcess:
             os.close(self._stdout)
 
     def cpu_s(self) -> float:
-        """Processor seconds that the program has used; of a process that is gone, as they were read last."""
-        if self._exit is not None:
-            return self._exit.cpu_s - self._cpu_at_start
-        with contextlib.suppress(OSError):
-            self._cpu_seen = time.clock_gettime(self._clock)
-        return self._cpu_seen - self._cpu_at_start
+        """Processor seconds that the program has used since its start; of one that is gone, as they were read last."""
+        return super().cpu_s() - self._cpu_at_start
 
     @property
     def unread(self) -> bool:
@@ -232,7 +222,7 @@ class ProgramProcess:
             ProgramStopped: the time limit is reached, the output or the frame is too long, or the process has exited.
         """
         until, last_s = self._deadline(time_s, is_starting), 0.0
-        while (frame := self._take_frame()) is None:
+        while (frame := self._take_frame(self._limits.output_bytes)) is None:
             if self._channel.fileno() not in self._open:
                 raise self._early_exit(is_starting)
             before = self.waited_s
@@ -306,7 +296,7 @@ class ProgramProcess:
 
     def _read(self, fd: int) -> None:
         try:
-            data = os.read(fd, _CHUNK)
+            data = os.read(fd, CHUNK)
         except BlockingIOError:
             return
         except ConnectionResetError:
@@ -322,7 +312,7 @@ class ProgramProcess:
                 )
         else:
             self._received += data
-            if len(self._received) > HEAD_BYTES + self._limits.output_bytes + _CHUNK:
+            if len(self._received) > HEAD_BYTES + self._limits.output_bytes + CHUNK:
                 raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, "more bytes on the channel than were requested")
 
     def _flush(self) -> None:
@@ -332,32 +322,14 @@ class ProgramProcess:
         with contextlib.suppress(KeyError, FileNotFoundError):
             self._poll.modify(self._channel, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
-    def _take_frame(self) -> bytes | None:
-        def too_long(length: int) -> Exception:
-            return ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
-
-        return take_frame(self._received, self._limits.output_bytes, too_long)
+    def _too_long(self, length: int) -> Exception:
+        return ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
 
     def _early_exit(self, is_starting: bool) -> Exception:
         code = self.end().code
         if is_starting:
             return SandboxError(f"a child exited with {code} before it started")
         return ProgramStopped(ProgramFailure.RUNTIME_ERROR, f"exited with {code} before it answered")
-
-    def end(self, *, ending: bool = True) -> ProgramExit:
-        """Terminate the process if it is still running.
-
-        Args:
-            ending: whether it has closed its descriptors, so that it is probably exiting by itself.
-
-        Raises:
-            SandboxError: the kernel killed it. A program cannot send SIGKILL, not even to itself.
-        """
-        if self._exit is None:
-            self._exit = self._zygote.end_program(ending=ending)
-            if self._exit.code == -signal.SIGKILL and not self._exit.killed:
-                raise SandboxError("the machine killed a program's process (out of memory?)")
-        return self._exit
 
 
 def _as_file(content: bytes | None) -> int:

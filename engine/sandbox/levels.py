@@ -68,15 +68,15 @@ def _visible_paths(visible: Sequence[str]) -> tuple[list[str], list[tuple[str, s
     """
     links = []
     wanted = [os.path.dirname(_interpreter()), f"{sys.base_prefix}/lib", f"{sys.base_exec_prefix}/lib"]
-    for place in ("/lib", "/lib64", "/lib32"):
-        if os.path.islink(place):
-            links.append((os.readlink(place), place))
+    for folder in ("/lib", "/lib64", "/lib32"):
+        if os.path.islink(folder):
+            links.append((os.readlink(folder), folder))
         else:
-            wanted.append(place)
+            wanted.append(folder)
     wanted += ["/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", *visible]
     paths: list[str] = []
     for path in wanted:
-        covered = any(path == other or path.startswith(other + "/") for other in paths)
+        covered = any(path == parent or path.startswith(parent + "/") for parent in paths)
         if os.path.exists(path) and not covered:
             paths.append(path)
     return paths, links
@@ -91,4 +91,4 @@ def _has_own_users(level: Level, visible: Sequence[str]) -> bool:
     if os.geteuid() != 0 or level != "rlimits":
         return os.geteuid() == 0
     wanted = [Path(f"{sys.base_prefix}/lib"), *map(Path, visible)]
-    return all(path.stat().st_mode & 0o001 for place in wanted for path in (place, *place.parents))
+    return all(path.stat().st_mode & 0o001 for file in wanted for path in (file, *file.parents))

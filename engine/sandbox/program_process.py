@@ -288,9 +288,9 @@ class ProgramProcess(ConfinedProcess):
 
     def _threads(self) -> Iterator[tuple[str, str, str]]:
         """State, nice value and scheduling policy of its threads; nothing where the kernel does not tell."""
-        place = Path(f"/proc/{self._pid}/task")
+        tasks = Path(f"/proc/{self._pid}/task")
         with contextlib.suppress(OSError):
-            for thread in sorted(place.iterdir()):
+            for thread in sorted(tasks.iterdir()):
                 fields = (thread / "stat").read_text().rpartition(") ")[2].split()
                 yield fields[_STATE], fields[_NICE], fields[_POLICY]
 

@@ -83,7 +83,7 @@ def _sample(
     reply = {"role": "assistant", "content": completion.text if completion else "", "source": "generate"}
     reason = _STOP_REASONS.get((completion.finish_reason if completion else None) or "", "unknown")
     answer = rollout.answer or ""
-    asked = [{**one, "source": "input"} for one in prompt or [{"role": "user", "content": group.problem_text}]]
+    asked = [{**message, "source": "input"} for message in prompt or [{"role": "user", "content": group.problem_text}]]
     scores: dict[str, Any] = {
         name: {"value": value, "answer": answer}
         for name, value in {"r_total": rollout.r_total, **rollout.rewards.by_name()}.items()
@@ -122,7 +122,7 @@ def _metrics(samples: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 number = {"C": 1.0, "I": 0.0}.get(value, value) if isinstance(value, str) else float(value)
                 clusters.setdefault(sample["id"], []).append(float(number))
         label = "accuracy" if name == "correct" else "mean"
-        values = {label: fmean(one for own in clusters.values() for one in own)}
+        values = {label: fmean(value for values in clusters.values() for value in values)}
         error = clustered_mean(clusters).standard_error
         if error is not None:
             values["stderr"] = error

@@ -16,7 +16,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         description="Print what is stored about a problem: each rollout with its answer, rewards, experiences and "
         "reply, and the critic's fusions. Without a problem, list the problems.",
     )
-    parser.add_argument("place", nargs="*", metavar="CACHE PROBLEM_ID",
+    parser.add_argument("where", nargs="*", metavar="CACHE PROBLEM_ID",
                         help="cache folder or scored file (default: that of the run); id of the problem")  # fmt: skip
     parser.add_argument("--run", metavar="NAME", help="name of the run, in place of CACHE (default: the newest)")
     parser.add_argument("--role", choices=LEARNERS, help="only this generator, or the critic")
@@ -25,12 +25,12 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
                         help="most characters of a reply; 0: all (default: %(default)s)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the stored records, one JSON object a line")
     arguments = parser.parse_args(argv)
-    place = list(arguments.place)
-    is_cache = bool(place) and (len(place) > 1 or Path(place[0]).exists() or "/" in place[0])
-    if len(place) > 2 or (is_cache and arguments.run is not None):
-        parser.error(f"unrecognized arguments: {place[-1]}")
-    arguments.cache = Path(place.pop(0)) if is_cache else None
-    arguments.problem_id = place[0] if place else None
+    where = list(arguments.where)
+    is_cache = bool(where) and (len(where) > 1 or Path(where[0]).exists() or "/" in where[0])
+    if len(where) > 2 or (is_cache and arguments.run is not None):
+        parser.error(f"unrecognized arguments: {where[-1]}")
+    arguments.cache = Path(where.pop(0)) if is_cache else None
+    arguments.problem_id = where[0] if where else None
     return arguments
 
 

@@ -29,26 +29,26 @@ def show(arguments: argparse.Namespace) -> int:
     view = View(sys.stdout)
     stored = list(stored_answers(arguments.cache, arguments.role))
     problem_id = None if arguments.problem_id is None else _problem(stored, arguments.problem_id)
-    of_problem = [one for one in stored if problem_id in (None, one.problem_id)]
-    chosen = [one for one in of_problem if arguments.epoch in (None, one.epoch)]
+    of_problem = [answers for answers in stored if problem_id in (None, answers.problem_id)]
+    chosen = [answers for answers in of_problem if arguments.epoch in (None, answers.epoch)]
     if of_problem and not chosen:
-        epochs = ", ".join(map(str, sorted({one.epoch for one in of_problem})))
+        epochs = ", ".join(map(str, sorted({answers.epoch for answers in of_problem})))
         what = "No problem has an" if problem_id is None else f"{problem_id} has no"
         raise InputError(f"{what} epoch {arguments.epoch} in {arguments.cache}", fix=f"Epochs: {epochs}.")
     if problem_id is None:
         _list(chosen, view, as_json=arguments.json)
         return 0
     if arguments.json:
-        for one in chosen:
-            for record in one.records:
+        for answers in chosen:
+            for record in answers.records:
                 view.ascii(record.model_dump_json())
         return 0
     first = chosen[0].records[0]
     view.line(f"problem {problem_id}", style="bold")
     view.text(first.problem_text)
     view.line(f"truth: {_truth(first)}")
-    for one in chosen:
-        _group(one, view, arguments.chars)
+    for answers in chosen:
+        _group(answers, view, arguments.chars)
     return 0
 
 
@@ -65,13 +65,13 @@ def _truth(record: RolloutGroup | Fusion) -> str:
 
 def _list(stored: list[StoredAnswers], view: View, *, as_json: bool) -> None:
     rows = []
-    for one in stored:
-        verdicts = [member.is_correct for member in _members(one)]
+    for answers in stored:
+        verdicts = [member.is_correct for member in _members(answers)]
         judged = len(verdicts) - verdicts.count(None)
-        rewards = [total for member in _members(one) if (total := member.rewards.r_total) is not None]
+        rewards = [total for member in _members(answers) if (total := member.rewards.r_total) is not None]
         spread = (fmean(rewards), pstdev(rewards)) if rewards else (None, None)
         right = (verdicts.count(True), judged, len(verdicts))
-        rows.append((one.problem_id, one.role, one.epoch, *right, *spread))
+        rows.append((answers.problem_id, answers.role, answers.epoch, *right, *spread))
     if as_json:
         names = ("problem_id", "role", "epoch", "right", "judged", "answers", "mean", "std")
         view.json([dict(zip(names, row, strict=True)) for row in rows])
@@ -96,14 +96,14 @@ def _problem(stored: list[StoredAnswers], given: str) -> str:
     Raises:
         InputError: no id, or several, have these characters.
     """
-    ids = list(dict.fromkeys(one.problem_id for one in stored))
+    ids = list(dict.fromkeys(answers.problem_id for answers in stored))
     if given in ids:
         return given
-    found = [one for one in ids if given in one]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{given!r} is a part of several ids", fix=f"Choose one: {', '.join(found[:10])}.")
+    matching = [name for name in ids if given in name]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise InputError(f"{given!r} is a part of several ids", fix=f"Choose one: {', '.join(matching[:10])}.")
     near = difflib.get_close_matches(given, ids, 1, cutoff=0.4)
     raise InputError(
         f"No problem {given!r} is stored",
@@ -111,8 +111,8 @@ def _problem(stored: list[StoredAnswers], given: str) -> str:
     )
 
 
-def _members(one: StoredAnswers) -> Iterator[Rollout | Fusion]:
-    for record in one.records:
+def _members(answers: StoredAnswers) -> Iterator[Rollout | Fusion]:
+    for record in answers.records:
         yield from answers_in(record)
 
 
@@ -122,17 +122,17 @@ def _label(member: Rollout | Fusion) -> str:
     return f"fusion of {member.generator_id}{', merged without a model' if member.merged == 'structural' else ''}"
 
 
-def _group(one: StoredAnswers, view: View, chars: int) -> None:
+def _group(answers: StoredAnswers, view: View, chars: int) -> None:
     view.line("")
-    epoch = f", epoch {one.epoch}" if one.epoch else ""
-    first = one.records[0]
+    epoch = f", epoch {answers.epoch}" if answers.epoch else ""
+    first = answers.records[0]
     stats = first.stats if isinstance(first, RolloutGroup) else None
     figures = ""
     if stats is not None:
         asked = "an experience was asked for (σ>τ)" if stats.triggered else "no experience was asked for (σ≤τ)"
         figures = f": μ={stats.mean:.3f}, σ={stats.std:.3f}, {asked}"
-    view.line(f"{one.role}{epoch}{figures}", style="bold")
-    for member in _members(one):
+    view.line(f"{answers.role}{epoch}{figures}", style="bold")
+    for member in _members(answers):
         _answer(view, member)
         _reply(view, member, chars)
 

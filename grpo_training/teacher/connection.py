@@ -8,11 +8,11 @@ from agents.teacher import TeacherAgent, TeacherReply
 from engine.abilities import ChecksItself, PreparesData
 from engine.api_manager import ApiManager
 from engine.contract.checks import CheckResult, failed, failure_of, passed, warned
-from engine.errors import ConfigurationError, ScaffoldError
+from engine.errors import ScaffoldError
 from engine.llm.client import LLMClient
 from engine.llm.retry import RetryPolicy
 from engine.records import Fault, Problem, Sampling
-from engine.task import Example, Task
+from engine.task import Task
 from engine.tasks.registry import known_tasks
 from grpo_training.teacher.traces import READABLE
 from grpo_training.teacher.verdicts import scored_fields
@@ -23,28 +23,14 @@ TIMEOUT_S = 300.0
 _MODEL_FIX = "Check the model's name and the prompt style (--prompts). A stronger teacher writes better traces."
 
 
-def tasks_with_example() -> list[tuple[Task, Example]]:
-    """The tasks that have an example.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
-    tasks: list[tuple[Task, Example]] = [
-        (task, task.example) for task in known_tasks() if isinstance(task, ChecksItself)
-    ]
-    if not tasks:
-        raise ConfigurationError("No task has an example")
-    return tasks
-
-
 async def ask_for_solution(manager: ApiManager, role: str, style: str, max_tokens: int) -> list[CheckResult]:
     """Ask a role an example problem once. Nothing is stored.
 
     Returns:
         the results in order; nothing is checked after a failure.
     """
-    task, example = tasks_with_example()[0]
-    problem = example.problem
+    task = next(task for task in known_tasks() if isinstance(task, ChecksItself))
+    problem = task.example.problem
     try:
         endpoint = manager.endpoint(role)
         sampling = Sampling(temperature=0.7, top_p=0.8, max_tokens=max_tokens)

@@ -106,13 +106,10 @@ def _only_task(problems: Sequence[Problem]) -> tuple[Task, PreparesData]:
     Raises:
         InputError: the problems are of several tasks, so that there is no single prompt; or one cannot be scored.
     """
-    names = sorted({problem.task for problem in problems})
-    if len(names) > 1:
-        raise InputError(
-            f"The problems are of several tasks: {', '.join(names)}",
-            fix="Use one file per task, each with its own --output.",
-        )
-    task = task_named(names[0])
+    tasks = sorted({problem.task for problem in problems})
+    if len(tasks) > 1:
+        raise InputError(f"The problems are of several tasks: {', '.join(tasks)}", fix="Use one file per task.")
+    task = task_named(tasks[0])
     for problem in problems:
         if not isinstance(task, PreparesData) or not task.tests(problem):
             raise InputError(

@@ -96,13 +96,11 @@ def without_faults(
         ConfigurationError: programs cannot be run on this machine.
     """
     usable = []
-    with (
-        ThreadPoolExecutor(min(_MAX_THREADS, 2 * (os.cpu_count() or 1))) as pool,
-        progress_bar(total=len(problems), desc="checking problems", unit=" problems") as bar,
-    ):
+    with ThreadPoolExecutor(min(_MAX_THREADS, 2 * (os.cpu_count() or 1))) as pool:
+        faults = pool.map(preparation.fault, problems)
+        bar = progress_bar(faults, total=len(problems), desc="checking problems", unit=" problems")
         try:
-            for problem, fault in zip(problems, pool.map(preparation.fault, problems), strict=True):
-                bar.update()
+            for problem, fault in zip(problems, bar, strict=True):
                 if fault is None:
                     usable.append(problem)
                 else:

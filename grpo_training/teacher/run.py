@@ -15,8 +15,8 @@ from engine.abilities import PreparesData
 from engine.errors import InputError
 from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
-from grpo_training.cli.bar import progress_bar
-from grpo_training.cli.terminal_text import LastingStream, harmless
+from grpo_training.cli.bar import note, progress_bar
+from grpo_training.cli.terminal_text import LastingStream
 from grpo_training.runs.window import run_in_window
 from grpo_training.teacher.settings import TeacherSettings
 from grpo_training.teacher.traces import (
@@ -83,7 +83,7 @@ class TeacherRun:
             self.statistics.add(trace)
             self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.data.canonical))
         for line in broken:
-            self._note(f"skipped {line}")
+            note(f"skipped {line}")
 
     def _missing(self, problem: Problem, messages: Sequence[Message]) -> list[int]:
         """The sample indices that no stored trace of this configuration has.
@@ -153,7 +153,7 @@ class TeacherRun:
         if isinstance(result, Fault):
             self.open.append(f"{problem.id}: {result.message or result.kind}")
             self._open_in_a_row += 1
-            self._note(f"no traces written for {self.open[-1]}")
+            note(f"no traces written for {self.open[-1]}")
             return self._open_in_a_row < GIVE_UP
         self._open_in_a_row = 0
         for trace in result:
@@ -161,9 +161,6 @@ class TeacherRun:
             self.statistics.add(trace)
             self.written += 1
         return True
-
-    def _note(self, text: str) -> None:
-        tqdm.write(harmless(text), file=sys.stderr)
 
 
 def _text(problem: Problem, name: str) -> str:

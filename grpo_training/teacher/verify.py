@@ -44,17 +44,9 @@ def run(settings: VerifySettings) -> int:
     problems = (
         {problem.id: problem for problem in load_problems(str(settings.train_data))} if settings.train_data else {}
     )
-    with (
-        ThreadPoolExecutor(os.cpu_count() or 1) as pool,
-        progress_bar(total=len(contents.records), desc="running tests", unit=" traces") as bar,
-    ):
-
-        def verified(trace: TeacherTrace) -> TeacherTrace:
-            done = verify(trace, problems, settings.prompts)
-            bar.update()
-            return done
-
-        traces = list(pool.map(verified, contents.records))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        verified = pool.map(lambda trace: verify(trace, problems, settings.prompts), contents.records)
+        traces = list(progress_bar(verified, total=len(contents.records), desc="running tests", unit=" traces"))
     groups: dict[str, list[TeacherTrace]] = {}
     for trace in traces:
         group = groups.setdefault(trace.task_id, [])

@@ -51,14 +51,14 @@ def restrict(paths: Sequence[str], devices: Sequence[str]) -> None:
 
 def _allow(rules: int, path: str, rights: int) -> None:
     with contextlib.suppress(FileNotFoundError):
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
-            if not stat.S_ISDIR(os.fstat(place).st_mode):
+            if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= ~_READ_DIR
-            rule = struct.pack("<Qi", rights, place)
+            rule = struct.pack("<Qi", rights, fd)
             _check(_libc.syscall(_ADD, rules, _BENEATH, rule, 0))
         finally:
-            os.close(place)
+            os.close(fd)
 
 
 def _check(result: int) -> int:

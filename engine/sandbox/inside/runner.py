@@ -109,8 +109,8 @@ def _answer(request: dict[str, Any], namespace: dict[str, Any], max_items: int) 
     if path[0] not in namespace:
         return json.dumps(_missing(path[0])).encode()
     function = namespace[path[0]]
-    for part in path[1:]:
-        function = getattr(function() if isinstance(function, type) else function, part)
+    for name in path[1:]:
+        function = getattr(function() if isinstance(function, type) else function, name)
     args = wire.from_form(request["args"])
     kwargs = wire.from_form(request["kwargs"])
     value = function(*args, **kwargs)
@@ -173,7 +173,10 @@ def _remote_names(trees: Iterable[ast.AST]) -> set[str]:
 
 def _calls_any(call: ast.Call, names: set[str]) -> bool:
     inner = (
-        node.func for part in (*call.args, *call.keywords) for node in ast.walk(part) if isinstance(node, ast.Call)
+        node.func
+        for argument in (*call.args, *call.keywords)
+        for node in ast.walk(argument)
+        if isinstance(node, ast.Call)
     )
     return any(isinstance(function, ast.Name) and function.id in names for function in inner)
 
@@ -239,12 +242,12 @@ def _failure(error: BaseException) -> dict[str, Any]:
         text = f"{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001 - an exception whose own text raises
         message, text = "", type(error).__name__
-    found: dict[str, Any] = {"error": kind, "text": text[:_TEXT]}
+    failure: dict[str, Any] = {"error": kind, "text": text[:_TEXT]}
     if kind == "runtime_error":
-        raised = next((one.__name__ for one in _EXPECTED if isinstance(error, one)), "")
+        raised = next((expected.__name__ for expected in _EXPECTED if isinstance(error, expected)), "")
         raised = "RuntimeError" if isinstance(error, StopIteration) else raised
-        found["raised"] = [raised, message[:_TEXT]]
-    return found
+        failure["raised"] = [raised, message[:_TEXT]]
+    return failure
 
 
 def _write_frame(channel: int, message: dict[str, Any]) -> None:
@@ -266,9 +269,9 @@ def _read_frame(channel: int) -> bytes:
 def _read_exactly(channel: int, count: int) -> bytes:
     parts = []
     while count:
-        part = os.read(channel, min(count, 1 << 20))
-        if not part:
+        data = os.read(channel, min(count, 1 << 20))
+        if not data:
             return b""
-        parts.append(part)
-        count -= len(part)
+        parts.append(data)
+        count -= len(data)
     return b"".join(parts)

@@ -147,8 +147,8 @@ def _become_child(
 ) -> NoReturn:
     channel, stdin, stdout = (os.dup2(fd, 100 + index) for index, fd in enumerate(fds))
     command = job["command"]
-    for fd, place in ((stdin, 0), (stdout, 1), (stdout if command else null, 2), (channel, 3)):
-        os.dup2(fd, place)
+    for fd, number in ((stdin, 0), (stdout, 1), (stdout if command else null, 2), (channel, 3)):
+        os.dup2(fd, number)
     os.closerange(4, 65536)
     os.setsid()
     os.chdir(jail.BOX if readable is None else "/")

@@ -37,8 +37,8 @@ class CodePreparation(DataPreparation[CodeOptions]):
         """The training splits of MBPP and APPS. The official test splits are left for evaluation."""
         names = {f"mbpp?public_tests={options.public_tests}": ""}
         if not options.skip_apps:
-            part = "" if options.apps_difficulty == "all" else f":{options.apps_difficulty}"
-            names[f"apps{part}"] = "--skip_apps"
+            difficulty = "" if options.apps_difficulty == "all" else f":{options.apps_difficulty}"
+            names[f"apps{difficulty}"] = "--skip_apps"
         return names
 
     def fault(self, problem: Problem) -> tuple[str, str] | None:
@@ -52,7 +52,7 @@ class CodePreparation(DataPreparation[CodeOptions]):
             return "no_reference", "there is no reference program"
         report = _run(reference, problem, replace(limits, time_s=limits.time_s / 2, total_s=limits.total_s / 2))
         if not report.all_passed:
-            status = next((str(each) for each in report.statuses if each != "pass"), str(report.outcome))
+            status = next((str(failed) for failed in report.statuses if failed != "pass"), str(report.outcome))
             passed = f"its reference passes {report.passed} of {report.total} tests"
             return f"reference_{status}", f"{passed}: {report.detail or status}"
         if _run(empty_program(problem), problem, limits).all_passed:

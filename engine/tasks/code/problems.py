@@ -16,7 +16,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.records import Problem
-from engine.tasks.code.facts import FACTS, CodeFacts, checked_test, facts_of, is_function
+from engine.tasks.code.facts import FACTS, checked_test, facts_of, is_function
 from engine.tasks.code.literals import to_literal
 from engine.tasks.code.reply import defined_names, parse_program
 from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, statements
@@ -50,7 +50,7 @@ def code_problem(row: Mapping[str, Any], default_id: str, *, prefix: str = "", p
         if "tests" in row:
             return _own(row, default_id)
         if "input_output" in row:
-            return _apps(row, default_id, prefix)
+            return _own(_of_apps(row, default_id, prefix or "apps"), default_id)
         if "test_list" in row:
             return _own(_of_mbpp(row, default_id, prefix or "mbpp", public_tests), default_id)
         if "test" in row and "entry_point" in row:
@@ -92,7 +92,8 @@ def _of_mbpp(row: Mapping[str, Any], default_id: str, prefix: str, public_tests:
     }
 
 
-def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
+def _of_apps(row: Mapping[str, Any], default_id: str, prefix: str) -> dict[str, Any]:
+    """A row of APPS in this project's form."""
     given = _json(row["input_output"], "input_output")
     if not given or not given.get("inputs"):
         raise UnusableRowError("no_tests", "there is no test")
@@ -110,24 +111,18 @@ def _apps(row: Mapping[str, Any], default_id: str, prefix: str) -> Problem:
     except ValueError as error:
         raise UnusableRowError("unreadable_test", f"a test cannot be written down: {error}") from None
     number = row.get("problem_id", row.get("id"))
-    return _problem(
-        id=default_id if number is None else f"{prefix or 'apps'}_{number}",
-        text=row.get("question") or "",
-        facts=CodeFacts(
-            entry_point=fn or None,
-            io_mode="call" if fn else "stdin",
-            tests=tuple(tests),
-            starter_code=starter,
-            reference=reference,
-        ),
-        meta={
-            "dataset": "apps",
-            "difficulty": row.get("difficulty") or "",
-            "test_list": [{"input": one, "output": other} for one, other in pairs],
-            "test_setup_code": "",
-            "url": row.get("url") or "",
-        },
-    )
+    return {
+        "task_id": default_id if number is None else f"{prefix}_{number}",
+        "dataset": "apps",
+        "prompt": row.get("question"),
+        "canonical_solution": reference,
+        "tests": tests,
+        "test_list": [{"input": given, "output": expected} for given, expected in pairs],
+        "entry_point": fn,
+        "io_mode": "call" if fn else "stdin",
+        "starter_code": starter,
+        "difficulty": row.get("difficulty"),
+    }
 
 
 def _own(row: Mapping[str, Any], default_id: str) -> Problem:
@@ -142,28 +137,44 @@ def _own(row: Mapping[str, Any], default_id: str) -> Problem:
                 statements(test["code"])
     except ValueError as error:
         raise UnusableRowError("unreadable_test", f"a test cannot be read: {error}") from None
+    text = _plain(row.get("prompt") or row.get("problem") or row.get("question") or row.get("text") or "").strip()
+    if not text:
+        raise UnusableRowError("no_statement", "there is no problem text")
+    if not tests:
+        raise UnusableRowError("no_tests", "there is no test")
+    fitting = _within_limit(tests)
+    if not fitting:
+        raise UnusableRowError("tests_too_large", f"no test is shorter than {MAX_TESTS_CHARS} characters")
     reference = _plain(row.get("canonical_solution") or row.get("reference") or "")
-    io_mode: Any = row.get("io_mode") or ("stdin" if tests and tests[0].get("kind") == "stdin" else "call")
-    entry_point = row.get("entry_point") or (_entry_point(tests, reference) if io_mode == "call" else None)
-    return _problem(
+    io_mode = row.get("io_mode") or ("stdin" if tests[0]["kind"] == "stdin" else "call")
+    facts = {
+        "io_mode": io_mode,
+        "tests": [tests[index] for index in fitting],
+        "entry_point": row.get("entry_point") or (_entry_point(tests, reference) if io_mode == "call" else None),
+        "public_count": min(row.get("public_count", 0), len(fitting)),
+        "starter_code": row.get("starter_code"),
+        "reference": reference,
+        "time_limit_s": row.get("time_limit_s"),
+    }
+    known = {name: value for name, value in facts.items() if value not in ("", None)}
+    problem = Problem(
         id=str(row.get("task_id") or row.get("id") or default_id),
-        text=row.get("prompt") or row.get("problem") or row.get("question") or row.get("text") or "",
-        facts=CodeFacts(
-            entry_point=entry_point,
-            io_mode=io_mode,
-            tests=tuple(tests),
-            public_count=row.get("public_count", 0),
-            starter_code=row.get("starter_code") or "",
-            reference=reference,
-            time_limit_s=row.get("time_limit_s"),
-        ),
+        text=text,
+        answer=json.dumps(known, ensure_ascii=False),
+        task="code",
         meta={
             "dataset": row.get("dataset") or "",
             "difficulty": row.get("difficulty") or "",
-            "test_list": listed if len(listed) == len(tests) else [],
-            "test_setup_code": row.get("test_setup_code") or "",
+            "test_list": [listed[index] for index in fitting] if len(listed) == len(tests) else [],
+            "test_setup_code": setup,
+            "tests_left_out": len(tests) - len(fitting),
         },
     )
+    try:
+        facts_of(problem)
+    except InputError as error:
+        raise UnusableRowError("unreadable_test", error.why or error.what) from None
+    return problem
 
 
 def _of_human_eval(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,48 +205,18 @@ def _statements(text: str) -> list[str]:
         ValueError: it is not valid Python.
     """
     body = parse(text).body
-    return [ast.unparse(one) for one in body] if all(isinstance(one, ast.Assert) for one in body) else [text]
+    return [ast.unparse(node) for node in body] if all(isinstance(node, ast.Assert) for node in body) else [text]
 
 
-def _problem(*, id: str, text: str, facts: CodeFacts, meta: dict[str, Any]) -> Problem:
-    text = _plain(text).strip()
-    if not text:
-        raise UnusableRowError("no_statement", "there is no problem text")
-    places = _within_limit(facts.tests)
-    tests = [facts.tests[place] for place in places]
-    if not facts.tests:
-        raise UnusableRowError("no_tests", "there is no test")
-    if not tests:
-        raise UnusableRowError("tests_too_large", f"no test is shorter than {MAX_TESTS_CHARS} characters")
-    held = {**vars(facts), "tests": tests, "public_count": min(facts.public_count, len(tests))}
-    answer = json.dumps({name: value for name, value in held.items() if value not in ("", None)}, ensure_ascii=False)
-    problem = Problem(
-        id=id,
-        text=text,
-        answer=answer,
-        task="code",
-        meta={
-            **meta,
-            "test_list": [meta["test_list"][place] for place in places] if meta["test_list"] else [],
-            "tests_left_out": len(facts.tests) - len(tests),
-        },
-    )
-    try:
-        facts_of(problem)
-    except InputError as error:
-        raise UnusableRowError("unreadable_test", error.why or error.what) from None
-    return problem
-
-
-def _within_limit(tests: tuple[CodeTest, ...]) -> list[int]:
+def _within_limit(tests: list[CodeTest]) -> list[int]:
     """The indices of the tests that fit into ``MAX_TESTS_CHARS`` together."""
-    left, kept = MAX_TESTS_CHARS, []
-    for place, test in enumerate(tests):
+    room, fitting = MAX_TESTS_CHARS, []
+    for index, test in enumerate(tests):
         size = sum(len(str(value)) for value in test.values())
-        if size <= left:
-            left -= size
-            kept.append(place)
-    return kept
+        if size <= room:
+            room -= size
+            fitting.append(index)
+    return fitting
 
 
 def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
@@ -248,9 +229,9 @@ def _entry_point(tests: list[CodeTest], reference: str) -> str | None:
     counts: Counter[str] = Counter()
     for test in tests:
         trees = map(parse_program, (test.get("setup", ""), test.get("code", "")))
-        own = set().union(*(defined_names(each) for each in trees if each))
+        bound_by_test = set().union(*(defined_names(tree) for tree in trees if tree))
         asked_for = defined or set(called_names(test)) - vars(builtins).keys()
-        counts.update([name for name in called_names(test) if name in asked_for - own][:1])
+        counts.update([name for name in called_names(test) if name in asked_for - bound_by_test][:1])
     return counts.most_common(1)[0][0] if counts else None
 
 
@@ -260,7 +241,7 @@ def _class_with(method: str, reference: str) -> str | None:
     if tree is None or method in defined_names(tree):
         return None
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
-    return next((one.name for one in classes if method in defined_names(ast.Module(one.body, []))), None)
+    return next((node.name for node in classes if method in defined_names(ast.Module(node.body, []))), None)
 
 
 def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:
@@ -306,8 +287,8 @@ def _integer(digits: str) -> int:
         raise ValueError(f"an integer of {len(digits)} digits")
     value = 0
     for start in range(0, len(digits), 4000):
-        part = digits[start : start + 4000]
-        value = value * 10 ** len(part) + int(part)
+        block = digits[start : start + 4000]
+        value = value * 10 ** len(block) + int(block)
     return sign * value
 
 

@@ -198,17 +198,17 @@ class _Reader:
         marks = list(_MARK.finditer(text))
         pieces: list[_Piece] = []
         opener: re.Match[str] | None = None
-        start = place = 0
+        start = position = 0
         while True:
             tag = None if opener is None else opener["tag"].lower()
-            ends = _ends(opener, marks, place)
+            ends = _ends(opener, marks, position)
             end = self._end(text, start, tag, marks, ends)
             mark = None if end is None else marks[end]
             is_closed = opener is None or (mark is not None and _closes(opener, mark))
             pieces.append(_Piece(text[start : mark.start() if mark else None], tag, is_closed))
             if mark is None or end is None:
                 return pieces
-            place = end + 1
+            position = end + 1
             if opener is not None and is_closed:
                 opener, start = None, mark.end("run")
             else:
@@ -313,9 +313,9 @@ def _opens(mark: re.Match[str]) -> bool:
     return mark["margin"] is not None or _is_python(mark["tag"].lower())
 
 
-def _ends(opener: re.Match[str] | None, marks: Sequence[re.Match[str]], place: int) -> Iterator[int]:
-    """The marks from a place on that can end the open fence, or if there is none, the text before the next one."""
-    for index in range(place, len(marks)):
+def _ends(opener: re.Match[str] | None, marks: Sequence[re.Match[str]], first: int) -> Iterator[int]:
+    """The marks from the first on that can end the open fence, or if there is none, the text before the next one."""
+    for index in range(first, len(marks)):
         mark = marks[index]
         if _opens(mark) if opener is None else _opens_python(mark) or _closes(opener, mark):
             yield index

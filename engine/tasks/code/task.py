@@ -108,7 +108,7 @@ class CodeTask(Task[Program]):
         Those with a reference are tried, as long as :func:`engine.tasks.trying.tried_before_run` allows.
         """
         tried, faults = 0, []
-        for problem in tried_before_run(one for one in problems if facts_of(one).reference):
+        for problem in tried_before_run(problem for problem in problems if facts_of(problem).reference):
             fault = self.preparation.fault(problem)
             tried += 1
             if fault is not None:
@@ -198,8 +198,8 @@ class CodeTask(Task[Program]):
                 "status": status,
                 "passed": report.passed,
                 "total": report.total,
-                "tests": dict(Counter(str(each) for each in report.statuses)),
-                "statuses": [str(each) for each in report.statuses[:_MAX_STATUSES]],
+                "tests": dict(Counter(map(str, report.statuses))),
+                "statuses": [str(status) for status in report.statuses[:_MAX_STATUSES]],
             },
         )
 
@@ -232,7 +232,7 @@ class CodeTask(Task[Program]):
         except InputError:  # the record of another program, or a damaged one
             return blocks
         stored = detail.get("statuses")
-        statuses = [str(each) for each in stored] if isinstance(stored, list) else []
+        statuses = [str(status) for status in stored] if isinstance(stored, list) else []
         rows = [("test", "result")] + [
             (_statement(test)[:_MAX_REMARK_CHARS], status)
             for test, status in zip_longest(tests, statuses[: len(tests)], fillvalue="")
@@ -306,7 +306,7 @@ def _share(report: Report, facts: CodeFacts) -> float:
     hidden = report.total - facts.public_count
     if hidden <= 0:
         return share
-    return min(share, sum(each == "pass" for each in report.statuses[facts.public_count :]) / hidden)
+    return min(share, sum(status == "pass" for status in report.statuses[facts.public_count :]) / hidden)
 
 
 def _remarks(report: Report, facts: CodeFacts) -> list[str]:

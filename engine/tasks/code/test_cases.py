@@ -63,9 +63,9 @@ def compared_with_literals(code: str) -> Iterator[tuple[ast.expr, Any]]:
     if not isinstance(condition, ast.Compare) or len(condition.ops) != 1 or not isinstance(condition.ops[0], ast.Eq):
         return
     sides = [condition.left, condition.comparators[0]]
-    for expression, other in (sides, sides[::-1]):
+    for expression, answer in (sides, sides[::-1]):
         try:
-            value = constant(other)
+            value = constant(answer)
         except ValueError:
             continue
         yield expression, value

@@ -145,10 +145,10 @@ class TestRunner:
         requests = [value_request(test, self.entry_point) for test in tests]
         open_tests = [index for index, request in enumerate(requests) if request is not None]
         while open_tests and not self._should_stop(statuses):
-            found = self._values([request for index in open_tests if (request := requests[index]) is not None])
-            for index, status in zip(open_tests, found, strict=False):
+            values = self._values([request for index in open_tests if (request := requests[index]) is not None])
+            for index, status in zip(open_tests, values, strict=False):
                 statuses[index] = status
-            open_tests = open_tests[len(found) :]
+            open_tests = open_tests[len(values) :]
         for index, test in enumerate(tests):
             if requests[index] is not None:
                 continue
@@ -292,8 +292,8 @@ class TestRunner:
         self._note(stopped.text)
         status = Status(stopped.failure)
         if status is Status.TIMEOUT:
-            left = _AFTER_TIMEOUT * self.limits.time_s
-            self._cpu_left, self._sleep_left = min(self._cpu_left, left), min(self._sleep_left, left)
+            seconds = _AFTER_TIMEOUT * self.limits.time_s
+            self._cpu_left, self._sleep_left = min(self._cpu_left, seconds), min(self._sleep_left, seconds)
         return status
 
     def _note(self, text: str) -> None:

@@ -65,7 +65,7 @@ def json_or_text(text):
 
 def reward(text, row):
     """The score of the package, computed in a process that is killed after a time limit."""
-    result = pool().run("examples.reasoning_gym_task:score", [text, dict(row)], LIMIT_S, wall_s=5 * LIMIT_S)
+    result = pool().run("examples.reasoning_gym_task:score", [text, dict(row)], LIMIT_S)
     if result.outcome is Outcome.INFRA_FAULT:
         raise RuntimeError(result.error)
     return min(1.0, max(0.0, result.value)) if result.outcome is Outcome.OK else 0.0  # else it raised, or took too long
@@ -73,7 +73,7 @@ def reward(text, row):
 
 @cache
 def pool():
-    return KillablePool(memory_mb=8192, packages=("examples.",), start_timeout_s=120)
+    return KillablePool(memory_mb=8192, start_timeout_s=120)
 
 
 def score(payload):

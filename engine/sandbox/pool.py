@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ MemberT = TypeVar("MemberT", bound=Member)
 
 
 class ProcessPool(Generic[MemberT]):
-    """At most ``size`` processes, started on first use. Works from any thread.
+    """At most ``size`` processes, started on first use and killed when this process exits. Works from any thread.
 
     Args:
         size: further callers wait.
@@ -37,6 +39,8 @@ class ProcessPool(Generic[MemberT]):
             self._slots.put(None)
         self._started: set[MemberT] = set()
         self._guard = threading.Lock()
+        self._owner = os.getpid()
+        atexit.register(self.close)
 
     @contextmanager
     def member(self) -> Iterator[MemberT]:
@@ -68,6 +72,8 @@ class ProcessPool(Generic[MemberT]):
 
     def close(self) -> None:
         """Kill all processes. The pool may be used again afterwards."""
+        if os.getpid() != self._owner:  # a forked child must not kill its parent's processes
+            return
         with self._guard:
             members = list(self._started)
         for member in members:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -10,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _MAX_REPLY_BYTES = 1 << 20
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
 """The threads of a library that wait for each other use processor time, the more the more cores the machine has."""
-_WALL_PER_CPU = 20
+WALL_PER_CPU = 20
 """Seconds for each second of processor time, for a job that waits, or a machine that does much else."""
 _WAITS = 10
 """Waits that make up a time limit. Of the time in which this process is stopped (Ctrl-Z), at most one wait counts."""
@@ -47,74 +46,45 @@ class KillablePool:
     Works from any thread. A worker is one interpreter that runs jobs one after another; a killed worker is replaced.
     Its address space is limited, it writes no files and no core dumps, and it inherits no descriptors except its
     pipes. It is not isolated otherwise: it has no limit of processor time besides the time limit of each job, and it
-    could use the network and read files. So only this package's own functions run in it; they take and return JSON
-    values.
+    could use the network and read files. So only functions of our own run in it; they take and return JSON values.
 
     Args:
         size: maximum number of workers; further callers wait.
         memory_mb: address-space limit of a worker, in MiB.
-        packages: prefixes of the names of allowed modules.
-        start_timeout_s: wall-clock seconds for a worker's start with the import of a job's module, and for a setup.
+        start_timeout_s: wall-clock seconds for a worker's start with the import of a job's module.
     """
 
-    def __init__(
-        self,
-        size: int = 2,
-        memory_mb: int = 2048,
-        packages: tuple[str, ...] = ("engine.",),
-        start_timeout_s: float = 30.0,
-    ) -> None:
-        self._packages, self._start_timeout_s = packages, start_timeout_s
+    def __init__(self, size: int = 2, memory_mb: int = 2048, start_timeout_s: float = 30.0) -> None:
+        self._start_timeout_s = start_timeout_s
         self._workers = ProcessPool(size, lambda: _Worker(memory_mb))
-        self._owner = os.getpid()
-        atexit.register(self.close)
 
-    def run(
-        self,
-        function: str,
-        payload: Any,
-        timeout_s: float = 2.0,
-        setup: tuple[str, Any] | None = None,
-        *,
-        wall_s: float | None = None,
-    ) -> WorkResult:
+    def run(self, function: str, payload: Any, timeout_s: float = 2.0) -> WorkResult:
         """Run one job.
 
         Args:
-            function: ``"engine.some.module:name"``.
+            function: ``"engine.some.module:name"``. It never comes from a model.
             payload: a JSON value.
-            timeout_s: seconds of processor time, of all its threads, after which the worker is killed. Its start, the
-                import of the function's module and the setup are not counted. Libraries compute in one thread.
-            setup: a function and its payload that are run before the first job of a worker that asks for them, such
-                as the import of a library that only some jobs need.
-            wall_s: wall-clock seconds after which it is killed; None: many times ``timeout_s``, so that a machine
-                that does much else, or a process that is stopped for a while, does not count against the job.
+            timeout_s: seconds of processor time, of all its threads, after which the worker is killed. Its start and
+                the import of the function's module are not counted. Libraries compute in one thread. The worker is
+                killed too after ``WALL_PER_CPU`` times as many wall-clock seconds.
 
         Returns:
             the function's JSON value or its failure. An error of the job is returned, not raised.
-
-        Raises:
-            ValueError: a function is not in one of the pool's packages.
         """
-        for name in (function, setup[0]) if setup else (function,):
-            if not name.startswith(self._packages):
-                raise ValueError(f"not a function of {', '.join(self._packages)}: {name!r}")
-        steps = [{"function": function}, *([{"function": setup[0], "payload": setup[1]}] if setup else [])]
         with self._workers.member() as worker:
             try:
-                result = worker.prepare(steps, self._start_timeout_s)
-                if result.outcome is Outcome.OK:
-                    job = {"function": function, "payload": payload, "cpu_s": timeout_s}
-                    result = worker.call(job, timeout_s * _WALL_PER_CPU if wall_s is None else wall_s)
+                error = worker.load(function, self._start_timeout_s)
+                if error:
+                    return WorkResult(Outcome.INFRA_FAULT, error=f"the worker did not start: {error}")
+                job = {"function": function, "payload": payload, "cpu_s": timeout_s}
+                return worker.call(job, timeout_s * WALL_PER_CPU)
             except BaseException:
                 worker.close()
                 raise
-        return result
 
     def close(self) -> None:
         """Kill all workers. The pool may be used again afterwards."""
-        if os.getpid() == self._owner:  # a forked child must not kill its parent's workers
-            self._workers.close()
+        self._workers.close()
 
 
 class _Worker:
@@ -131,22 +101,22 @@ class _Worker:
             start_new_session=True,
         )
         self._is_closed = False
-        self._prepared: set[str] = set()
+        self._loaded: set[str] = set()
 
     def alive(self) -> bool:
         """Whether it can run another job."""
         return not self._is_closed
 
-    def prepare(self, steps: Sequence[Mapping[str, Any]], timeout_s: float) -> WorkResult:
-        """Run the steps that this worker has not run yet. ``INFRA_FAULT`` if one fails; the worker is then killed."""
-        for step in steps:
-            name = json.dumps(step)
-            result = WorkResult(Outcome.OK) if name in self._prepared else self.call(step, timeout_s)
-            if result.outcome is not Outcome.OK:
-                self.close()
-                return WorkResult(Outcome.INFRA_FAULT, error=f"the worker did not start: {result.error}")
-            self._prepared.add(name)
-        return WorkResult(Outcome.OK)
+    def load(self, function: str, timeout_s: float) -> str:
+        """Import the module of a function, unless it was. The error if that fails; the worker is then killed."""
+        if function in self._loaded:
+            return ""
+        result = self.call({"function": function}, timeout_s)
+        if result.outcome is not Outcome.OK:
+            self.close()
+            return result.error
+        self._loaded.add(function)
+        return ""
 
     def call(self, job: Mapping[str, Any], wall_s: float) -> WorkResult:
         """Send one job and wait for its result. A worker that takes too long or is broken is killed."""

@@ -1,11 +1,9 @@
-"""Jobs for ``KillablePool`` that end well, raise, never end, wait, use too much memory, or remember."""
+"""Jobs for ``KillablePool`` that end well, raise, never end, wait, or use too much memory."""
 
 import importlib
 import os
 import sys
 import time
-
-NOTES = []
 
 
 def echo(payload):
@@ -35,14 +33,6 @@ def threads(payload):
 
 def hoard(payload):
     return len(bytearray(1 << 40))
-
-
-def note(payload):
-    NOTES.append(payload)
-
-
-def noted(_):
-    return NOTES
 
 
 def is_imported(payload):

@@ -11,8 +11,9 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, islice
 
 from engine.reading.python_syntax import parse
@@ -26,7 +27,7 @@ _LEAST_PARSED = 100  # what a short text counts as
 _CLOSING = re.compile(r"</(?i:think(?:ing)?)>")
 _OPENING = re.compile(r"<(?i:think(?:ing)?)>")
 
-_FIRST_LINE = re.compile(r"^(?:@|>>> |(?:async +def|def|class|import|from)\b)", re.MULTILINE)
+_FIRST_LINE = re.compile(r"^(?:@|(?:async +def|def|class|import|from)\b)", re.MULTILINE)
 _MOST_FIRST_LINES = 8  # lines at which a program without a fence may begin; a sentence may also begin with "from"
 _MARK = re.compile(  # at most 40 characters of indentation, bullets and quote marks may stand before a fence
     r"(?P<margin>(?:\A|\n)[ \t>*-]{0,40})?(?P<run>`{3,}|~{3,})"
@@ -37,8 +38,6 @@ _STRINGS = re.compile(  # also comments, whose quotes open no string
     r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""",
     re.DOTALL,
 )
-_PROMPTS = re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |$)(.*)$", re.MULTILINE)
-_QUOTE_MARKS = re.compile(r"^[ \t]*> ?", re.MULTILINE)
 
 
 class ReplyStatus(StrEnum):
@@ -62,9 +61,16 @@ class CodeReply:
         status: the result of reading the reply.
     """
 
-    thinking: str | None
+    thinking: str | None = field(compare=False)
     code: str | None
     status: ReplyStatus
+
+    @cached_property
+    def normalised(self) -> str | None:
+        """The program without comments and layout; None if there is none that is valid Python."""
+        if self.code is None or self.status is ReplyStatus.SYNTAX_ERROR:
+            return None
+        return normalised(self.code)
 
 
 def extract(text: str, reasoning: str | None = None, entry_point: str | None = None, stub: str = "") -> CodeReply:
@@ -247,7 +253,7 @@ class _Reader:
                 if code := read(piece):
                     return code, ReplyStatus.OK if piece.is_closed else ReplyStatus.UNCLOSED_FENCE
         if tagged:
-            code = next(_readings(tagged[0].body))
+            code = _unindented(tagged[0].body)
             if not code.strip() or len(code) > MAX_CODE:
                 return None, ReplyStatus.NO_CODE
             return code, ReplyStatus.OK if parse_program(code) else ReplyStatus.SYNTAX_ERROR
@@ -267,7 +273,7 @@ class _Reader:
         return self._first(piece, _does_something, whole=self._entry_point is not None)
 
     def _first(self, piece: _Piece, accepts: Callable[[ast.Module], bool], *, whole: bool = False) -> str | None:
-        for code in chain(_readings(piece.body), () if whole or piece.tag is not None else _parts(piece.body)):
+        for code in chain([_unindented(piece.body)], () if whole or piece.tag is not None else _parts(piece.body)):
             if self._left < 0:
                 break
             tree = self._parse(code)
@@ -326,20 +332,16 @@ def _ends_in_string(code: str) -> bool:
     return any(string["quotes"] and string["end"] is None for string in _STRINGS.finditer(code))
 
 
-def _readings(body: str) -> Iterator[str]:
-    """The body of a fence as code: without the indentation of a list item, a console's prompts or quotation marks."""
+def _unindented(body: str) -> str:
+    """The body of a fence as code, without the indentation of a list item."""
     body = body.strip("\n")
-    is_short = len(body) <= MAX_CODE
-    yield textwrap.dedent(body) if is_short and body[:1] in (" ", "\t") else body
-    if is_short and body.lstrip()[:1] == ">":
-        yield "\n".join(_PROMPTS.findall(body))
-        yield textwrap.dedent(_QUOTE_MARKS.sub("", body))
+    return textwrap.dedent(body) if len(body) <= MAX_CODE and body[:1] in (" ", "\t") else body
 
 
 def _parts(text: str) -> Iterator[str]:
     """The ends of a text that begin with the first line of a program."""
     for first in islice(_FIRST_LINE.finditer(text), _MOST_FIRST_LINES):
-        yield from _readings(text[first.start() :])
+        yield _unindented(text[first.start() :])
 
 
 def _continuations(stub: str, body: str) -> Iterator[str]:

@@ -6,7 +6,6 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
@@ -49,22 +48,7 @@ _FAULTS = {
 }
 
 
-@dataclass(frozen=True)
-class Program:
-    """The program of a reply.
-
-    Args:
-        code: the program as written; None if the reply has none.
-        status: the result of reading the reply.
-        normalised: the program without comments and layout; None if it is not valid Python.
-    """
-
-    code: str | None
-    status: ReplyStatus
-    normalised: str | None = None
-
-
-class CodeTask(Task[Program]):
+class CodeTask(Task[CodeReply]):
     """Python programs that are scored by tests.
 
     ``r_ans`` is 1 if every test passes. ``r_logic`` separates the rollouts of a group in which no program is right: the
@@ -144,7 +128,7 @@ class CodeTask(Task[Program]):
             return facts.reference[:MAX_SHOWN_CHARS]
         return "\n".join(_statement(test) for test in facts.tests)[:MAX_SHOWN_CHARS]
 
-    def parse(self, completion: Completion, problem: Problem) -> Candidate[Program]:
+    def parse(self, completion: Completion, problem: Problem) -> Candidate[CodeReply]:
         """Read the program of a reply."""
         text, name = completion.text, facts_of(problem).required_name
         return _candidate(extract(text, completion.reasoning, name, starter_code(problem)), text)
@@ -153,20 +137,20 @@ class CodeTask(Task[Program]):
         """The reasoning, as :func:`engine.tasks.code.reply.extract` finds it."""
         return extract(completion.text, completion.reasoning).thinking
 
-    def re_ask_reason(self, candidate: Candidate[Program]) -> str | None:
+    def re_ask_reason(self, candidate: Candidate[CodeReply]) -> str | None:
         """The fault, if the reply has no program; else None, because a wrong or truncated program is scored."""
         fault = candidate.fault
         return fault.message if fault is not None and fault.kind == ReplyStatus.NO_CODE else None
 
-    def answer(self, candidate: Candidate[Program]) -> str | None:
+    def answer(self, candidate: Candidate[CodeReply]) -> str | None:
         """The program as written; None if it is not valid Python."""
         return candidate.content.code if candidate.content is not None and candidate.outcome is Outcome.OK else None
 
-    def to_record(self, candidate: Candidate[Program]) -> str | None:
+    def to_record(self, candidate: Candidate[CodeReply]) -> str | None:
         """The program as written."""
         return None if candidate.content is None else candidate.content.code
 
-    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate[Program]:
+    def candidate_from_record(self, scaffold: Any, answer: str | None, problem: Problem) -> Candidate[CodeReply]:
         """Read a program back: its text, a whole reply, or an object with ``code``."""
         if isinstance(scaffold, dict):
             scaffold = scaffold.get("code")
@@ -177,9 +161,9 @@ class CodeTask(Task[Program]):
             return _candidate(CodeReply(None, text, ReplyStatus.SYNTAX_ERROR), text)
         return self.parse(Completion(text=text), problem)
 
-    def evaluate(self, candidate: Candidate[Program], problem: Problem) -> Measurement:
+    def evaluate(self, candidate: Candidate[CodeReply], problem: Problem) -> Measurement:
         """Run the tests. A candidate without a valid program fails all of them."""
-        program = candidate.content or Program(None, ReplyStatus.NO_CODE)
+        program = candidate.content or CodeReply(None, None, ReplyStatus.NO_CODE)
         status, answer = str(program.status), program.normalised
         if program.code is None or answer is None:
             return Measurement({"r_ans": 0.0, "r_logic": 0.0}, False, detail={"status": status})
@@ -217,12 +201,12 @@ class CodeTask(Task[Program]):
         """Whether an experience contains a value that a test expects."""
         return any(holds_answer(content, test["expected"]) for test in facts_of(problem).tests if "expected" in test)
 
-    def show(self, candidate: Candidate[Program]) -> str:
+    def show(self, candidate: Candidate[CodeReply]) -> str:
         """The program; without one, the reply."""
         return ((candidate.content and candidate.content.code) or candidate.text or "(unreadable)")[:MAX_SHOWN_CHARS]
 
     def display(
-        self, candidate: Candidate[Program], problem: Problem, detail: Mapping[str, Any], folder: Path
+        self, candidate: Candidate[CodeReply], problem: Problem, detail: Mapping[str, Any], folder: Path
     ) -> Sequence[DisplayBlock]:
         """The program, and the tests with their results."""
         program = candidate.content and candidate.content.code
@@ -241,7 +225,7 @@ class CodeTask(Task[Program]):
         passed = f"{detail['passed']} / {detail.get('total')}" if "passed" in detail else ""
         return [*blocks, DisplayBlock("tests", "table", passed, rows)]
 
-    def merge(self, candidates: Sequence[Candidate[Program]], problem: Problem) -> TaskMerge[Program]:
+    def merge(self, candidates: Sequence[Candidate[CodeReply]], problem: Problem) -> TaskMerge[CodeReply]:
         """Merge programs that differ only in comments and layout."""
         programs: dict[str, list[int]] = {}
         for number, candidate in enumerate(candidates, 1):
@@ -285,16 +269,12 @@ class CodeTask(Task[Program]):
         return checks.checks()
 
 
-def _candidate(reply: CodeReply, text: str) -> Candidate[Program]:
+def _candidate(reply: CodeReply, text: str) -> Candidate[CodeReply]:
     shown = text[-MAX_SHOWN_CHARS:] if reply.code is None else ""
-    answer = None
-    if reply.code is not None and reply.status is not ReplyStatus.SYNTAX_ERROR:
-        answer = normalised(reply.code)
-    program = Program(reply.code, reply.status, answer)
-    if answer is None:
+    if reply.normalised is None:
         fault = Fault(kind=str(reply.status), message=_FAULTS.get(reply.status, ""))
-        return Candidate(Outcome.MODEL_FAULT, content=program, text=shown, fault=fault)
-    return Candidate(Outcome.OK, content=program, text=shown)
+        return Candidate(Outcome.MODEL_FAULT, content=reply, text=shown, fault=fault)
+    return Candidate(Outcome.OK, content=reply, text=shown)
 
 
 def _share(report: Report, facts: CodeFacts) -> float:

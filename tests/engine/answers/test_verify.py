@@ -290,7 +290,7 @@ def test_aime_answers_are_correct_in_all_notations(aime2024):
 
 def test_an_answer_is_wrong_if_the_worker_exceeds_its_time_limit(monkeypatch):
     monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:spin")
-    pool = KillablePool(size=1, packages=("tests.",))
+    pool = KillablePool(size=1)
     started = time.perf_counter()
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool, timeout_s=0.3)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.VERIFIER_TIMEOUT)
@@ -300,14 +300,14 @@ def test_an_answer_is_wrong_if_the_worker_exceeds_its_time_limit(monkeypatch):
 
 def test_an_answer_is_wrong_if_the_job_crashes(monkeypatch):
     monkeypatch.setattr(answers, "_JOB", "tests.support.worker_jobs:hoard")
-    pool = KillablePool(size=1, packages=("tests.",))
+    pool = KillablePool(size=1)
     verdict = verify_answer("x", r"\sqrt{2}", pool=pool)
     assert (verdict.correct, verdict.outcome) == (False, Outcome.OK)
     pool.close()
 
 
 class NoWorker:
-    def run(self, function, payload, timeout_s, setup=None):
+    def run(self, function, payload, timeout_s):
         return WorkResult(Outcome.INFRA_FAULT, error="the worker did not start")
 
 
@@ -318,7 +318,7 @@ def test_there_is_no_verdict_if_no_worker_could_be_started():
 
 @pytest.fixture
 def one_worker():
-    pool = KillablePool(size=1, packages=("engine.", "tests."), start_timeout_s=600)
+    pool = KillablePool(size=1, start_timeout_s=600)
     yield pool
     pool.close()
 

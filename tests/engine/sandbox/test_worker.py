@@ -8,13 +8,14 @@ import time
 import pytest
 
 from engine.records import Outcome
+from engine.sandbox import worker
 from engine.sandbox.worker import KillablePool, WorkResult
 from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
 def pool():
-    pool = KillablePool(size=2, memory_mb=1024, packages=("tests.support.",))
+    pool = KillablePool(size=2, memory_mb=1024)
     yield pool
     pool.close()
 
@@ -30,7 +31,7 @@ def test_error_is_data(pool):
 
 
 def test_a_worker_that_does_not_start_says_nothing_about_the_job():
-    fresh = KillablePool(size=1, packages=("tests.support.",), start_timeout_s=0.0)
+    fresh = KillablePool(size=1, start_timeout_s=0.0)
     result = fresh.run("tests.support.worker_jobs:echo", 0)
     assert result == WorkResult(Outcome.INFRA_FAULT, error="the worker did not start: killed after 0 s")
     fresh.close()
@@ -38,7 +39,7 @@ def test_a_worker_that_does_not_start_says_nothing_about_the_job():
 
 def test_a_worker_that_dies_at_its_start_says_nothing_about_the_job(monkeypatch):
     monkeypatch.setattr(sys, "executable", shutil.which("true"))
-    fresh = KillablePool(size=1, packages=("tests.support.",))
+    fresh = KillablePool(size=1)
     assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.INFRA_FAULT
     monkeypatch.undo()
     assert fresh.run("tests.support.worker_jobs:echo", 0).outcome is Outcome.OK
@@ -47,32 +48,13 @@ def test_a_worker_that_dies_at_its_start_says_nothing_about_the_job(monkeypatch)
 
 @pytest.fixture
 def one_worker():
-    pool = KillablePool(size=1, packages=("tests.support.",))
+    pool = KillablePool(size=1)
     yield pool
     pool.close()
 
 
 def test_the_import_of_a_module_does_not_count_as_time_of_a_job(one_worker):
     assert one_worker.run("tests.support.slow_to_import:took_s", None, timeout_s=1.5).value >= 2
-
-
-def test_a_setup_runs_once_in_a_worker_and_only_for_jobs_that_ask_for_it(one_worker):
-    note, noted = "tests.support.worker_jobs:note", "tests.support.worker_jobs:noted"
-    assert one_worker.run(noted, None).value == []
-    for _ in range(2):
-        assert one_worker.run(noted, None, setup=(note, "a")).value == ["a"]
-    assert one_worker.run(noted, None, setup=(note, "b")).value == ["a", "b"]
-    one_worker.run("tests.support.worker_jobs:spin", None, timeout_s=0.3)
-    assert one_worker.run(noted, None, setup=(note, "a")).value == ["a"]
-
-
-@pytest.mark.parametrize("setup", ["fail", "spin"])
-def test_a_setup_that_fails_says_nothing_about_the_job(setup):
-    pool = KillablePool(size=1, packages=("tests.support.",), start_timeout_s=2.0)
-    result = pool.run("tests.support.worker_jobs:echo", 0, setup=(f"tests.support.worker_jobs:{setup}", "boom"))
-    assert result.outcome is Outcome.INFRA_FAULT
-    assert ("boom" if setup == "fail" else "killed after 2 s") in result.error
-    pool.close()
 
 
 def test_a_job_that_never_ends_is_killed_and_the_pool_still_works(pool):
@@ -84,17 +66,18 @@ def test_a_job_that_never_ends_is_killed_and_the_pool_still_works(pool):
     assert pool.run("tests.support.worker_jobs:echo", 7).value == 7
 
 
-def test_time_in_which_a_job_does_not_run_does_not_count(pool):
+def test_time_in_which_a_job_does_not_run_does_not_count(pool, monkeypatch):
     assert pool.run("tests.support.worker_jobs:nap", 0.6, timeout_s=0.2).value == "awake"
-    result = pool.run("tests.support.worker_jobs:nap", 60, timeout_s=30, wall_s=0.3)
+    monkeypatch.setattr(worker, "WALL_PER_CPU", 0.01)
+    result = pool.run("tests.support.worker_jobs:nap", 60, timeout_s=30)
     assert result == WorkResult(Outcome.VERIFIER_TIMEOUT, error="killed after 0.3 s")
 
 
 def test_time_in_which_the_process_is_stopped_does_not_count():
     code = (
-        "from engine.sandbox.worker import KillablePool; pool = KillablePool(size=1, packages=('tests.support.',)); "
+        "from engine.sandbox.worker import KillablePool; pool = KillablePool(size=1); "
         "pool.run('tests.support.worker_jobs:echo', 0); print('ready', flush=True); "
-        "print(pool.run('tests.support.worker_jobs:nap', 0.5, wall_s=1.5).value)"
+        "print(pool.run('tests.support.worker_jobs:nap', 0.5, timeout_s=0.075).value)"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
@@ -131,12 +114,3 @@ def test_works_from_any_thread(pool):
     for thread in threads:
         thread.join(30)
     assert sorted(values) == list(range(8))
-
-
-def test_only_functions_of_the_given_packages_are_run(pool):
-    with pytest.raises(ValueError, match="not a function of"):
-        pool.run("os:system", "true")
-    with pytest.raises(ValueError, match="not a function of"):
-        pool.run("tests.support.worker_jobs:echo", 0, setup=("os:system", "true"))
-    with pytest.raises(ValueError, match=r"not a function of engine\."):
-        KillablePool().run("tests.support.worker_jobs:echo", 1)

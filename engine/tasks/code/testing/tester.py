@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import os
@@ -54,7 +53,6 @@ class ProgramTester:
         self._kept_results = kept_results
         self._guard = threading.Lock()
         self.fail = fail
-        atexit.register(self.close)
 
     def run(
         self,
@@ -108,9 +106,8 @@ class ProgramTester:
 
     def close(self) -> None:
         """Kill all processes. The tester may be used again afterwards."""
-        if os.getpid() == self.owner:  # a forked child must not kill its parent's processes
-            self._programs.close()
-            self._test_code.close()
+        self._programs.close()
+        self._test_code.close()
 
     def _key(self, content: list[object]) -> str:
         try:

@@ -95,7 +95,6 @@ def test_the_table(text, entry_point, thinking, code, status):
 EXAMPLE = f"def f():\n    {QUOTES}One.\n\n    ```python\n    f()\n    ```\n    {QUOTES}\n    return 1"
 TWO = EXAMPLE + "\n\n" + EXAMPLE.replace("def f", "def g").replace("```python", "~~~py").replace("```", "~~~")
 IMPORTING = f"from math import tau\n\n\n@staticmethod\n{F}"
-PROMPTED = "\n".join(("... " if line[:1] in ("", " ") else ">>> ") + line for line in F.split("\n"))
 
 
 @table("code", [F, DOCUMENTED, EXAMPLE, TWO, IMPORTING, "async " + F, "f = lambda: 1"])
@@ -139,15 +138,6 @@ def test_a_complete_program_in_a_fence_that_is_not_closed(style, code):
 def test_a_program_that_reads_stdin_is_read_in_every_style(style, code):
     reply = extract(style.replace("CODE", code))
     assert (reply.status, (reply.code or "").strip()) == (OK, code)
-
-
-@table("text", [fenced(PROMPTED), PROMPTED, fenced(PROMPTED + "\n>>> f()\n1", "pycon"), f"So:\n{PROMPTED}\n"])
-def test_the_prompts_of_a_console_are_left_out(text):
-    assert normalised(extract(text, entry_point="f").code).startswith(F)
-
-
-def test_marks_of_a_quotation_are_left_out():
-    assert extract("\n".join(f"> {line}" for line in fenced(F).split("\n")), entry_point="f").code == F
 
 
 STUB = f"def f(x, y):\n    {QUOTES}Their sum.{QUOTES}\n"

@@ -30,7 +30,7 @@ class CommandStoppedError(Exception):
 
     def __init__(self, why: str, text: str, ending: ProgramExit, printed: str, *, starved: bool = False) -> None:
         super().__init__(text)
-        self.why, self.text, self.ending, self.printed, self.starved = why, text, ending, printed, starved
+        self.why, self.ending, self.printed, self.starved = why, ending, printed, starved
 
 
 class CommandProcess(ConfinedProcess):
@@ -61,12 +61,6 @@ class CommandProcess(ConfinedProcess):
         """The end of what it has printed."""
         self._read_printed()
         return self._printed.decode("utf-8", "replace")
-
-    @property
-    def unread(self) -> bool:
-        """Whether bytes arrived after the last message. A process that only answers sends none."""
-        ready, _, _ = select.select([self._channel], [], [], 0)
-        return bool(self._received) or bool(ready)
 
     def send(self, message: Any, timeout_s: float = 10.0) -> None:
         """Send a message.

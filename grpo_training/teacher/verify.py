@@ -34,16 +34,14 @@ def run(settings: VerifySettings) -> int:
     if settings.output.exists():
         raise InputError(f"{settings.output} is there already", fix="Remove it, or choose another --output.")
     contents = read(settings.traces, TeacherTrace)
-    broken = (
-        f"unreadable lines, left out: {len(contents.broken)}, such as {contents.broken[0]}" if contents.broken else ""
-    )
+    broken = contents.broken
+    left_out = f"unreadable lines, left out: {len(broken)}, such as {broken[0]}" if broken else ""
     if not contents.records:
-        raise InputError(f"{settings.traces} has no traces", why=broken)
-    if broken:
-        say(broken)
-    problems = (
-        {problem.id: problem for problem in load_problems(str(settings.train_data))} if settings.train_data else {}
-    )
+        raise InputError(f"{settings.traces} has no traces", why=left_out)
+    if left_out:
+        say(left_out)
+    listed = load_problems(str(settings.train_data)) if settings.train_data else []
+    problems = {problem.id: problem for problem in listed}
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         verified = pool.map(lambda trace: verify(trace, problems, settings.prompts), contents.records)
         traces = list(progress_bar(verified, total=len(contents.records), desc="running tests", unit=" traces"))
@@ -110,14 +108,7 @@ def verify(trace: TeacherTrace, problems: Mapping[str, Problem], style: str) -> 
 
 
 def _own_problem(trace: TeacherTrace) -> Problem:
-    row = {
-        "dataset": trace.dataset,
-        "task_id": trace.task_id,
-        "prompt": trace.prompt,
-        "test_list": trace.test_list,
-        "test_setup_code": trace.test_setup_code,
-        "difficulty": trace.difficulty,
-    }
+    row = trace.model_dump(include={"dataset", "task_id", "prompt", "test_list", "test_setup_code", "difficulty"})
     task = task_of_row(row)
     if task is None or not trace.test_list:
         raise UnusableRowError(_NO_PROBLEM, "the trace has no tests")

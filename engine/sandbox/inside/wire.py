@@ -129,15 +129,6 @@ class _Encoder:
         return [self.form(each, depth + 1) for each in values]
 
 
-def decode(data: bytes) -> Any:
-    """Decode a value from an untrusted writer.
-
-    Raises:
-        MalformedError: :func:`encode` cannot have written the bytes, or many keys share one hash value.
-    """
-    return from_form(loads(data))
-
-
 def loads(data: bytes) -> Any:
     """Parse JSON from an untrusted writer. Integers with more digits than ``encode`` writes are refused."""
     try:
@@ -194,12 +185,18 @@ def _fraction(above: str, below: str) -> Fraction:
 
 
 def _dict(pairs: list[Any]) -> dict[Any, Any]:
-    refuse_collisions([key for key, _ in pairs])
+    _distinct([key for key, _ in pairs])
     return dict(pairs)
 
 
 def _distinct(keys: list[Any]) -> list[Any]:
-    refuse_collisions(keys)
+    """The keys, whose hash values differ. Building a dict of n keys with one hash value takes time quadratic in n.
+
+    Raises:
+        MalformedError: more than 100 keys have the hash value of another one.
+    """
+    if len(keys) - len({hash(key) for key in keys}) > _MAX_COLLISIONS:
+        raise MalformedError("many keys with one hash value")
     return keys
 
 
@@ -220,24 +217,3 @@ def _values(forms: Any, depth: int) -> list[Any]:
     if depth > MAX_DEPTH or not isinstance(forms, list):
         raise MalformedError("too deep, or no list")
     return [_value(form, depth + 1) for form in forms]
-
-
-def refuse_collisions(keys: list[Any]) -> None:
-    """Raise if many different keys share a hash value. Building a dict of n such keys takes time quadratic in n.
-
-    Counting the distinct hash values is cheap, because they are integers.
-
-    Raises:
-        MalformedError: more than 100 keys have the hash value of another, unequal key.
-    """
-    if len(keys) - len({hash(key) for key in keys}) <= _MAX_COLLISIONS:
-        return
-    seen: dict[int, list[Any]] = {}
-    collisions = 0
-    for key in keys:
-        others = seen.setdefault(hash(key), [])
-        if key not in others:
-            collisions += bool(others)
-            others.append(key)
-            if collisions > _MAX_COLLISIONS:
-                raise MalformedError("many keys with one hash value")

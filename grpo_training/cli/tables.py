@@ -9,7 +9,6 @@ from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -81,22 +80,6 @@ class View:
             line = Text.assemble((padded[0], "bold"), *padded[1:], text, style="dim" if number == 0 else "")
             line.truncate(console.width, overflow="ellipsis")
             console.print(line, no_wrap=True, highlight=False)
-        if not rows:
-            console.print("  none yet")
-
-    def entries(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Write rows whose last cell is a long text: on a terminal below the other cells, elsewhere as :meth:`table`.
-
-        A terminal shows of the cells between the first and the last only those with content, each with its name.
-        """
-        if not self.is_terminal:
-            self.table(title, head, rows)
-            return
-        console = self._titled(title)
-        for first, *cells, text in rows:
-            named = [f"{name} {cell}".lstrip() for name, cell in zip(head[1:-1], cells, strict=True) if cell.strip("-")]
-            console.print(Text.assemble((harmless(first), "bold"), "  ", harmless(", ".join(named))))
-            console.print(Padding(Text(harmless(text, keep="\n")), (0, 0, 0, 4)))
         if not rows:
             console.print("  none yet")
 

@@ -19,7 +19,7 @@ def finished(recorded, aime2024, tmp_path_factory):
     """Generators 1 to 3 and the critic on twenty problems."""
     with World(tmp_path_factory.mktemp("finished"), list(recorded.values())) as world:
         for number in (1, 2, 3):
-            world.generate(number, aime2024, "--max-problems", 20, "--temperature", 0.7)
+            world.generate(number, aime2024, "--max-problems", 20, "--temperature", 0.7, "--tau", 0.01)
         world.criticise()
         yield world
 
@@ -109,7 +109,7 @@ def test_10_a_failed_call_never_becomes_a_reward(recorded, aime2024, tmp_path):
 
 def test_11_a_second_start_adds_no_second_line(finished, aime2024):
     before = groups_of(finished, 1)
-    finished.generate(1, aime2024, "--max-problems", 20, "--temperature", 0.7)
+    finished.generate(1, aime2024, "--max-problems", 20, "--temperature", 0.7, "--tau", 0.01)
     assert groups_of(finished, 1) == before
 
 

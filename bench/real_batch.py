@@ -3,9 +3,9 @@
 ``python -m bench.real_batch --model FOLDER --cache runs/NAME/cache``. Takes the first group whose rewards differ. The
 reference, and the policy that sampled, are the model of the folder; the policy that learns is this model with noise on
 its weights, so that ratios differ from 1, the KL is not 0 and clipping acts. Both train all weights on the CPU, in
-float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). Our step is
-made a second time with ``share_prompts``, and the times are printed. Exits with status 1 if a difference in float32 is
-above its bound. Needs TRL (``make finetune``) and about 10 GiB of memory per billion weights.
+float32 and, where the processor supports it, in bfloat16 (weights in float32, computation under autocast). The times
+are printed. Exits with status 1 if a difference in float32 is above its bound. Needs TRL (``make finetune``) and about
+10 GiB of memory per billion weights.
 """
 
 from __future__ import annotations
@@ -70,19 +70,15 @@ def main(model: Path, cache: Path, *, rows: int, noise: float, temperature: floa
         for bf16 in (False, True) if supports_bf16() else (False,):
             config = GRPOTrainingConfig.model_validate(settings_of(moved, cache, temperature, bf16=bf16))
             AcceleratorState._reset_state(reset_partial_state=True)  # the precision is a setting of the process
-            steps = {}
-            for name, shares in (("ours", False), ("ours with share_prompts", True)):
-                shared = config.model_copy(update={"share_prompts": shares})
-                training = prepare(shared, [group], [], [], Path(folder))
-                training.reference = scored
-                batch = trl_batch(training, group)
-                steps[name] = our_step(training, group)
-                del training
-                gc.collect()
+            training = prepare(config, [group], [], [], Path(folder))
+            training.reference = scored
+            batch = trl_batch(training, group)
+            ours = our_step(training, group)
+            del training
+            gc.collect()
             theirs = trl_step(moved, batch, Path(folder) / "trl", temperature, bf16=bf16)
             gc.collect()
-            for name, step in steps.items():
-                agrees &= compare(name, step, theirs, batch["completion_mask"].bool(), bf16=bf16) or bf16
+            agrees &= compare(ours, theirs, batch["completion_mask"].bool(), bf16=bf16) or bf16
     return agrees
 
 
@@ -200,11 +196,11 @@ def trl_step(model: Path, batch: dict[str, Any], output: Path, temperature: floa
     return Step(logps_BC.float(), figures, seconds)
 
 
-def compare(name: str, ours: Step, theirs: Step, mask_BC: Tensor, *, bf16: bool) -> bool:  # noqa: N803
+def compare(ours: Step, theirs: Step, mask_BC: Tensor, *, bf16: bool) -> bool:  # noqa: N803
     """Print the differences, and return whether they are within the bounds of float32."""
     apart = (ours.logps_BC - theirs.logps_BC)[mask_BC].abs()
     precision = "bfloat16" if bf16 else "float32"
-    print(f"{name}, {precision}: {ours.seconds:.1f} s, TRL's passes {theirs.seconds:.1f} s")
+    print(f"{precision}: {ours.seconds:.1f} s, TRL's passes {theirs.seconds:.1f} s")
     print(f"  log-probs differ by {apart.max():.2g} nats at most, {apart.mean():.2g} on average")
     agrees = float(apart.max()) <= LOGPS_BOUND
     for figure, value in ours.figures.items():

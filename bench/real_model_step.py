@@ -3,9 +3,8 @@
 ``python -m bench.real_model_step --model FOLDER``. Both train all weights with equal settings (see
 :mod:`bench.finetune_step`): on the CPU in float32 with one thread; with ``CUDA_VISIBLE_DEVICES=0`` on that GPU in
 bfloat16 with float32 weights, where the peak memory of a step is printed too. The rows are replies to one prompt.
-``shared`` is our step with ``share_prompts``. Tokens are those of the
-prompt and the completion of each row, without padding. Exits with status 1 if the losses differ. Needs TRL
-(``make finetune``).
+Tokens are those of the prompt and the completion of each row, without padding. Exits with status 1 if the losses
+differ. Needs TRL (``make finetune``).
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ def main(model: Path, output_dir: Path, *, rows: int, prompt: int, completion: i
     steps = {
         "TRL": trl_step(model, batch, case, bf16=bf16, output_dir=output_dir),
         "ours": our_step(model, batch, bf16=bf16, max_seq_length=prompt + completion),
-        "shared": our_step(model, batch, bf16=bf16, max_seq_length=prompt + completion, share_prompts=True),
     }
     losses = {name: step() for name, step in steps.items()}
     tolerance = 1e-2 if bf16 else 1e-4

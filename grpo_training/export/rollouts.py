@@ -15,16 +15,12 @@ from engine.records import RolloutGroup
 from engine.storage.append_log import replace_file, replacement
 from grpo_training.export.inspect_log import inspect_log
 from grpo_training.export.sent_prompts import sent_prompts
+from grpo_training.export.trl_rows import preference, prompt_completion, unpaired_preference
 from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import each_group
 from grpo_training.train.data.samples import DropReport, TrainingGroup
-from grpo_training.train.data.trl_datasets import (
-    preference,
-    prompt_completion,
-    prompt_only,
-    unpaired_preference,
-)
+from grpo_training.train.data.trl_datasets import prompt_only
 
 Row = dict[str, Any]
 

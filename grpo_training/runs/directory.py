@@ -25,7 +25,7 @@ _DESCRIPTION = frozenset({CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, LOCK})
 _RESULTS = ("metrics.jsonl", "lora", "merged", "checkpoint-*")
 _WRITTEN = (
     *(CONFIG_YAML, CONFIG_JSON, ENVIRONMENT, *_RESULTS, "*.unfinished", "*.replaced", "*.tmp", "report.html"),
-    *("samples.jsonl", "export.json", "best.json", "reference.pt", "stopped-at-step-*.json"),
+    "samples.jsonl",
     *("best_*.ckpt", "*_final.ckpt", "*_epoch*.ckpt"),
 )
 """What trainings write into their directory. Other files there are not touched."""

@@ -23,13 +23,8 @@ TEACHER_TRACES = Path("data/teacher_traces.jsonl")
 """Default output of ``generate_teacher_traces``, in the working directory."""
 CISPO_EPSILON_HIGH = 5.0
 """Default for cispo, where ``epsilon_high`` bounds the ratio itself; ``epsilon`` would clip every token."""
-MEMORY_SETTINGS = (
-    *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing", "share_prompts"),
-)
+MEMORY_SETTINGS = (*("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),)
 """Offline and supervised training take the same steps with other values of these, if a step has as many rows."""
-
-MAX_KL = 0.5
-"""A model whose KL to the initial one is above this counts as ruined."""
 
 _NOT_IN_FINGERPRINT = frozenset({"output_dir", "logging_steps", "dry_run", "resume", "fresh", "run"})
 """Fields that do not change the trained weights, or only through the samples, whose digest is compared."""
@@ -93,8 +88,8 @@ class GRPOTrainingConfig(ResumableSettings):
     prompts: str | None = Field(
         None, description="prompt style, such as full or compact; default: that in which prompts were sent, else full"
     )
-    experiences: Literal["keep", "strip", "both"] = Field(
-        "keep", description="prompts with the experiences they were sampled with, without any, or both"
+    experiences: Literal["keep", "strip"] = Field(
+        "keep", description="prompts with the experiences they were sampled with, or without any"
     )
     validation_share: Share = Field(0.1, description="share of the problems that is held out")
     zero_variance: Literal["drop", "right", "keep"] = Field(
@@ -178,7 +173,6 @@ class GRPOTrainingConfig(ResumableSettings):
     attn_implementation: str | None = Field(
         None, description="attention of transformers, such as flash_attention_2; default: the model's"
     )
-    share_prompts: bool = Field(False, description="compute a prompt once for its replies (offline, sft)")
 
     # logging and checkpoints
     logging_steps: Positive = Field(1, description="optimizer steps per line of metrics.jsonl")
@@ -257,7 +251,7 @@ class GRPOTrainingConfig(ResumableSettings):
             yield "there is no loss: grpo_weight is 0, and no imitation term is on"
         if self.vllm_server_base_url is not None and not (self.use_vllm and self.vllm_mode == "server"):
             yield "vllm_server_base_url is used with use_vllm and vllm_mode server only"
-        for name in ("share_prompts", "load_in_4bit", "load_in_8bit"):
+        for name in ("load_in_4bit", "load_in_8bit"):
             if getattr(self, name) and self.mode == "online":
                 yield f"{name} is used by offline and supervised training only"
         if self.load_in_4bit and self.load_in_8bit:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from engine.errors import ConfigurationError, InputError
+from engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -60,32 +60,6 @@ def exit_code_of_the_first(exit_code: int | None) -> int | None:
 
     received: list[int | None] = broadcast_object_list([exit_code], from_process=0)
     return received[0]
-
-
-def check_same(facts: Mapping[str, Any]) -> None:
-    """Refuse to train on what is not the same in all processes. They call it together.
-
-    Each process reads the files itself: one that is written meanwhile, or differs between machines, would give each a
-    training of its own.
-
-    Args:
-        facts: what this process has read, by a name for the message.
-
-    Raises:
-        InputError: they differ.
-    """
-    if number_of_processes() == 1:
-        return
-    from accelerate.utils import gather_object
-
-    of_processes = gather_object([dict(facts)])
-    different = [name for name in facts if any(read[name] != facts[name] for read in of_processes)]
-    if different:
-        raise InputError(
-            f"The processes of this training have read different {' and '.join(different)}",
-            why="A file was changed while they started, or it is not the same on all machines.",
-            fix="Wait until nothing writes it, give all machines the same files, and run the same command again.",
-        )
 
 
 def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:

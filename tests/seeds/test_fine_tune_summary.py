@@ -138,7 +138,7 @@ def test_the_file_and_the_placeholder_of_the_document_train_on_its_rows(folder, 
     keys += ", reward.format_weight, reward.tsc_weight, sumo.extend_seconds"
     assert out.err.count(f"config/grpo_config.yaml: {keys}: no effect, as --reward") == 1
     if not more:
-        assert train(*words) in (0, 3)
+        assert train(*words) == 0
         assert (folder / "model/grpo_model/lora/adapter_model.safetensors").is_file()
 
 
@@ -156,7 +156,7 @@ def test_a_debug_run_with_a_reward_function_of_trl(folder, capsys):
     assert train("--dry-run", "--reward", "rewards.py:reward_function_placeholder") == 0
     assert "loss             1 dapo, beta 0.1\n" in capsys.readouterr().out
     code = train("--reward", "rewards.py:short", "--max-steps", "2", "--no-bf16")
-    assert code in (0, 3)  # 3: two steps of the warm-up helped nothing
+    assert code == 0
     lines = [json.loads(line) for line in (folder / "out/metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["step"] == 2  # fewer than logging_steps, and logged
     assert -100 < lines[-1]["reward"] < 0

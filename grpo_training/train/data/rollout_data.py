@@ -223,38 +223,24 @@ def _training_groups(
     if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
         report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
     half = group.rollouts[0].prompt_half
-    plain = TrainingGroup(
+    try:
+        prompt = prompts.render(group, with_experiences=settings.experiences == "keep")
+    except PromptNotFoundError as error:
+        report.drop(NO_EXPERIENCES if isinstance(error, ExperiencesNotFoundError) else NO_PROMPT)
+        report.detail(f"{group.generator_id or 'a generator'}: {error}")
+        return
+    if prompt.difference:
+        report.remark(prompt.difference)
+        responses = tuple(replace(response, logprobs=None) for response in responses)
+    yield TrainingGroup(
         group_id=":".join((name, group.problem_id, str(group.epoch), *([half] if half else []))),
         problem_id=group.problem_id,
         task=group.task or DEFAULT_TASK,
-        messages=(),
+        messages=prompt.messages,
         responses=responses,
         model=_model(group),
         temperature=policy.sampling.temperature if policy else None,
     )
-    yield from _with_prompts(plain, group, settings, prompts, report)
-
-
-def _with_prompts(
-    plain: TrainingGroup, group: RolloutGroup, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
-) -> Iterator[TrainingGroup]:
-    """The group with each prompt that ``settings.experiences`` selects: with experiences, without, or both."""
-    variants = {"keep": (True,), "strip": (False,), "both": (True, False)}[settings.experiences]
-    if not group.rollouts[0].experience_ids:
-        variants = variants[:1]  # the same prompt with and without experiences
-    for with_experiences in variants:
-        try:
-            prompt = prompts.render(group, with_experiences=with_experiences)
-        except PromptNotFoundError as error:
-            report.drop(NO_EXPERIENCES if isinstance(error, ExperiencesNotFoundError) else NO_PROMPT)
-            report.detail(f"{group.generator_id or 'a generator'}: {error}")
-            continue
-        report.remark(prompt.difference, 1 if prompt.difference else 0)
-        responses = plain.responses
-        if prompt.difference:
-            responses = tuple(replace(response, logprobs=None) for response in responses)
-        suffix = "" if len(variants) == 1 else ":with" if with_experiences else ":without"
-        yield replace(plain, group_id=plain.group_id + suffix, messages=prompt.messages, responses=responses)
 
 
 def _response(rollout: Rollout, task: Task, report: DropReport) -> TrainingResponse:

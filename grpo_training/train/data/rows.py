@@ -76,15 +76,9 @@ def cut(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[Sample]
 
 
 def cut_places(rows: Sequence[Sample], config: GRPOTrainingConfig) -> list[list[int]]:
-    """The places of ``rows`` in micro-batches.
-
-    They are sorted by length to minimise padding, or by prompt where a prompt is computed once for several rows.
-    """
-    size, order = config.per_device_train_batch_size, list(range(len(rows)))
-    if config.share_prompts:
-        order.sort(key=lambda place: rows[place].prompt_ids)
-    else:
-        order.sort(key=lambda place: rows[place].length)
+    """The places of ``rows`` in micro-batches, sorted by length to minimise padding."""
+    size = config.per_device_train_batch_size
+    order = sorted(range(len(rows)), key=lambda place: rows[place].length)
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 

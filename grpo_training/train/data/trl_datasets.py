@@ -1,4 +1,4 @@
-"""Training groups as a Hugging Face ``Dataset``, in the conversational formats of TRL's trainers."""
+"""Training groups as a Hugging Face ``Dataset`` of prompts, conversational as for TRL's trainers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
     """One row per group: ``prompt``, with replies and rewards as further columns."""
     return [
         {
-            "prompt": _conversation(group.messages),
+            "prompt": conversation(group.messages),
             "problem_id": group.problem_id,
             "task": group.task,
             "completions": [response.text for response in group.responses],
@@ -58,46 +58,6 @@ def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
         }
         for group in groups
     ]
-
-
-def prompt_completion(groups: Iterable[TrainingGroup], *, min_reward: float) -> list[Row]:
-    """One row per complete reply with at least ``min_reward``: ``prompt``, ``completion``, for ``SFTTrainer``."""
-    return [
-        {"prompt": _conversation(group.messages), "completion": _reply(response.text), "reward": response.reward}
-        for group in groups
-        for response in group.responses
-        if response.reward >= min_reward and response.text and not response.truncated
-    ]
-
-
-def unpaired_preference(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row per reply above or below its group's mean: ``prompt``, ``completion``, ``label``, for ``KTOTrainer``."""
-    rows = []
-    for group in groups:
-        mean = sum(response.reward for response in group.responses) / len(group.responses)
-        rows += [
-            {
-                "prompt": _conversation(group.messages),
-                "completion": _reply(response.text),
-                "label": response.reward > mean,
-            }
-            for response in group.responses
-            if response.text and response.reward != mean
-        ]
-    return rows
-
-
-def preference(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row per group: its best and worst reply as ``prompt``, ``chosen``, ``rejected``, for ``DPOTrainer``."""
-    rows = []
-    for group in groups:
-        ranked = sorted(
-            (response for response in group.responses if response.text), key=lambda response: response.reward
-        )
-        if ranked and ranked[0].reward < ranked[-1].reward:
-            pair = {"chosen": _reply(ranked[-1].text), "rejected": _reply(ranked[0].text)}
-            rows.append({"prompt": _conversation(group.messages), **pair})
-    return rows
 
 
 def to_dataset(rows: Sequence[Row]) -> Dataset:
@@ -125,14 +85,11 @@ def to_dataset(rows: Sequence[Row]) -> Dataset:
 
 def _prompt(row: Row, where: str) -> list[dict[str, str]]:
     try:
-        return _conversation(prompt_messages(row))
+        return conversation(prompt_messages(row))
     except RowError as error:
         raise InputError(f"{where}: {error}", fix="Correct the row, or remove it.") from None
 
 
-def _conversation(messages: Iterable[Message]) -> list[dict[str, str]]:
+def conversation(messages: Iterable[Message]) -> list[dict[str, str]]:
+    """Messages as TRL has them."""
     return [{"role": message.role, "content": message.content} for message in messages]
-
-
-def _reply(text: str) -> list[dict[str, str]]:
-    return [{"role": "assistant", "content": text}]

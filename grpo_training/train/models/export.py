@@ -11,8 +11,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.folders import write_folder
-from grpo_training.train.models.export_record import ADAPTER, MERGED
 from grpo_training.train.models.loading import has_adapter, load_base_model
+
+ADAPTER, MERGED = "lora", "merged"
+"""Folders of a run directory."""
 
 
 @dataclass(frozen=True)
@@ -23,18 +25,12 @@ class TrainingResult:
         steps: optimizer steps, those before an interruption included.
         adapter: the folder of the LoRA; None where the whole model was trained.
         merged: the folder of a whole model that can be served.
-        exported: the name of the exported checkpoint, or ``start``.
-        why: why it was exported.
-        helped: whether the model is better than the initial one, as far as it was measured.
         seconds: duration of this process's part.
     """
 
     steps: int
     adapter: Path | None
     merged: Path
-    exported: str = ""
-    why: str = ""
-    helped: bool = True
     seconds: float = 0.0
 
 

@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 
 from engine.errors import ConfigurationError, InputError
 from grpo_training.train.data.batches import Batch
-from grpo_training.train.objective.shared_prompts import one_sequence
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -39,7 +38,6 @@ def completion_logps(
     *,
     temperature: float = 1.0,
     chunk_size: int = CHUNK_SIZE,
-    share_prompts: bool = False,
     entropy: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probs of completion tokens under ``model``, and the entropy of the distribution each was drawn from.
@@ -55,7 +53,6 @@ def completion_logps(
         mask_BC: true for the completion tokens to score; C is at least the longest completion.
         temperature: divides the logits, as in sampling.
         chunk_size: positions whose logits are in memory at once.
-        share_prompts: compute equal prompts once; see :mod:`grpo_training.train.objective.shared_prompts`.
         entropy: whether to compute the entropies.
 
     Returns:
@@ -73,14 +70,10 @@ def completion_logps(
     row_N, column_N = mask_BC.nonzero(as_tuple=True)
     position_N = completion_start_B[row_N] + column_N
     before = (row_N, position_N - 1)  # a position predicts the token after it
-    if share_prompts:
-        sequence = one_sequence(input_ids_BT, attention_mask_BT.bool(), completion_start_B)
-        hidden_NH = sequence.hidden(head.backbone)[sequence.place_BT[before]]
-    else:
-        hidden_BTH = head.backbone(
-            input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
-        ).last_hidden_state
-        hidden_NH = hidden_BTH[before]
+    hidden_BTH = head.backbone(
+        input_ids=input_ids_BT, attention_mask=attention_mask_BT, use_cache=False
+    ).last_hidden_state
+    hidden_NH = hidden_BTH[before]
     target_N = input_ids_BT[row_N, position_N]
 
     def of_chunk(hidden: Tensor, target: Tensor) -> tuple[Tensor, ...]:
@@ -113,12 +106,11 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
 
     Args:
         model: a causal language model of transformers, or a PEFT model.
-        share_prompts: compute equal prompts of a batch once.
     """
 
-    def __init__(self, model: PreTrainedModel, *, share_prompts: bool = False) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
-        self.model, self._share_prompts = model, share_prompts
+        self.model = model
 
     def forward(self, batch: Batch, *, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor | None]:
         """Log-probs (B, C), and the entropies (B, C, without gradient) if they are asked for.
@@ -129,40 +121,7 @@ class LogProbModel(nn.Module):  # type: ignore[misc]
             entropy: whether to compute the entropy at each token too.
         """
         tensors = (batch.input_ids_BT, batch.attention_mask_BT, batch.completion_start_B, batch.mask_BC)
-        return completion_logps(
-            self.model, *tensors, temperature=temperature, entropy=entropy, share_prompts=self._share_prompts
-        )
-
-
-def check_shared_prompts(model: PreTrainedModel, longest: int) -> None:
-    """Compare log-probs of rows whose prompt is computed once with those of padded rows.
-
-    Args:
-        model: without dropout.
-        longest: tokens of the longest row. Beyond a sliding window the mask would show too much.
-
-    Raises:
-        ConfigurationError: the attention of the model does not take the mask, or has a shorter window.
-    """
-    config = model.config.get_text_config()
-    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    fits = window is None or window >= longest
-    ids_BT = torch.arange(10, device=model.device).view(2, 5)
-    ids_BT[1, :2] = ids_BT[0, :2]
-    start_B, mask_BC = torch.full((2,), 2, device=model.device), torch.ones(2, 3, device=model.device)
-    with torch.no_grad():
-        padded, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC)
-        try:
-            ours, _ = completion_logps(model, ids_BT, torch.ones_like(ids_BT), start_B, mask_BC, share_prompts=True)
-            fits &= float((padded - ours).abs().max()) <= 0.01 * float(padded.abs().max())
-        except (ValueError, RuntimeError, TypeError):  # attention that takes no such mask
-            fits = False
-    if not fits:
-        raise ConfigurationError(
-            f"share_prompts does not fit {type(model).__name__} and rows of {longest} tokens",
-            why="Its attention takes no mask of this kind, or sees fewer tokens.",
-            fix="Leave share_prompts out, or train on shorter rows.",
-        )
+        return completion_logps(self.model, *tensors, temperature=temperature, entropy=entropy)
 
 
 def not_finite_weight(model: nn.Module) -> str | None:

@@ -8,7 +8,6 @@ step draws nothing.
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,26 +26,6 @@ _STATE, _TENSORS = "state.json", "training.pt"
 
 
 @dataclass(frozen=True)
-class HeldOutFigures:
-    """Figures on held-out groups; see ``validation.validate``.
-
-    Args:
-        rewards: the estimated reward of each group, in their order.
-        kl: mean k3 per token against the initial model.
-        effective_samples: mean number of responses of a group that the estimate rests on.
-    """
-
-    rewards: tuple[float, ...]
-    kl: float
-    effective_samples: float
-
-    @property
-    def reward(self) -> float:
-        """The mean over the groups."""
-        return statistics.fmean(self.rewards)
-
-
-@dataclass(frozen=True)
 class State:
     """The progress of a training.
 
@@ -54,14 +33,12 @@ class State:
         step: optimizer steps done: the position in the plan of steps, and so in the data.
         stage, epoch: of the last step.
         num_tokens: tokens that passed through the model so far.
-        validation: figures on held-out groups, if there are any.
     """
 
     step: int
     stage: str
     epoch: float
     num_tokens: int
-    validation: HeldOutFigures | None = None
 
 
 _STATES = TypeAdapter(State)
@@ -142,12 +119,7 @@ def _read_state(path: Path) -> State:
         raise InputError(f"Cannot read {path}", why=first_line(error), fix=fix) from error
 
 
-def remove_old_checkpoints(run_dir: Path, keep: int, max_kl: float) -> None:
-    """Remove all checkpoints but the last ``keep`` and the one with the best held-out figure within ``max_kl``."""
-    stored = checkpoints(run_dir)
-    measured = [(held, checkpoint.folder) for checkpoint in stored if (held := checkpoint.state.validation)]
-    near = [(held.reward, folder) for held, folder in measured if held.kl <= max_kl]
-    best = max(near)[1] if near else None
-    for checkpoint in stored[:-keep]:
-        if checkpoint.folder != best:
-            remove_folder(checkpoint.folder)
+def remove_old_checkpoints(run_dir: Path, keep: int) -> None:
+    """Remove all checkpoints but the last ``keep``."""
+    for checkpoint in checkpoints(run_dir)[:-keep]:
+        remove_folder(checkpoint.folder)

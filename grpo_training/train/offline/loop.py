@@ -23,7 +23,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -36,17 +35,15 @@ from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import Group, Sample
 from grpo_training.train.folders import repair_folders
-from grpo_training.train.models.export import TrainingResult
-from grpo_training.train.models.export_record import ADAPTER, MERGED
+from grpo_training.train.models.export import ADAPTER, MERGED, TrainingResult, export_model
 from grpo_training.train.models.loading import has_adapter
 from grpo_training.train.objective.logprobs import not_finite_weight
-from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
-from grpo_training.train.offline.saving import export, restore, save
+from grpo_training.train.offline.saving import restore, save
 from grpo_training.train.offline.step_rows import MicroBatch, StepRows, policy_step, rce_step, sft_step
 from grpo_training.train.offline.training import Training, prepare, return_free_memory, score_reference, unscored
-from grpo_training.train.offline.validation import validate, validate_start
+from grpo_training.train.offline.validation import validate
 from grpo_training.train.processes import local_share
 
 
@@ -67,7 +64,7 @@ def train_offline(
     Args:
         config: the training configuration.
         groups: each all responses to one prompt.
-        validation: held-out groups, to rank checkpoints by.
+        validation: held-out groups, for the metrics ``validation/*``.
         teacher: traces for the teacher-SFT term; empty turns it off.
         run_dir: gets ``metrics.jsonl``, ``checkpoint-<step>/``, ``lora/`` and ``merged/``.
         stream: receives the progress, stdout by default.
@@ -108,28 +105,24 @@ def train_offline(
                 progress.step_done(number, step.stage, of_data)  # the stored replies, whatever the model has learned
                 if is_due and validation:
                     progress.doing(f"measuring {sum(map(len, validation))} held-out replies")
-            held_out = validate(training) if is_due and validation else None
+            held_out = validate(training) if is_due and validation else {}
             if log is not None:
                 window.append(metrics)
                 if is_due or len(window) == config.logging_steps:
                     line = {"epoch": step.epoch, "stage": step.stage} | means(window)
                     line["num_tokens"] = training.num_tokens
-                    log.write(number, line | ({} if held_out is None else _validation_metrics(training, held_out)))
+                    log.write(number, line | held_out)
                     window.clear()
             if is_due:
-                save(training, number, held_out)
+                save(training, number)
                 accelerator.wait_for_everyone()
             stop.obey()
         if progress is not None:
-            progress.doing("choosing a checkpoint and writing the model")
-        start = validate_start(training) if validation else None
-        selected = export(training, start) if accelerator.is_main_process else None
+            progress.doing("writing the model")
+            export_model(training.model, training.tokenizer, run_dir, config)
         accelerator.wait_for_everyone()
     adapter = run_dir / ADAPTER if config.use_peft else None
-    result = TrainingResult(total, adapter, run_dir / MERGED, seconds=clock() - started)
-    if selected is None:
-        return result
-    return replace(result, exported=selected.name, why=selected.why, helped=selected.helped)
+    return TrainingResult(total, adapter, run_dir / MERGED, clock() - started)
 
 
 def optimizer_steps(
@@ -239,16 +232,3 @@ def _notes(training: Training, done: int) -> Iterator[str]:
         yield f"trained parameters: {trained:,} of {total:,} ({trained / total:.2%})"
     if rows := unscored(training):
         yield f"scoring {len(rows)} replies with the initial model, the reference"
-    if not training.validation:
-        yield "no groups are held out: the last weights are exported"
-
-
-def _validation_metrics(training: Training, held_out: HeldOutFigures) -> dict[str, float]:
-    if training.config.mode == "sft":
-        return {"validation/loss": -held_out.reward, "validation/kl": held_out.kl}
-    return {
-        "validation/reward": held_out.reward,
-        "validation/reward_start": validate_start(training).reward,
-        "validation/kl": held_out.kl,
-        "validation/effective_samples": held_out.effective_samples,
-    }

@@ -1,21 +1,16 @@
-"""What an offline training leaves in its run directory: checkpoints and the exported model."""
+"""An offline training goes on from its last checkpoint, and writes one after a step."""
 
 from __future__ import annotations
 
-from grpo_training.train.models.export import export_model
-from grpo_training.train.models.export_record import write_export
-from grpo_training.train.models.loading import load_model, load_weights
+from grpo_training.train.models.loading import load_weights
 from grpo_training.train.offline.checkpoints import (
-    HeldOutFigures,
     State,
     checkpoints,
     load_tensors,
     remove_old_checkpoints,
     save_checkpoint,
 )
-from grpo_training.train.offline.selection import Selection, select
 from grpo_training.train.offline.training import Training, score_reference
-from grpo_training.train.processes import check_same
 
 
 def restore(training: Training) -> int:
@@ -25,7 +20,6 @@ def restore(training: Training) -> int:
         InputError: the checkpoint belongs to another model, or cannot be read.
     """
     stored = [] if training.config.fresh else checkpoints(training.run_dir)
-    check_same({"checkpoints": [checkpoint.state.step for checkpoint in stored]})
     if not stored:
         return 0
     last = stored[-1]
@@ -41,7 +35,7 @@ def restore(training: Training) -> int:
     return done
 
 
-def save(training: Training, number: int, held_out: HeldOutFigures | None) -> None:
+def save(training: Training, number: int) -> None:
     """Write the checkpoint after step ``number``, and remove old ones.
 
     All processes call it; the first one writes.
@@ -54,7 +48,6 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
         stage=step.stage,
         epoch=step.epoch,
         num_tokens=training.num_tokens,
-        validation=held_out,
     )
     tensors = {
         "optimizer": training.optimizer.state_dict(),
@@ -62,23 +55,4 @@ def save(training: Training, number: int, held_out: HeldOutFigures | None) -> No
         "reference": training.reference.known,
     }
     save_checkpoint(training.run_dir, training.model, state, tensors)
-    remove_old_checkpoints(training.run_dir, training.config.save_total_limit, training.kl_limit)
-
-
-def export(training: Training, start: HeldOutFigures | None) -> Selection:
-    """Write the selected model, and what was selected and why to ``export.json``.
-
-    Args:
-        training: after its last step.
-        start: the figures of the initial model on the held-out groups, if there are any.
-    """
-    config, stored = training.config, checkpoints(training.run_dir)
-    measure = "held-out log-prob" if config.mode == "sft" else "held-out reward"
-    selected = select(stored, start, kl_limit=training.kl_limit, measure=measure)
-    if selected.checkpoint is None:
-        training.model = load_model(config)[0]
-    elif selected.checkpoint is not stored[-1]:
-        load_weights(training.model, selected.checkpoint.folder)
-    export_model(training.model, training.tokenizer, training.run_dir, config)
-    write_export(training.run_dir, selected.name, selected.why, helped=selected.helped, candidates=selected.candidates)
-    return selected
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from engine.errors import InputError
 from grpo_training.rl_math.schedules import AdaptiveKL
-from grpo_training.train.config import MAX_KL, GRPOTrainingConfig
+from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Group, Sample
@@ -30,7 +30,7 @@ from grpo_training.train.models.loading import (
     trained_weights,
     uses_bf16,
 )
-from grpo_training.train.objective.logprobs import LogProbModel, check_logits, check_shared_prompts
+from grpo_training.train.objective.logprobs import LogProbModel, check_logits
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
 from grpo_training.train.processes import local_share
@@ -77,11 +77,6 @@ class Training:
         """The current weight of the KL."""
         return self.kl.beta if self.config.adaptive_kl else self.config.beta
 
-    @property
-    def kl_limit(self) -> float:
-        """The KL above which a checkpoint is not exported. Supervised training moves away from the start on purpose."""
-        return math.inf if self.config.mode == "sft" else MAX_KL
-
     def collate(self, rows: Sequence[Sample]) -> Batch:
         """Rows as tensors on the device of this process."""
         batch = collate(
@@ -121,14 +116,10 @@ def prepare(
         raise InputError("No groups to train on", why="The dataset has none, or none remained after filtering.")
     accelerator = new_accelerator(bf16=uses_bf16(config))
     model, tokenizer = load_model(config)
-    rows = [row for group in (*groups, *validation, teacher) for row in group]
     if config.quantised is None:  # a rounded one is where it belongs
         model = model.to(accelerator.device)
     check_logits(model)
-    if config.share_prompts:
-        check_shared_prompts(model, max(row.length for row in rows))
-    policy = LogProbModel(model, share_prompts=config.share_prompts)
-    policy, optimizer = accelerator.prepare(policy, new_optimizer(config, model))
+    policy, optimizer = accelerator.prepare(LogProbModel(model), new_optimizer(config, model))
     return Training(
         config=config,
         groups=groups,

@@ -14,7 +14,6 @@ from grpo_training.rl_math.losses import kl_per_token
 from grpo_training.train.data.batches import Batch
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Sample
-from grpo_training.train.offline.checkpoints import HeldOutFigures
 from grpo_training.train.offline.training import Training
 from grpo_training.train.processes import local_share
 
@@ -29,42 +28,38 @@ class _Scored:
     tokens: int
 
 
-def validate_start(training: Training) -> HeldOutFigures:
-    """The figures of :func:`validate` for the initial model. The reference has scored the responses."""
-    if training.config.mode != "sft":
-        means = tuple(statistics.fmean(row.reward for row in group) for group in training.validation)
-        return HeldOutFigures(means, 0.0, statistics.fmean(len(group) for group in training.validation))
-    start = []
-    for row in (row for group in training.validation for row in group):
-        batch = training.collate([row])
-        start.append(float(training.reference.logps([row], batch).sum() / batch.mask_BC.sum()))
-    return HeldOutFigures(tuple(start), 0.0, 1.0)
-
-
-def validate(training: Training) -> HeldOutFigures:
-    """Estimate the reward of a fresh response on the held-out groups, and the KL to the initial model.
+def validate(training: Training) -> dict[str, float]:
+    """Metrics on the held-out groups: an estimate of the reward of a fresh response, and the KL to the initial model.
 
     The responses of a group are weighted by how much likelier the policy makes them than the policy at the start of
     the training: ``w = softmax(logp - start_logp)`` over whole responses. ``sum w r`` estimates the reward of a fresh
     response (self-normalised importance sampling), provided that the responses were sampled from the starting
-    policy. Before any training it is the mean reward. With long responses a few of them have nearly all the weight:
-    ``effective_samples``, the mean of ``1 / sum w^2``, is the number of responses that the estimate rests on.
+    policy. Before any training it is the mean reward, ``validation/reward_start``. With long responses a few of them
+    have nearly all the weight: ``validation/effective_samples``, the mean of ``1 / sum w^2``, is the number of
+    responses that the estimate rests on.
 
-    In supervised training, the figure of a chat in place of the reward is the mean log-prob of its labels. All
+    In supervised training, ``validation/loss`` is the mean over the chats of the cross-entropy of their labels. All
     processes call this; they divide the responses, and each gets the result.
     """
     scored = _scored(training)
     rows = [row for group in training.validation for row in group]
-    tokens = sum(scored[row].tokens for row in rows)
-    divergence = sum(scored[row].divergence for row in rows) / max(tokens, 1)
+    kl = sum(scored[row].divergence for row in rows) / max(sum(scored[row].tokens for row in rows), 1)
     if training.config.mode == "sft":
-        return HeldOutFigures(tuple(scored[row].log_prob / scored[row].tokens for row in rows), divergence, 1.0)
+        loss = -statistics.fmean(scored[row].log_prob / scored[row].tokens for row in rows)
+        return {"validation/loss": loss, "validation/kl": kl}
     rewards, effective = [], []
     for group in training.validation:
         weights = torch.tensor([scored[row].log_ratio for row in group], dtype=torch.float64).softmax(0)
         rewards.append(float((weights * torch.tensor([row.reward for row in group], dtype=torch.float64)).sum()))
         effective.append(float(1 / weights.square().sum()))
-    return HeldOutFigures(tuple(rewards), divergence, statistics.fmean(effective))
+    return {
+        "validation/reward": statistics.fmean(rewards),
+        "validation/reward_start": statistics.fmean(
+            statistics.fmean(row.reward for row in group) for group in training.validation
+        ),
+        "validation/kl": kl,
+        "validation/effective_samples": statistics.fmean(effective),
+    }
 
 
 def _scored(training: Training) -> dict[Sample, _Scored]:

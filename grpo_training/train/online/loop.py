@@ -29,18 +29,15 @@ from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
 from grpo_training.train.data.teacher_samples import load_teacher_samples
-from grpo_training.train.models.export import TrainingResult, export_model
-from grpo_training.train.models.export_record import ADAPTER, MERGED, write_export
+from grpo_training.train.models.export import ADAPTER, MERGED, TrainingResult, export_model
 from grpo_training.train.models.loading import has_adapter, load_model, uses_bf16
 from grpo_training.train.online.callback import RunCallback
 from grpo_training.train.online.checkpoints import last_checkpoint
 from grpo_training.train.online.custom_reward import load_reward
-from grpo_training.train.online.outcome import judge_training
 from grpo_training.train.online.reward_settings import reward_functions
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from grpo_training.train.online.trainer import GRPOWithImitationTrainer
 from grpo_training.train.online.trl_arguments import count_steps, grpo_arguments
-from grpo_training.train.processes import check_same
 
 
 def train_online(
@@ -82,7 +79,6 @@ def train_online(
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
     kl = AdaptiveKL(config.beta)
     resumed = None if config.fresh else last_checkpoint(run_dir)
-    check_same({"checkpoints": resumed and resumed.name})
     done = 0 if resumed is None else int(resumed.name.partition("-")[2])
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -118,11 +114,8 @@ def train_online(
             progress.doing("writing the model")
             export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)
         trainer.accelerator.wait_for_everyone()
-        steps, (helped, why) = trainer.state.global_step, judge_training(trainer.state.log_history)
-        if trainer.is_world_process_zero():
-            write_export(run_dir, f"checkpoint-{steps}", why, helped=helped)
     adapter = run_dir / ADAPTER if config.use_peft else None
-    return TrainingResult(steps, adapter, run_dir / MERGED, f"checkpoint-{steps}", why, helped, clock() - started)
+    return TrainingResult(trainer.state.global_step, adapter, run_dir / MERGED, clock() - started)
 
 
 def tokenised_prompts(

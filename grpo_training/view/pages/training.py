@@ -14,10 +14,9 @@ from grpo_training.view.pages.rollout_view import cut
 from grpo_training.view.series import Row, matching, number, short, shown, stages, thinned
 from grpo_training.view.web.page import CHART_SCRIPTS, CHART_STYLES, Page, Request
 
-METRICS, CONFIG, SAMPLES, EXPORT = "metrics.jsonl", "config.yaml", "samples.jsonl", "export.json"
+METRICS, CONFIG, SAMPLES = "metrics.jsonl", "config.yaml", "samples.jsonl"
 _SAMPLE_CHARACTERS = 4000
-_MAX_PROBLEMS, _MAX_STEPS, _MAX_CANDIDATES = 12, 8, 40
-_START = "start"
+_MAX_PROBLEMS, _MAX_STEPS = 12, 8
 _LAST_STEP = 10**15
 _DRAWN = 1e12
 """Larger values are drawn at this height."""
@@ -38,7 +37,6 @@ CURVES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "kl": ("KL", "nats per token", ("kl", "validation/kl")),
     "beta": ("Beta", "weight of the KL term", ("beta",)),
     "loss": ("Loss", "terms before their weights", ("loss", "loss/*")),
-    "weights": ("Weights of the loss terms", "", ("weight/*",)),
     "clipped": (
         "Clipped",
         "shares of the tokens",
@@ -64,25 +62,19 @@ _BANDS = {"reward": "reward_std"}
 def training_view(folder: Path) -> dict[str, Any]:
     """The view of a run directory; without metrics, a view without curves.
 
-    ``stages`` has name, first and last step of each; ``held_out`` the estimated reward of fresh replies to held-out
-    problems of the exported model, or before the export of the last measurement; ``helped`` and ``why`` what the
-    training itself concluded.
+    ``stages`` has name, first and last step of each; ``held_out`` the last estimate of the reward of fresh replies to
+    held-out problems, and that of the initial model.
     """
     rows = read_metrics(folder / METRICS)
     config = folder / CONFIG
     settings = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
-    export = _export(folder / EXPORT)
-    candidates = _candidates(export)
     return {
         "name": folder.name,
         "steps": rows[-1]["step"] if rows else 0,
         "stages": [
             (name or "training", rows[start]["step"], rows[end - 1]["step"]) for start, end, name in stages(rows)
         ],
-        "held_out": _held_out(rows, candidates),
-        "helped": export["helped"] if isinstance(export.get("helped"), bool) else None,
-        "why": str(export.get("why", ""))[:1000],
-        "candidates": candidates,
+        "held_out": _held_out(rows),
         "charts": charts_of(rows),
         "problems": samples_over_time(_json_lines(folder / SAMPLES)),
         "settings": cut(settings),
@@ -166,39 +158,12 @@ def _sample(row: Row) -> dict[str, Any]:
     }
 
 
-def _held_out(rows: Sequence[Row], candidates: Sequence[dict[str, Any]]) -> dict[str, float] | None:
-    initial = [one["reward"] for one in candidates if one["checkpoint"] == _START and one["reward"] is not None]
-    trained = [one["reward"] for one in candidates if one["exported"] and one["reward"] is not None]
-    if not (initial and trained):
-        initial = [drawn(value) for row in rows if (value := number(row, "validation/reward_start")) is not None]
-        trained = [drawn(value) for row in rows if (value := number(row, "validation/reward")) is not None]
+def _held_out(rows: Sequence[Row]) -> dict[str, float] | None:
+    initial = [drawn(value) for row in rows if (value := number(row, "validation/reward_start")) is not None]
+    trained = [drawn(value) for row in rows if (value := number(row, "validation/reward")) is not None]
     if not (initial and trained):
         return None
     return {"initial": initial[-1], "trained": trained[-1], "change": trained[-1] - initial[-1]}
-
-
-def _export(path: Path) -> dict[str, Any]:
-    """What a finished training recorded about its export; empty without a readable record."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _candidates(export: dict[str, Any]) -> list[dict[str, Any]]:
-    """The models that the training could have exported, with their held-out figures."""
-    listed = export.get("candidates")
-    return [
-        {
-            "checkpoint": str(one.get("checkpoint", ""))[:100],
-            "reward": drawn(number(one, "reward")),
-            "kl": drawn(number(one, "kl")),
-            "exported": one.get("checkpoint") == export.get("exported"),
-        }
-        for one in (listed[:_MAX_CANDIDATES] if isinstance(listed, list) else ())
-        if isinstance(one, dict)
-    ]
 
 
 def _has_step(row: Row) -> bool:

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 accelerate = pytest.importorskip("accelerate")
 
-from engine.errors import ConfigurationError, InputError  # noqa: E402
-from grpo_training.train.processes import check_same, exit_code_of_the_first, join_processes, local_share  # noqa: E402
+from engine.errors import ConfigurationError  # noqa: E402
+from grpo_training.train.processes import exit_code_of_the_first, join_processes, local_share  # noqa: E402
 
 
 def test_one_process_joins_nobody_and_tells_itself(monkeypatch):
@@ -21,14 +21,6 @@ def test_a_model_that_accelerate_would_divide_is_refused(monkeypatch, name):
     monkeypatch.setenv(f"ACCELERATE_USE_{name.upper()}", "true")
     with pytest.raises(ConfigurationError, match=f"{name} is not supported"):
         join_processes()
-
-
-def test_processes_that_have_read_different_samples_do_not_start(monkeypatch):
-    """As from a file of rollouts that grows while they start."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"model": "m", "samples": "others"}])
-    with pytest.raises(InputError, match="have read different samples"):
-        check_same({"model": "m", "samples": "some"})
 
 
 @pytest.mark.parametrize(("number", "parts"), [(1, 3), (2, 4), (2, 5), (3, 1)])

@@ -47,7 +47,7 @@ def trainers(monkeypatch):
     """Replaces both trainers; records their arguments and writes a metric."""
 
     class Calls(list):
-        outcome = ("checkpoint-1", "it is better")
+        pass
 
     calls = Calls()
 
@@ -56,7 +56,7 @@ def trainers(monkeypatch):
         calls.named = named
         folder = given[-1]
         (folder / "metrics.jsonl").write_text('{"step": 1}\n')
-        return TrainingResult(1, folder / "lora", folder / "merged", *calls.outcome, seconds=2.0)
+        return TrainingResult(1, folder / "lora", folder / "merged", seconds=2.0)
 
     for module, names in {
         "train.offline.loop": {"train_offline": trained},
@@ -285,19 +285,6 @@ def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_p
     assert facts["code"]["dirty"] in (True, False, None)
     shown = capsys.readouterr().out
     assert f"python -m grpo_training.serve {out}/merged" in shown
-
-
-def test_a_training_that_helped_nothing_says_so_and_exits_with_3(tmp_path, data, trainers, capsys):
-    trainers.outcome = ("start", "no checkpoint is better", False)
-    command = flags(tmp_path, data)
-    assert main(command) == 3
-    shown = capsys.readouterr().out
-    assert "exported      start: no checkpoint is better" in shown
-    assert "This training helped nothing" in shown
-    assert "grpo_training.serve" not in shown
-    (tmp_path / "out/export.json").write_text('{"exported": "start", "helped": false}')
-    assert main(command) == 3
-    assert len(trainers) == 1
 
 
 def test_the_same_command_again_reports_that_it_is_finished(tmp_path, data, trainers, capsys):

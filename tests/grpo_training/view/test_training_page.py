@@ -162,23 +162,6 @@ def test_stages_are_named(tmp_path):
     assert (view.steps, view.stages) == (20, [("rce", 1, 10), ("late", 11, 20)])
 
 
-def test_the_verdict_of_the_training_itself_is_told(tmp_path):
-    assert view_of(run_of(tmp_path, rows_of(2), export_json='{"helped": false}')).helped is False
-    assert "helped nothing" in unpacked(write_page(tmp_path))
-    assert view_of(run_of(tmp_path, rows_of(2), export_json="[1]")).helped is None
-
-
-def test_the_exported_model_is_compared_with_the_initial_one(tmp_path):
-    """The last checkpoint need not be the one that was exported."""
-    rows = rows_of(2, **{"validation/reward": 0.9, "validation/reward_start": 0.5})
-    found = [{"checkpoint": name, "reward": reward} for name, reward in (("start", 0.5), ("a", 0.7), ("b", 0.9))]
-    export = {"exported": "a", "helped": True, "why": "KL too large", "candidates": [*found, "x", {"reward": "1"}]}
-    view = view_of(run_of(tmp_path, rows, export_json=json.dumps(export)))
-    assert (view.held_out.initial, view.held_out.trained, view.why) == (0.5, 0.7, "KL too large")
-    assert [one.exported for one in view.candidates] == [False, True, False, False]
-    assert "KL too large" in unpacked(write_page(tmp_path))
-
-
 def test_completions_of_a_problem_are_shown_over_time():
     rows = [
         {"step": step, "problem": "P", "completion": f"reply {step}", "reward": step / 10, "is_correct": step > 50}

@@ -20,6 +20,7 @@ from engine.records import (
 )
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
+from grpo_training.export import trl_rows
 from grpo_training.runs import stored_prompts
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
@@ -199,13 +200,6 @@ def test_without_lessons_the_stored_log_probs_belong_to_another_prompt(cache, li
     assert loaded.messages == plain_prompt("p1")
     assert (loaded.responses[0].token_ids, loaded.responses[0].logprobs) == ((5,), None)
     assert report.remarks == {stored_prompts.STRIPPED: 1}
-
-
-def test_both_gives_two_groups_where_there_were_lessons_and_one_where_not(cache, library):
-    path = cache(with_experiences(library[0]), group("p2"))
-    groups, _ = load(path, experiences="both")
-    assert [one.group_id.partition(":")[2] for one in groups] == ["p1:0:with", "p1:0:without", "p2:0"]
-    assert groups[1].messages == plain_prompt("p1")
 
 
 def test_the_halves_of_a_group_on_trial_are_groups_of_their_own(cache, library):
@@ -564,14 +558,14 @@ def test_exports_in_the_formats_of_trl(answered):
     [row] = exports.prompt_only(groups)
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
     assert (row["completions"], row["rewards"]) == (["good", "fair", "bad"], [1.0, 0.5, 0.0])
-    best = exports.prompt_completion(groups, min_reward=0.5)
+    best = trl_rows.prompt_completion(groups, min_reward=0.5)
     assert [(one["completion"], one["reward"]) for one in best] == [
         ([{"role": "assistant", "content": "good"}], 1.0),
         ([{"role": "assistant", "content": "fair"}], 0.5),
     ]
-    [pair] = exports.preference(groups)
+    [pair] = trl_rows.preference(groups)
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("good", "bad")
-    labels = [(one["completion"][0]["content"], one["label"]) for one in exports.unpaired_preference(groups)]
+    labels = [(one["completion"][0]["content"], one["label"]) for one in trl_rows.unpaired_preference(groups)]
     assert labels == [("good", True), ("bad", False)]  # "fair" is the mean: neither good nor bad
 
 

@@ -85,12 +85,6 @@ def test_rewards_become_z_scores_within_the_group():
     assert [row.reward for row in with_standard_rewards([sample((5,), 0.3, 0.0)] * 3)] == [0.0, 0.0, 0.0]
 
 
-def test_rows_of_a_prompt_stand_beside_each_other_where_it_is_computed_once():
-    rows = [replace(sample((5,) * length, 0.0, 0.0), prompt_ids=(length % 2,)) for length in (9, 1, 8, 2, 7)]
-    shared = settings("m", per_device_train_batch_size=3, share_prompts=True)
-    assert [[len(row.completion_ids) for row in part] for part in cut(rows, shared)] == [[8, 2, 9], [1, 7]]
-
-
 def test_micro_batches_hold_like_lengths_and_every_row_once():
     two = settings("m", per_device_train_batch_size=2)
     rows = [sample((5,) * length, 0.0, 0.0) for length in (9, 1, 8, 2, 7)]

@@ -10,7 +10,6 @@ pytest.importorskip("transformers")
 from engine.errors import ConfigurationError, InputError  # noqa: E402
 from grpo_training.train.objective.logprobs import (  # noqa: E402
     check_logits,
-    check_shared_prompts,
     completion_logps,
 )
 from tests.support.table import table  # noqa: E402
@@ -87,82 +86,6 @@ def test_padding_on_the_left_gives_the_same():
     right, _ = completion_logps(model, ids, attention, STARTS, MASK)
     left, _ = completion_logps(model, left_ids, left_attention, torch.full((3,), 5), MASK)
     torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-5)
-
-
-def rows_of_two_prompts():
-    """Five rows: the first, third and fifth have one prompt, the others another one; padded on both sides."""
-    generator = torch.Generator().manual_seed(4)
-    prompts = [torch.randint(0, VOCABULARY, (length,), generator=generator) for length in (4, 2)]
-    ids, attention = torch.zeros(5, 11, dtype=torch.long), torch.zeros(5, 11, dtype=torch.long)
-    starts, lengths = [5, 3, 4, 3, 4], [3, 5, 6, 1, 2]
-    for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-        tokens = torch.cat([prompts[row % 2], torch.randint(0, VOCABULARY, (length,), generator=generator)])
-        before = start - len(prompts[row % 2])
-        ids[row, before : before + len(tokens)] = tokens
-        attention[row, before : before + len(tokens)] = 1
-    mask = torch.arange(6) < torch.tensor(lengths).unsqueeze(1)
-    mask[2, 1] = False
-    return ids, attention, torch.tensor(starts), mask
-
-
-@table("chunk_size", [4, 100])
-@table("attention", ["sdpa", "eager"])
-@table("given", [lambda: (*rows(), STARTS, MASK), rows_of_two_prompts])
-def test_rows_in_one_sequence_give_the_log_probs_and_gradients_of_padded_rows(chunk_size, attention, given):
-    model, reference = tiny(), tiny()
-    model.set_attn_implementation(attention)
-    ours, entropy = completion_logps(model, *given(), chunk_size=chunk_size, share_prompts=True, entropy=True)
-    padded, expected_entropy = completion_logps(reference, *given(), entropy=True)
-    torch.testing.assert_close(ours, padded, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(entropy, expected_entropy, atol=1e-5, rtol=1e-5)
-    upstream = torch.randn(ours.shape, generator=torch.Generator().manual_seed(5))
-    (ours * upstream).sum().backward()
-    (padded * upstream).sum().backward()
-    for (name, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True):
-        torch.testing.assert_close(weight.grad, other.grad, atol=1e-4, rtol=1e-4, msg=name)
-
-
-def test_only_the_tokens_that_are_needed_pass_through_the_model():
-    model = tiny()
-    seen = []
-    model.model.layers[0].register_forward_hook(lambda _module, arguments, _output: seen.append(arguments[0].shape[:2]))
-    completion_logps(model, *rows_of_two_prompts(), share_prompts=True)
-    assert seen == [(1, 23)]  # 17 tokens of completions, and prompts of 4 + 2
-
-
-def test_a_model_whose_rows_see_each_other_is_refused(monkeypatch):
-    model = tiny().eval()
-    check_shared_prompts(model, 9)
-    backbone = model.model.forward
-    monkeypatch.setattr(
-        model.model,
-        "forward",
-        lambda **named: backbone(**{key: value for key, value in named.items() if key != "attention_mask"}),
-    )  # one long sequence
-    with pytest.raises(ConfigurationError, match="share_prompts does not fit Qwen2ForCausalLM"):
-        check_shared_prompts(model, 9)
-
-
-def test_a_model_that_takes_no_mask_of_its_own_is_refused(monkeypatch):
-    model = tiny().eval()
-    backbone = model.model.forward
-
-    def only_padding(*, attention_mask=None, **named):
-        if attention_mask is not None and attention_mask.dim() != 2:
-            raise ValueError("attention_mask has to be (batch, tokens)")
-        return backbone(attention_mask=attention_mask, **named)
-
-    monkeypatch.setattr(model.model, "forward", only_padding)
-    with pytest.raises(ConfigurationError, match="takes no mask of this kind"):
-        check_shared_prompts(model, 9)
-
-
-def test_a_window_that_is_narrower_than_a_row_is_refused():
-    narrow = tiny(use_sliding_window=True, sliding_window=8, max_window_layers=0)
-    check_shared_prompts(narrow, 8)
-    with pytest.raises(ConfigurationError, match="rows of 9 tokens"):
-        check_shared_prompts(narrow, 9)
-    check_shared_prompts(tiny(sliding_window=8), 9)  # Qwen2 has the number, and does not use it
 
 
 def test_only_wanted_positions_pass_through_the_head_and_never_more_than_a_chunk():

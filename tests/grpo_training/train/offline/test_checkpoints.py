@@ -13,7 +13,6 @@ from engine.errors import InputError, ScaffoldError  # noqa: E402
 from grpo_training.train.models.export import export_model  # noqa: E402
 from grpo_training.train.models.loading import load_model, load_weights, trained_weights  # noqa: E402
 from grpo_training.train.offline.checkpoints import (  # noqa: E402
-    HeldOutFigures,
     State,
     checkpoints,
     load_tensors,
@@ -33,9 +32,8 @@ def model(folder):
     return load_model(settings(folder))[0]
 
 
-def state(step, rewards=None, kl=0.0):
-    held_out = None if rewards is None else HeldOutFigures(tuple(rewards), kl, 2.0)
-    return State(step, "late", 1.5, 10 * step, held_out)
+def state(step):
+    return State(step, "late", 1.5, 10 * step)
 
 
 def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
@@ -47,11 +45,10 @@ def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
         "kl": {"beta": 0.1},
         "reference": {5: torch.tensor([1.5])},
     }
-    saved = save_checkpoint(tmp_path, model, state(12, [0.5, 0.25]), tensors)
+    saved = save_checkpoint(tmp_path, model, state(12), tensors)
     assert saved.folder == tmp_path / "checkpoint-12"
     (read,) = checkpoints(tmp_path)
     assert read == saved
-    assert read.state.validation.reward == 0.375
     other, _ = load_model(settings(folder))
     loaded = load_tensors(read)
     load_weights(other, read.folder)
@@ -85,11 +82,10 @@ def test_a_damaged_checkpoint_is_named(model, tmp_path):
     [
         {"step": "1"},
         {"num_tokens": None},
-        {"validation": {"rewards": [0.5], "kl": "x", "effective_samples": 1.0}},
     ],
 )
 def test_a_state_that_no_checkpoint_has_is_named(model, tmp_path, change):
-    path = save_checkpoint(tmp_path, model, state(1, [0.5], float("nan")), {}).folder / "state.json"
+    path = save_checkpoint(tmp_path, model, state(1), {}).folder / "state.json"
     assert len(checkpoints(tmp_path)) == 1
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json\n.+\nRemove that checkpoint"):
@@ -114,12 +110,11 @@ def test_tensors_that_carry_code_are_refused(model, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_last_ones_and_the_best_one_are_kept(model, tmp_path):
-    figures = [([0.5], 0.1), ([0.7], 0.1), ([0.9], 0.6), ([0.6], 0.2), ([0.6], 0.3)]
-    for step, (rewards, kl) in enumerate(figures, 1):
-        save_checkpoint(tmp_path, model, state(step, rewards, kl), {})
-    remove_old_checkpoints(tmp_path, keep=1, max_kl=0.5)
-    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 5]
+def test_the_last_ones_are_kept(model, tmp_path):
+    for step in (2, 10, 9, 11):
+        save_checkpoint(tmp_path, model, state(step), {})
+    remove_old_checkpoints(tmp_path, keep=2)
+    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [10, 11]
 
 
 def test_a_full_disk_leaves_no_partial_model(folder, tmp_path):

@@ -145,8 +145,6 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     rates = [line["pass_rate"] for line in written]
     assert sum(rates[-4:]) > sum(rates[:4]) + 1.0
     assert result.steps == 12
-    assert (result.exported, result.helped) == ("checkpoint-12", True)
-    assert json.loads((tmp_path / "run/export.json").read_text())["helped"] is True
     assert result.seconds > 0
     assert [line["step"] for line in written] == list(range(1, 13))
     expected = {"stage", "loss", "reward", "reward_std", "frac_reward_zero_std", "learning_rate", "grad_norm", "beta"}
@@ -566,10 +564,3 @@ def test_unsupported_settings_are_refused_before_anything_is_written(model, task
     with pytest.raises(error, match=said):
         train(config_of(model, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_processes_that_see_other_checkpoints_do_not_resume(model, task, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr("accelerate.utils.gather_object", lambda found: [*found, {"checkpoints": "checkpoint-2"}])
-    with pytest.raises(InputError, match="have read different checkpoints"):
-        train(config_of(model), tmp_path / "run")

@@ -156,10 +156,6 @@ class ScoresForeignRows(Protocol):
         """What a scored row says of a candidate beside its rewards."""
         return ScoredFields()
 
-    def copy_factor(self, copies: int) -> float:
-        """The factor of the total reward of a reply of which its group has ``copies`` near copies, itself included."""
-        return 1.0
-
 
 @runtime_checkable
 class PreparesData(Protocol):

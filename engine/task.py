@@ -63,14 +63,12 @@ class ScoredFields:
         validation: the verdict in the task's own words, in place of the usual one.
         reward: further keys of ``reward``.
         failed_gates: what the candidate failed, in short codes that the report counts.
-        copy_hash: equal for replies that are near copies of each other; empty if the reply is compared with none.
     """
 
     row: Mapping[str, Any] = field(default_factory=dict)
     validation: Mapping[str, Any] | None = None
     reward: Mapping[str, Any] = field(default_factory=dict)
     failed_gates: Sequence[str] = ()
-    copy_hash: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from engine.statistics.groups import group_stats
 
@@ -46,38 +43,21 @@ def _by_sample_std(rewards: Sequence[float]) -> list[float]:
     return [(reward - mean) / (std + _STD_EPS) for reward in rewards]
 
 
-@dataclass(frozen=True)
-class GroupAdvantages:
-    """The advantages of a group.
-
-    Args:
-        values: one per reward, in their order; None if the group has none, because a reward is missing.
-        is_zeroed: whether the std is below the limit, so that all are 0.
-    """
-
-    values: tuple[float, ...] | None
-    is_zeroed: bool = False
-
-
-def group_advantages(rewards: Sequence[float | None], *, norm: Literal["std", "mean-only"] = "std") -> GroupAdvantages:
+def group_advantages(rewards: Sequence[float | None]) -> list[float] | None:
     """The advantages of the rewards of one group, as files of scored rollouts define them.
 
+    They are ``(r - mean) / (std + 1e-6)`` with the population standard deviation, and 0 where that is below 1e-6.
+
     Args:
-        rewards: at least one; None where the reply could not be verified.
-        norm: ``std``: ``(r - mean) / (std + 1e-6)`` with the population standard deviation, 0 where that is below 1e-6;
-            ``mean-only``: ``r - mean`` (arXiv 2503.20783).
+        rewards: at least one; None where the reply could not be verified: then the group has no advantages.
 
     Raises:
         ValueError: there is no reward, or one is not finite.
     """
     known = [reward for reward in rewards if reward is not None]
-    if not rewards or not all(map(math.isfinite, known)):
-        raise ValueError(f"expected finite rewards, got {list(rewards)}")
-    if len(known) < len(rewards):
-        return GroupAdvantages(None)
-    mean = math.fsum(known) / len(known)
-    std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in known) / len(known))
-    if std < _FILE_EPS or max(known) == min(known):
-        return GroupAdvantages((0.0,) * len(known), is_zeroed=True)
-    divisor = 1.0 if norm == "mean-only" else std + _FILE_EPS
-    return GroupAdvantages(tuple((reward - mean) / divisor for reward in known))
+    if rewards and len(known) < len(rewards):
+        return None
+    stats = group_stats(known, tau=0.0)
+    if stats.std < _FILE_EPS:
+        return [0.0] * len(known)
+    return [(reward - stats.mean) / (stats.std + _FILE_EPS) for reward in known]

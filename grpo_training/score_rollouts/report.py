@@ -9,26 +9,27 @@ from typing import Any
 
 from engine.records import timestamp
 from grpo_training.score_rollouts.rollout_rows import Survey
-from grpo_training.score_rollouts.scored_rows import Scores
+from grpo_training.score_rollouts.scored_rows import Advantages
 from grpo_training.score_rollouts.settings import ScoreSettings
 from grpo_training.score_rollouts.verdict_file import VerdictFile
 
 
-def report_content(settings: ScoreSettings, survey: Survey, verdicts: VerdictFile, scores: Scores) -> dict[str, Any]:
+def report_content(
+    settings: ScoreSettings, survey: Survey, verdicts: VerdictFile, advantages: Advantages
+) -> dict[str, Any]:
     """The report as JSON values."""
     outcomes: Counter[str] = Counter()
     gates: Counter[str] = Counter()
     values: defaultdict[str, list[float]] = defaultdict(list)
     cached = 0
-    for number, total in enumerate(scores.totals):
-        entry = verdicts.of_row(number)
+    for number in range(survey.rows):
+        entry = verdicts.of_row[number]
         outcomes[str(entry.verdict.outcome)] += 1
         gates.update(entry.verdict.failed_gates)
         cached += entry.cached
-        if total is not None:
-            for name, value in {"total": total, **entry.verdict.components}.items():
-                if value is not None:
-                    values[name].append(value)
+        for name, value in {"total": entry.verdict.total, **entry.verdict.components}.items():
+            if value is not None:
+                values[name].append(value)
     sizes = Counter(Counter(survey.group_of).values())
     return {
         "created_at": timestamp(),
@@ -43,9 +44,9 @@ def report_content(settings: ScoreSettings, survey: Survey, verdicts: VerdictFil
         "outcomes": dict(outcomes),
         "gates": dict(gates),
         "advantage": {
-            "groups": len(scores.groups),
-            "std_zeroed": sum(group.is_zeroed for group in scores.groups),
-            "without_advantages": sum(group.values is None for group in scores.groups),
+            "groups": len(advantages),
+            "std_zeroed": sum(of_group is not None and not any(of_group) for of_group in advantages),
+            "without_advantages": sum(of_group is None for of_group in advantages),
         },
         "reward_summary": {name: summary(of_rows) for name, of_rows in values.items()},
         "cache": {"hits": cached, "rate": cached / survey.rows},

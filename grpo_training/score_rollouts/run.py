@@ -22,10 +22,10 @@ from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.files import RunFiles
 from grpo_training.score_rollouts.report import report_content
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, file_digest, good_rows
-from grpo_training.score_rollouts.scored_rows import Scores, write_scored
+from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
 from grpo_training.score_rollouts.settings import ScoreSettings, configured
 from grpo_training.score_rollouts.verdict_file import VerdictEntry, VerdictFile
-from grpo_training.score_rollouts.verdicts import VerdictKeys
+from grpo_training.score_rollouts.verdicts import json_digest, verdict_key
 from grpo_training.score_rollouts.workers import open_pool, verify_reply
 
 TOO_MANY_INFRA_FAULTS = 3
@@ -56,7 +56,7 @@ def score(settings: ScoreSettings) -> int:
         "verifier": verifier,
         "options": task.check_options.model_dump(mode="json") if isinstance(task, HasCheckOptions) else None,
         "rollouts": survey.digest,
-        "prompts": VerdictKeys.digest([problem.model_dump(mode="json") for problem in problems.values()]),
+        "prompts": json_digest([problem.model_dump(mode="json") for problem in problems.values()]),
     }
     for path in filter(None, (settings.out, settings.report_path, settings.cache)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,12 +65,12 @@ def score(settings: ScoreSettings) -> int:
             manifest.finish()
             print(f"{settings.out} is complete. Pass --fresh to score again.")
             return 0
-        keys = VerdictKeys(task.name, {"verifier": verifier, "options": _without_paths(task)})
-        _Verification(settings, task, problems, survey, verdicts, keys).run()
-        scores = Scores.of(survey, verdicts, task, settings)
-        write_scored(settings, task, problems, survey, scores, verdicts)
+        checks = json_digest([task.name, verifier, _without_paths(task)])
+        _Verification(settings, task, problems, survey, verdicts, checks).run()
+        advantages = advantages_of(survey, verdicts)
+        write_scored(settings, task, problems, survey, advantages, verdicts)
         hashes = {"rollouts": survey.digest, "scored": file_digest(settings.out)}
-        content = report_content(settings, survey, verdicts, scores) | {"facts": facts, "hashes": hashes}
+        content = report_content(settings, survey, verdicts, advantages) | {"facts": facts, "hashes": hashes}
         replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
         print(f"{survey.rows} rows -> {settings.out}\nreport: {settings.report_path}")
         unverified = content["outcomes"].get(str(Outcome.INFRA_FAULT), 0)
@@ -123,9 +123,9 @@ class _Verification:
         problems: dict[str, Problem],
         survey: Survey,
         verdicts: VerdictFile,
-        keys: VerdictKeys,
+        verifier: str,
     ) -> None:
-        self._settings, self._task, self._problems, self._keys = settings, task, problems, keys
+        self._settings, self._task, self._problems, self._verifier = settings, task, problems, verifier
         self._verdicts, self._rows = verdicts, survey.rows
         self._cache = None if settings.cache is None else VerdictFile(settings.cache)
         self._unstored: list[VerdictEntry] = []
@@ -137,15 +137,14 @@ class _Verification:
         Raises:
             IncompleteRunError: a worker ended.
         """
-        stored = list(self._verdicts.load())
+        stored = self._verdicts.load()
         if self._cache is not None:
-            for _ in self._cache.load():
-                pass
+            self._cache.load()
             self._cache.share(stored)  # the run may have been killed between the two files
         workers = self._settings.workers
         pool = open_pool(self._task, self._settings.task or self._task.name, workers)
         rows = enumerate(good_rows(self._settings.rollouts, self._task, self._problems))
-        missing = ((number, row) for number, row in rows if not self._verdicts.has(number))
+        missing = ((number, row) for number, row in rows if number not in self._verdicts.of_row)
         with pool, progress_bar(total=self._rows, initial=len(stored), desc="rows", unit="") as self._bar:
             try:
                 while batch := list(itertools.islice(missing, _ROWS_PER_WORKER * workers)):
@@ -162,13 +161,15 @@ class _Verification:
 
     def _verify(self, batch: Sequence[tuple[int, RolloutRow]], pool: Executor) -> None:
         """Verify each reply once; equal ones have its verdict, unless it may differ another time."""
-        key_of = self._keys.key
-        waiting = [(number, row, key_of(self._problems[row.prompt_id], row.completion)) for number, row in batch]
+        waiting = [
+            (number, row, verdict_key(self._verifier, self._problems[row.prompt_id], row.completion))
+            for number, row in batch
+        ]
         while waiting:
             first: dict[str, tuple[int, RolloutRow]] = {}
             equal = []
             for number, row, key in waiting:
-                known = self._verdicts.of_key(key) or (None if self._cache is None else self._cache.of_key(key))
+                known = self._verdicts.reusable.get(key) or (self._cache and self._cache.reusable.get(key))
                 if known is not None:
                     self._finish(VerdictEntry(key=key, row=number, cached=True, verdict=known))
                 elif key in first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, ValidationError, create_model, model_validator
 from pydantic.fields import FieldInfo
@@ -26,7 +26,7 @@ class ScoreSettings(ResumableSettings):
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
         "files": ("task", "prompts", "rollouts", "out", "cache", "workers", "resume", "fresh"),
-        "advantages and rows": ("adv_norm", "prompt_style", "skip_bad_rows"),
+        "rows": ("prompt_style", "skip_bad_rows"),
     }
 
     task: str | None = Field(
@@ -37,12 +37,7 @@ class ScoreSettings(ResumableSettings):
     out: Path = Field(description="file of the scored rows")
     cache: Path | None = Field(None, description="JSONL file of verdicts that several runs share")
     workers: Positive = Field(2, description="processes that verify; 1: in the process of the command")
-    adv_norm: Literal["std", "mean-only"] = Field(
-        "std", description="advantage: (r - mean) / (std + 1e-6), or r - mean as in Dr. GRPO"
-    )
-    prompt_style: str = Field(
-        "full", description="prompt style of the field prompt, where a row has none; none: leave it out"
-    )
+    prompt_style: str = Field("full", description="prompt style of the field prompt, where a row has none")
     skip_bad_rows: bool = Field(False, description="leave out rows that cannot be scored, instead of an error")
 
     @model_validator(mode="after")
@@ -68,18 +63,16 @@ class ScoreSettings(ResumableSettings):
 
 
 def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
-    """The settings with the options of the tasks of the project, and of an own task that ``argv`` names."""
+    """The settings with the options of the task that ``argv`` names, or of all tasks of the project."""
     place = _task_of(argv)
-    tasks = list(known_tasks())
-    if place is not None and (own := load_task(place)) not in tasks:
-        tasks.append(own)
+    tasks = known_tasks() if place is None else [load_task(place)]
     fields: dict[str, Any] = {}
     groups = dict(ScoreSettings.groups)
     for task in tasks:
         if isinstance(task, HasCheckOptions):
-            added = {name: each for name, each in type(task.check_options).model_fields.items() if name not in fields}
-            fields |= {name: _optional(field) for name, field in added.items()}
-            groups[f"task {task.name}"] = list(added)
+            options = type(task.check_options).model_fields
+            fields |= {name: _optional(field) for name, field in options.items()}
+            groups[f"task {task.name}"] = list(options)
     namespace = {"groups": groups, "__doc__": ScoreSettings.__doc__}
     base = type("ScoreSettings", (ScoreSettings,), {**namespace, "__annotations__": {"groups": ClassVar[Any]}})
     return create_model("ScoreSettings", __base__=base, **fields)
@@ -94,12 +87,10 @@ def configured(task: Task, settings: ScoreSettings) -> Task:
     added = type(settings).model_fields.keys() - ScoreSettings.model_fields.keys()
     given = {name: value for name in added if (value := getattr(settings, name)) is not None}
     options = task.check_options if isinstance(task, HasCheckOptions) else None
-    names = set() if options is None else set(type(options).model_fields)
-    other = sorted(given.keys() - names)
-    if other:
-        flag = f"--{other[0].replace('_', '-')}"
+    if unknown := sorted(given.keys() - (type(options).model_fields if options is not None else {})):
+        flag = f"--{unknown[0].replace('_', '-')}"
         raise InputError(f"The task {task.name} has no option {flag}", fix="Leave it out, or name another --task.")
-    if not isinstance(task, HasCheckOptions) or options is None or not given:
+    if not isinstance(task, HasCheckOptions) or options is None:
         return task
     for name in given:
         if why := type(options).model_fields[name].deprecated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ class VerdictEntry(Record):
 
 
 class VerdictFile:
-    """An append-only file of verdicts. In memory are the places of its lines. A line that cannot be read is not used.
+    """An append-only file of verdicts, which are in memory too. A line that cannot be read is not used.
 
     Args:
         path: the file.
@@ -41,64 +41,34 @@ class VerdictFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.log = AppendLog(path, wait_s=_SHARED_WAIT_S)
-        self._offset_of_row: dict[int, int] = {}
-        self._offset_of_key: dict[str, int] = {}
+        self.of_row: dict[int, VerdictEntry] = {}
+        self.reusable: dict[str, StoredVerdict] = {}
 
-    def load(self) -> Iterator[VerdictEntry]:
-        """Read what is stored, and yield the entries that carry a reward; the others are verified again."""
+    def load(self) -> list[VerdictEntry]:
+        """Read what is stored; the entries that carry a reward. The others are verified again."""
         if not self.path.exists():
-            return
-        offset = 0
+            return []
         with self.path.open("rb") as stream:
-            for line in stream:
-                entry = _entry(line)
-                if entry is not None and entry.verdict.outcome.carries_reward:
-                    self._note(entry, offset)
-                    yield entry
-                offset += len(line)
+            entries = [entry for entry in map(_entry, stream) if entry and entry.verdict.outcome.carries_reward]
+        self._note(entries)
+        return entries
 
     def append(self, entries: Sequence[VerdictEntry]) -> None:
         """Store verdicts with one sync. Only inside ``log.hold``."""
-        lines = [encode_line(entry) for entry in entries]
-        offset = self.log.append_all(lines)
-        for entry, line in zip(entries, lines, strict=True):
-            self._note(entry, offset)
-            offset += len(line) + 1
+        self.log.append_all([encode_line(entry) for entry in entries])
+        self._note(entries)
 
     def share(self, entries: Sequence[VerdictEntry]) -> None:
         """Store the reusable verdicts whose keys are not there yet, in a file that other processes write too."""
         new = {entry.key: entry for entry in entries if entry.verdict.is_reusable}
-        added = [entry for key, entry in new.items() if key not in self._offset_of_key]
+        added = [entry for key, entry in new.items() if key not in self.reusable]
         if added:
             with self.log.hold():
                 self.append(added)
 
-    def has(self, row: int) -> bool:
-        """Whether the row has a verdict."""
-        return row in self._offset_of_row
-
-    def of_row(self, row: int) -> VerdictEntry:
-        """The verdict of a row."""
-        entry = self._read(self._offset_of_row[row])
-        assert entry is not None
-        return entry
-
-    def of_key(self, key: str) -> StoredVerdict | None:
-        """The reusable verdict with a key; None if there is none."""
-        if key not in self._offset_of_key:
-            return None
-        entry = self._read(self._offset_of_key[key])
-        return entry.verdict if entry is not None and entry.key == key else None
-
-    def _note(self, entry: VerdictEntry, offset: int) -> None:
-        self._offset_of_row[entry.row] = offset
-        if entry.verdict.is_reusable:
-            self._offset_of_key[entry.key] = offset
-
-    def _read(self, offset: int) -> VerdictEntry | None:
-        with self.path.open("rb") as stream:
-            stream.seek(offset)
-            return _entry(stream.readline())
+    def _note(self, entries: Sequence[VerdictEntry]) -> None:
+        self.of_row |= {entry.row: entry for entry in entries}
+        self.reusable |= {entry.key: entry.verdict for entry in entries if entry.verdict.is_reusable}
 
 
 def _entry(line: bytes) -> VerdictEntry | None:

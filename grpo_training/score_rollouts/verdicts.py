@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -14,7 +13,7 @@ from engine.records import Completion, Fault, Outcome, Problem, Record
 from engine.reward_evaluator import RewardEvaluator, Scored
 from engine.task import ScoredFields, Task
 
-FORMAT = 4
+FORMAT = 5
 """Version of the stored verdict; part of every key."""
 
 _ATTEMPTS = 2
@@ -34,7 +33,6 @@ class StoredVerdict(Record):
         reward: further keys of ``reward``.
         row: further keys of the row.
         failed_gates: what failed, in short codes.
-        copy_hash: equal for near copies; empty if the reply is compared with none.
         fault: why the reply could not be read or verified.
     """
 
@@ -46,7 +44,6 @@ class StoredVerdict(Record):
     reward: dict[str, Any] = Field(default_factory=dict)
     row: dict[str, Any] = Field(default_factory=dict)
     failed_gates: list[str] = Field(default_factory=list)
-    copy_hash: str = ""
     fault: Fault | None = None
 
     @property
@@ -55,28 +52,21 @@ class StoredVerdict(Record):
         return self.outcome in (Outcome.OK, Outcome.MODEL_FAULT) and self.total is not None
 
 
-class VerdictKeys:
-    """Keys of verdicts: a hash of everything that decides on one.
+def json_digest(value: Any) -> str:
+    """The SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode(errors="replace")).hexdigest()
+
+
+def verdict_key(verifier: str, problem: Problem, completion: Completion) -> str:
+    """The key of the verdict on a reply to a problem: a hash of everything that decides on it.
 
     Args:
-        task: the task's name.
-        verifier: what :meth:`engine.task.Task.verifier` names.
+        verifier: a digest of the task with its options and checkers.
+        problem: the problem.
+        completion: the reply.
     """
-
-    def __init__(self, task: str, verifier: Mapping[str, Any]) -> None:
-        self._base = hashlib.sha256(_canonical([FORMAT, task, dict(verifier)]))
-
-    @staticmethod
-    def digest(value: Any) -> str:
-        """The SHA-256 of a JSON value, whatever the order of its keys."""
-        return hashlib.sha256(_canonical(value)).hexdigest()
-
-    def key(self, problem: Problem, completion: Completion) -> str:
-        """The key of a reply to a problem."""
-        digest = self._base.copy()
-        reply = [completion.text, completion.reasoning, completion.finish_reason]
-        digest.update(_canonical([problem.model_dump(mode="json"), reply]))
-        return digest.hexdigest()
+    reply = [completion.text, completion.reasoning, completion.finish_reason]
+    return json_digest([FORMAT, verifier, problem.model_dump(mode="json"), reply])
 
 
 def completion_hash(completion: Completion) -> str:
@@ -119,7 +109,6 @@ def _verdict(task: Task, scored: Scored) -> StoredVerdict:
         reward=_plain(dict(fields.reward)),
         row=_plain(dict(fields.row)),
         failed_gates=list(fields.failed_gates) if is_scored else [],
-        copy_hash=fields.copy_hash if is_scored else "",
         fault=fault,
     )
 
@@ -136,7 +125,3 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
     """The value as JSON values, so that a stored verdict equals a fresh one."""
     plain: dict[str, Any] = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
     return plain
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, default=str).encode(errors="replace")

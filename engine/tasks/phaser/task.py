@@ -222,10 +222,6 @@ class PhaserTask(Task[GameReply]):
         failed = [code for stage, code in _FAILED_GATES.items() if validation.gates[stage].ok is False]
         return ScoredFields(row, validation.rows(), paid, failed)
 
-    def copy_factor(self, copies: int) -> float:
-        """1: programs are paid by their own checks."""
-        return 1.0
-
     # The analyst
 
     def truth(self, problem: Problem) -> str:

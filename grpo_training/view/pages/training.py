@@ -159,8 +159,8 @@ def _sample(row: Row) -> dict[str, Any]:
 
 
 def _held_out(rows: Sequence[Row]) -> dict[str, float] | None:
-    initial = [drawn(value) for row in rows if (value := number(row, "validation/reward_start")) is not None]
-    trained = [drawn(value) for row in rows if (value := number(row, "validation/reward")) is not None]
+    initial = [value for row in rows if (value := drawn(number(row, "validation/reward_start"))) is not None]
+    trained = [value for row in rows if (value := drawn(number(row, "validation/reward"))) is not None]
     if not (initial and trained):
         return None
     return {"initial": initial[-1], "trained": trained[-1], "change": trained[-1] - initial[-1]}

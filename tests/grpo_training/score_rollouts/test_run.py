@@ -185,9 +185,9 @@ def test_refuses_missing_files_other_options_and_other_results(scoring):
     scoring.write("r.jsonl", [rollout("p0", "1")])
     with pytest.raises(InputError, match="results of another configuration"):
         main(scoring.arguments(path))
-    with pytest.raises(InputError, match="adv_norm: stored std"):
-        main(scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "0")]), "--adv-norm", "mean-only"))
-    assert main(scoring.arguments(path, "--adv-norm", "mean-only", "--fresh")) == 0
+    with pytest.raises(InputError, match="prompt_style: stored full"):
+        main(scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "0")]), "--prompt-style", "compact"))
+    assert main(scoring.arguments(path, "--prompt-style", "compact", "--fresh")) == 0
     assert (scoring.folder / "scored.jsonl.old1").exists()
 
 
@@ -298,5 +298,5 @@ def test_an_option_that_has_no_effect_is_said(place, capsys):
     assert configured(task_named("phaser"), settings).check_options.skip_runtime is False
     said = capsys.readouterr().err
     assert said == "--validator-cli has no effect: the validator of this project is used.\n"
-    configured(task_named("phaser"), with_check_options([])(**files, skip_runtime=True))
+    configured(task_named("phaser"), with_check_options(["--task=phaser"])(**files, skip_runtime=True))
     assert capsys.readouterr().err == ""

@@ -101,7 +101,6 @@ def settings_of(model: Path, cache: Path, temperature: float, *, bf16: bool) -> 
         "loss_type": "dapo",
         "epsilon": EPSILON,
         "beta": BETA,
-        "missing_logprobs": "start",
         "self_sft_weight": 0.0,
         "validation_share": 0.0,
         "max_grad_norm": 1e9,

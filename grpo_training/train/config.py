@@ -136,11 +136,8 @@ class GRPOTrainingConfig(ResumableSettings):
     )
     scale_rewards: Literal["group", "batch", "none"] = Field("group", description="std that normalises advantages")
     importance_sampling_level: Literal["token", "sequence"] = Field("token", description="sequence: GSPO")
-    missing_logprobs: Literal["ratio_1", "start"] = Field(
-        "start", description="where no log-probs are stored: those of the initial model (start), or ratio 1"
-    )
     mask_truncated_completions: bool = Field(False, description="exclude truncated completions from the loss")
-    adaptive_kl: bool = Field(False, description="raise beta where the KL is above 0.1, lower it below 0.01")
+    adaptive_kl: bool = Field(False, description="raise beta where the KL is above 0.1, lower it below 0.01 (offline)")
 
     # warm-up and curriculum
     rce_epochs: Count = Field(0, description="warm-up: epochs of reward-weighted cross-entropy (RCE)")
@@ -251,7 +248,7 @@ class GRPOTrainingConfig(ResumableSettings):
             yield "there is no loss: grpo_weight is 0, and no imitation term is on"
         if self.vllm_server_base_url is not None and not (self.use_vllm and self.vllm_mode == "server"):
             yield "vllm_server_base_url is used with use_vllm and vllm_mode server only"
-        for name in ("load_in_4bit", "load_in_8bit"):
+        for name in ("load_in_4bit", "load_in_8bit", "adaptive_kl"):
             if getattr(self, name) and self.mode == "online":
                 yield f"{name} is used by offline and supervised training only"
         if self.load_in_4bit and self.load_in_8bit:

@@ -38,7 +38,7 @@ def offline_plan(config: GRPOTrainingConfig, data: TrainingData) -> Plan:
         known = sum(sample.old_logps is not None for sample in rows)
         ids = f"{sources['server']} from the server, {sources['retokenized']} from the text; {known} with log-probs"
         training = [
-            ("groups", _groups(data)),
+            ("groups", f"{len(data.groups)} for training, {len(data.validation)} held out"),
             ("training", f"{counted(len(data.groups), 'group')}, {len(rows)} replies"),
             ("token ids", ids),
             ("loss", _loss_terms(config, len(data.teacher))),
@@ -83,14 +83,6 @@ def print_prompt(prompt: str) -> None:
     cut = len(prompt) - _SHOWN
     shown = prompt if cut <= 0 else f"{prompt[: _SHOWN // 2]}\n... ({cut} characters) ...\n{prompt[-_SHOWN // 2 :]}"
     say(f"\nfirst prompt:\n{shown}\n")
-
-
-def _groups(data: TrainingData) -> str:
-    """The number of groups and what becomes of them; a stored group may be more than one, and the numbers add up."""
-    left_out = data.report.dropped_groups
-    total, stored = len(data.groups) + len(data.validation) + left_out, data.report.stored_groups
-    of_stored = "" if total == stored else f" of {stored} stored ones, as one with two prompts counts as two"
-    return f"{total}{of_stored}: {len(data.groups)} for training, {len(data.validation)} held out, {left_out} left out"
 
 
 def _model(config: GRPOTrainingConfig) -> tuple[str, str]:

@@ -201,7 +201,6 @@ def _read_cache(
     """
     stored = StoredGroups(source.path, with_incomplete=True)
     for group in stored.in_order():
-        report.stored_groups += 1
         # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
         for of_prompt in group.by_prompt() if group.complete else [group]:
             yield from _training_groups(of_prompt, source.name, settings, prompts, report)

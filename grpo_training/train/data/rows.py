@@ -89,36 +89,6 @@ def cut_groups(groups: Sequence[Sequence[Sample]], size: int) -> list[list[Seque
     return [[ordered[index] for index in chosen] for chosen in pack(range(len(ordered)), sizes, size)]
 
 
-def balanced(order: Sequence[int], sizes: Sequence[int], rows: int) -> Iterator[tuple[int, ...]]:
-    """As :func:`pack`, in as many runs, but of nearly equal size: the last one is not what the others have left."""
-    needed = _runs_needed([sizes[index] for index in order], rows)
-    runs, rest = needed[0], sum(sizes[index] for index in order)
-    packed: list[int] = []
-    filled = 0
-    for place, index in enumerate(order):
-        is_nearest = needed[place] < runs and filled + sizes[index] / 2 > rest / runs
-        if packed and (is_nearest or filled + sizes[index] > rows):
-            yield tuple(packed)
-            packed, runs, rest, filled = [], runs - 1, rest - filled, 0
-        packed.append(index)
-        filled += sizes[index]
-    if packed:
-        yield tuple(packed)
-
-
-def _runs_needed(sizes: Sequence[int], rows: int) -> list[int]:
-    """Into how many runs :func:`pack` splits what begins at each place; 0 at the end."""
-    needed = [0] * (len(sizes) + 1)
-    end, filled = len(sizes), 0
-    for start in reversed(range(len(sizes))):
-        filled += sizes[start]
-        while filled > rows and end > start + 1:
-            end -= 1
-            filled -= sizes[end]
-        needed[start] = 1 + needed[end]
-    return needed
-
-
 def pack(order: Sequence[int], sizes: Sequence[int], rows: int) -> Iterator[tuple[int, ...]]:
     """Split ``order`` into runs of indices whose ``sizes`` sum to at most ``rows``; a larger item forms its own run."""
     packed: list[int] = []

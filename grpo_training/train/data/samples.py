@@ -68,7 +68,7 @@ class Sample:
         reward: the total reward.
         advantage: relative to its group, before clipping.
         old_logps: of each of ``completion_ids``, in nats, under the sampling policy; NaN at a position that the
-            server did not sample. None: unknown; see ``missing_logprobs``.
+            server did not sample. None: unknown.
         ids_source: ``server``: the sampled ids; ``retokenized``: tokenised from the text.
         truncated: the reply was truncated at its length limit.
         is_correct: the verdict of the verifier, if any.
@@ -112,18 +112,11 @@ class DropReport:
         dropped: reason -> count; a reason names its unit ("groups: ...", "replies: ...").
         remarks: remark -> count; these were kept.
         details: messages for the user, such as the location of an invalid line.
-        stored_groups: groups in the files; those whose replies have two prompts are one.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
     remarks: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
-    stored_groups: int = 0
-
-    @property
-    def dropped_groups(self) -> int:
-        """Groups of one prompt that are left out, for whatever reason."""
-        return sum(count for reason, count in self.dropped.items() if reason.startswith("groups:"))
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count items that are left out."""
@@ -144,7 +137,6 @@ class DropReport:
         """Add the counts and messages of another report."""
         self.dropped.update(other.dropped)
         self.remarks.update(other.remarks)
-        self.stored_groups += other.stored_groups
         for text in other.details:
             self.detail(text)
 

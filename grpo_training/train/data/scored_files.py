@@ -3,7 +3,7 @@
 A row holds ``prompt`` (text, or chat messages; also ``messages``), one reply (``completion``, ``response``, ``text`` or
 ``output``: text, or chat messages whose last one is the reply) and its ``reward`` or ``score``: a number, or an object
 with ``total``. Optional: ``id``, ``problem_id`` or ``prompt_id``, ``step``, ``group_id``, ``task``, ``model``,
-``temperature``, ``is_correct``, ``finish_reason``, ``token_ids``, ``logprobs``. Rows of one prompt form one group;
+``temperature``, ``is_correct``, ``finish_reason``. Rows of one prompt form one group;
 where they have a ``prompt_id``, as those of ``score_rollouts``, rows of one step and prompt.
 """
 
@@ -30,8 +30,6 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 _SHOWN_BROKEN = 5
 _LARGEST = 1e30
 """Larger rewards are mistakes: their sums and squares are not finite."""
-_LARGEST_LOGPROB = 0.01
-"""A log-prob is at most 0, but for rounding."""
 
 
 class RowError(ValueError):
@@ -154,7 +152,6 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         key = json.dumps([_group_key(row), *((message.role, message.content) for message in messages)])
         groups.setdefault(key, (messages, row, []))[2].append(response)
     report_broken(report, broken)
-    report.stored_groups += len(groups)
     complete = []
     for number, (messages, row, responses) in enumerate(groups.values(), 1):
         scored = tuple(response for response in responses if response is not None)
@@ -205,15 +202,12 @@ def _response(row: Mapping[str, Any], where: str, report: DropReport) -> Trainin
         if given is not None and not isinstance(given, dict):
             report.detail(f"{where}: the reward {str(given)[:60]!r} is no number")
         return None
-    token_ids, logprobs, verdict = row.get("token_ids"), row.get("logprobs"), row.get("is_correct")
-    is_logprobs = isinstance(logprobs, list) and all(map(_is_logprob, logprobs))
+    verdict = row.get("is_correct")
     return TrainingResponse(
         text=reply_text(reply, facts),
         reward=reward,
         is_correct=verdict if isinstance(verdict, bool) else None,
         truncated=row.get("finish_reason") == "length",
-        token_ids=tuple(token_ids) if isinstance(token_ids, list) and all(map(_is_id, token_ids)) else None,
-        logprobs=tuple(map(float, logprobs or ())) if is_logprobs else None,
     )
 
 
@@ -241,11 +235,3 @@ def _text(row: Mapping[str, Any], key: str) -> str:
 
 def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
-
-
-def _is_logprob(value: Any) -> bool:
-    return _is_number(value) and value <= _LARGEST_LOGPROB
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -21,7 +21,7 @@ def without_unusable_logprobs(
 ) -> list[TrainingGroup]:
     """The groups, without log-probs where another model sampled, or the loss is at another temperature than they are.
 
-    ``missing_logprobs`` says what takes their place. Such groups are counted in ``report``.
+    Such groups are counted in ``report``.
     """
     digest = _digest(settings)
     kept = []

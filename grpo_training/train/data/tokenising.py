@@ -22,10 +22,7 @@ TOO_LONG = "replies: prompt and reply are longer than max_seq_length"
 NOTHING_LEFT = "groups: none of their replies is usable"
 OTHER_TOKENIZER = "replies: stored ids of another tokenizer; tokenised from the text, without log-probs"
 RETOKENIZED = "replies: tokenised from the text, as no ids are stored"
-NO_LOGPROBS = {
-    "start": "replies: without log-probs of the sampling policy; those of the initial model take their place",
-    "ratio_1": "replies: without log-probs of the sampling policy, so their ratio is 1 and is not clipped",
-}
+NO_LOGPROBS = "replies: without log-probs of the sampling policy; those of the initial model take their place"
 
 WITHOUT_REASONING = (
     "replies: without reasoning, although the chat template opens <think>; trained on as text inside the thinking"
@@ -92,7 +89,6 @@ class ChatTokens:
             )
         self._prompts: dict[tuple[Message, ...], tuple[int, ...]] = {}
         self._vocabulary = len(tokenizer)
-        self._ids: dict[int, int] = {}
         self._special = frozenset(tokenizer.all_special_ids)
         self.end_of_turn = self._find_end_of_turn()
         opening = self._render((("user", _MARKER),), add_generation_prompt=True)
@@ -123,10 +119,6 @@ class ChatTokens:
         if not all(0 <= token < self._vocabulary for token in ids):
             return False
         return _IGNORED.sub("", self._tokenizer.decode(ids, skip_special_tokens=True)) == _IGNORED.sub("", text)
-
-    def shared(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The ids as objects that all samples share, so that an id takes 8 bytes in place of 40."""
-        return tuple(self._ids.setdefault(token, token) for token in ids)
 
     def is_ended(self, ids: Sequence[int]) -> bool:
         """Whether ids end with a token that ends a turn."""
@@ -189,7 +181,7 @@ def _sample(
         if not response.text.strip() or not ids:  # no ids: cut off within the tag that opens its reasoning
             report.drop(EMPTY)
             return None
-    ids = chat.shared(ids or ())
+    ids = ids or ()
     old = old if old is not None and len(old) == len(ids) else None
     if not response.truncated and not chat.is_ended(ids):  # the server does not return its stop token
         ids = (*ids, chat.end_of_turn)
@@ -197,7 +189,7 @@ def _sample(
     if len(prompt_ids) + len(ids) > config.max_seq_length:
         report.drop(TOO_LONG)
         return None
-    report.remark(NO_LOGPROBS[config.missing_logprobs], int(old is None))
+    report.remark(NO_LOGPROBS, int(old is None))
     return Sample(
         group_id=group.group_id,
         prompt_ids=prompt_ids,

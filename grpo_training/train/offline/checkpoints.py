@@ -19,7 +19,8 @@ from transformers import PreTrainedModel
 
 from engine.errors import InputError, first_line
 from grpo_training.train.folders import remove_folder, write_folder
-from grpo_training.train.models.loading import save_weights
+from grpo_training.train.models.loading import load_weights, save_weights
+from grpo_training.train.offline.training import Training, score_reference
 
 _PREFIX = "checkpoint-"
 _STATE, _TENSORS = "state.json", "training.pt"
@@ -123,3 +124,48 @@ def remove_old_checkpoints(run_dir: Path, keep: int) -> None:
     """Remove all checkpoints but the last ``keep``."""
     for checkpoint in checkpoints(run_dir)[:-keep]:
         remove_folder(checkpoint.folder)
+
+
+def restore(training: Training) -> int:
+    """Load the last checkpoint of the run directory, if there is one. Returns the number of steps done.
+
+    Raises:
+        InputError: the checkpoint belongs to another model, or cannot be read.
+    """
+    stored = [] if training.config.fresh else checkpoints(training.run_dir)
+    if not stored:
+        return 0
+    last = stored[-1]
+    tensors = load_tensors(last)
+    training.reference.known = tensors["reference"]
+    score_reference(training)  # what is missing, while the weights are the initial ones
+    load_weights(training.model, last.folder)
+    done = last.state.step
+    if done < len(training.plan) and training.plan[done].number > 0:  # else the next step starts a phase
+        training.optimizer.load_state_dict(tensors["optimizer"])
+    training.kl.load_state_dict(tensors["kl"])
+    training.num_tokens = last.state.num_tokens
+    return done
+
+
+def save(training: Training, number: int) -> None:
+    """Write the checkpoint after step ``number``, and remove old ones.
+
+    All processes call it; the first one writes.
+    """
+    if not training.accelerator.is_main_process:
+        return
+    step = training.plan[number - 1]
+    state = State(
+        step=number,
+        stage=step.stage,
+        epoch=step.epoch,
+        num_tokens=training.num_tokens,
+    )
+    tensors = {
+        "optimizer": training.optimizer.state_dict(),
+        "kl": training.kl.state_dict(),
+        "reference": training.reference.known,
+    }
+    save_checkpoint(training.run_dir, training.model, state, tensors)
+    remove_old_checkpoints(training.run_dir, training.config.save_total_limit)

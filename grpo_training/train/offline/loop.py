@@ -5,7 +5,7 @@ Differences from the papers:
 * An epoch of RCE or GRPO takes every group once. The warm-up and GRPO have an optimizer and a learning-rate schedule
   each (warm-up over ``warmup_ratio``, then ``lr_scheduler_type``); early and late epochs share one.
 * The stored log-probs are the old policy, as the server reported them. Where they are missing, those
-  of the initial model take their place, or the ratio is 1 (``missing_logprobs``).
+  of the initial model take their place.
 * In epochs that take the best k responses of a group, advantages stay relative to the whole group.
 * A row that adds nothing to the gradient (advantage 0 and no KL, or truncated and masked) is not sent through the
   model. It counts in the divisor of the loss, so the gradient is the same.
@@ -38,9 +38,9 @@ from grpo_training.train.folders import repair_folders
 from grpo_training.train.models.export import ADAPTER, MERGED, TrainingResult, export_model
 from grpo_training.train.models.loading import has_adapter
 from grpo_training.train.objective.logprobs import not_finite_weight
+from grpo_training.train.offline.checkpoints import restore, save
 from grpo_training.train.offline.objective import objective
 from grpo_training.train.offline.plan import learning_rate
-from grpo_training.train.offline.saving import restore, save
 from grpo_training.train.offline.step_rows import MicroBatch, StepRows, policy_step, rce_step, sft_step
 from grpo_training.train.offline.training import Training, prepare, return_free_memory, score_reference, unscored
 from grpo_training.train.offline.validation import validate

@@ -69,17 +69,14 @@ def _policy_term(
 ) -> LossTerm:
     """The GRPO term.
 
-    Where the log-probs of the sampling policy are unknown, the ratio is 1 and clipping never applies. With
-    ``missing_logprobs: start`` the policy at the start of the training replaces them, so that a token that has moved
-    far enough has no gradient any more.
+    Where the log-probs of the sampling policy are unknown, those of the policy at the start of the training take their
+    place, so that a token that has moved far enough has no gradient any more.
     """
     config, beta = training.config, training.beta
     unknown_BC = batch.old_logps_BC.isnan() & batch.mask_BC
-    uses_start = config.missing_logprobs == "start" and bool(unknown_BC.any())
     reference_BC, old_BC = None, batch.old_logps_BC
-    if beta > 0 or uses_start:
+    if beta > 0 or bool(unknown_BC.any()):
         reference_BC = training.reference.logps(micro_batch.rows, batch)
-    if uses_start and reference_BC is not None:
         old_BC = torch.where(unknown_BC, reference_BC, old_BC)
     term = policy_loss(
         logps_BC,

@@ -14,7 +14,7 @@ from typing import Literal
 
 from grpo_training.rl_math.schedules import lr_factor
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rows import balanced
+from grpo_training.train.data.rows import pack
 
 Stage = Literal["sft", "rce", "early", "late"]
 """Supervised (all steps or none); reward-weighted warm-up; GRPO on the best responses of each group; GRPO on all."""
@@ -47,9 +47,8 @@ def plan_steps(sizes: Sequence[int], config: GRPOTrainingConfig, processes: int 
     """All optimizer steps of a training.
 
     Each epoch takes every group once, in its own random order. A step holds whole groups of at most
-    ``per_device_train_batch_size x gradient_accumulation_steps x processes`` rows together, and at least one. The steps
-    of an epoch have nearly as many rows each: a small last one would give its rows more weight than all others have, as
-    each step is a mean. ``max_steps`` truncates the plan, or extends it by further late epochs.
+    ``per_device_train_batch_size x gradient_accumulation_steps x processes`` rows together, and at least one; the last
+    step of an epoch has what is left. ``max_steps`` truncates the plan, or extends it by further late epochs.
 
     Args:
         sizes: number of responses of each group.
@@ -89,7 +88,7 @@ def _epoch(epoch: int, sizes: Sequence[int], rows: int, config: GRPOTrainingConf
     top_k = config.early_top_k if stage == "early" else None
     order = list(range(len(sizes)))
     random.Random(f"{config.seed}:order:{epoch}").shuffle(order)  # noqa: S311
-    packed = list(balanced(order, [size if top_k is None else min(size, top_k) for size in sizes], rows))
+    packed = list(pack(order, [size if top_k is None else min(size, top_k) for size in sizes], rows))
     return [
         PlannedStep(stage, 0, 0, round(epoch + number / len(packed), 6), number == len(packed), groups, top_k)
         for number, groups in enumerate(packed, start=1)

@@ -168,8 +168,7 @@ def unscored(training: Training) -> list[Sample]:
     rows = [row for group in training.validation for row in group]
     trained = [row for group in training.groups for row in group]
     needed = config.beta > 0 or config.adaptive_kl
-    if config.missing_logprobs == "start":
-        needed |= any(row.old_logps is None or any(map(math.isnan, row.old_logps)) for row in trained)
+    needed |= any(row.old_logps is None or any(map(math.isnan, row.old_logps)) for row in trained)
     if needed and config.mode != "sft":
         numbers = dict.fromkeys(number for step in training.plan if step.stage in stages for number in step.groups)
         rows += [row for number in numbers for row in training.groups[number]]

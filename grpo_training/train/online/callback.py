@@ -1,4 +1,4 @@
-"""Connects TRL's trainer to a run directory: metrics, progress, samples, Ctrl-C, own state in the checkpoints."""
+"""Connects TRL's trainer to a run directory: metrics, progress, samples, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any
 from accelerate.utils import gather_object
 from torch.nn.utils import get_total_norm
 from transformers import TrainerCallback
-from transformers.trainer_callback import ExportableState
 
 from engine.storage.append_log import replace_file
 from grpo_training.rl_math.metrics_log import MetricsLog
 from grpo_training.rl_math.progress import TrainingProgress
-from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
@@ -27,11 +25,10 @@ SAMPLES = "samples.jsonl"
 _SAMPLES_PER_STEP = 6
 
 
-class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
-    """Writes the metrics of each step, shows progress, stops on Ctrl-C, and stores beta in the checkpoints.
+class RunCallback(TrainerCallback):  # type: ignore[misc]
+    """Writes the metrics of each step, shows progress, and stops on Ctrl-C.
 
     Args:
-        kl: its state is saved in each checkpoint and restored from it.
         reward: its latest batch is sampled for ``samples.jsonl``.
         run_dir: gets ``samples.jsonl``: completions of the first and of the last step.
         log, progress: receive the figures; None on all processes but the first.
@@ -42,7 +39,6 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        kl: AdaptiveKL,
         reward: TrlReward,
         run_dir: Path,
         log: MetricsLog | None,
@@ -50,20 +46,13 @@ class RunCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         stop: StopRequest,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._kl, self._reward, self._path, self._log, self._progress = kl, reward, run_dir / SAMPLES, log, progress
+        self._reward, self._path, self._log, self._progress = reward, run_dir / SAMPLES, log, progress
         self._stop, self._clock = stop, clock
         self._tokens_then, self._then = 0.0, 0.0
         self._noted_error = False
 
-    def state(self) -> dict[str, Any]:
-        """The state that is stored in a checkpoint."""
-        return {"args": {}, "attributes": self._kl.state_dict()}
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Restore beta from the checkpoint."""
-        saved = state.stateful_callbacks.get(type(self).__name__)
-        if state.global_step and saved:
-            self._kl.load_state_dict(saved["attributes"])
+        """Note where the measured speed begins; a new training begins new samples."""
         self._tokens_then, self._then = float(state.num_input_tokens_seen), self._clock()
         if self._log is not None and state.global_step == 0:
             self._path.unlink(missing_ok=True)

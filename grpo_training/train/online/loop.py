@@ -24,7 +24,6 @@ from trl import GRPOConfig
 
 from engine.records import Message, Problem
 from grpo_training.rl_math.metrics_log import open_metrics
-from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import DropReport
@@ -77,7 +76,6 @@ def train_online(
     left_out = DropReport()
     teacher = load_teacher_samples(tokenizer, config, left_out)
     arguments = grpo_arguments(config, run_dir, bf16=uses_bf16(config), use_cpu=not torch.cuda.is_available())
-    kl = AdaptiveKL(config.beta)
     resumed = None if config.fresh else last_checkpoint(run_dir)
     done = 0 if resumed is None else int(resumed.name.partition("-")[2])
     with ExitStack() as stack:
@@ -91,7 +89,6 @@ def train_online(
             reward=reward,
             prompt_ids=prompt_ids,
             teacher=teacher,
-            kl=kl,
             model=model,
             args=GRPOConfig(**arguments),
             train_dataset=Dataset.from_list(dataset_rows(kept, config.prompt_style, prompts)),
@@ -106,7 +103,7 @@ def train_online(
                 progress.note(note)
         stop = stack.enter_context(StopRequest())
         trainer.add_callback(
-            RunCallback(kl=kl, reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)
+            RunCallback(reward=reward, run_dir=run_dir, log=log, progress=progress, stop=stop, clock=clock)
         )
         trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
         stop.obey()

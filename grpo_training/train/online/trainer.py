@@ -7,7 +7,6 @@ be written is removed.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
 from grpo_training.rl_math.losses import LossTerm, sft_loss
-from grpo_training.rl_math.schedules import AdaptiveKL
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import collate
@@ -25,23 +23,21 @@ from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
 from grpo_training.train.objective.logprobs import completion_logps, not_finite_weight
-from grpo_training.train.online.checkpoints import remove_old_checkpoints
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
 
 
 class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
-    """``grpo_weight x`` TRL's loss ``+ teacher-SFT + self-SFT``, optionally with an adaptive beta.
+    """``grpo_weight x`` TRL's loss ``+ teacher-SFT + self-SFT``.
 
     The imitated rows of a step are selected when it begins and divided among its micro-batches. Each term is divided
     by its own tokens of the whole step, so any number of micro-batches gives the same gradient. Metrics:
-    ``loss/grpo``, ``loss/teacher_sft``, ``loss/self_sft`` (before their weights) and ``beta``.
+    ``loss/grpo``, ``loss/teacher_sft``, ``loss/self_sft`` (before their weights).
 
     Args:
         config: the training configuration.
         reward: the reward function; self-SFT selects from its latest batch.
         prompt_ids: the token ids of each prompt, by problem id.
         teacher: traces to imitate; empty turns the term off.
-        kl: adapts beta where ``config.adaptive_kl``.
         arguments: of ``GRPOTrainer``.
     """
 
@@ -52,17 +48,15 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         reward: TrlReward,
         prompt_ids: dict[str, tuple[int, ...]],
         teacher: Sequence[Sample],
-        kl: AdaptiveKL,
         **arguments: Any,
     ) -> None:
         super().__init__(reward_funcs=reward, **arguments)
-        self._settings, self._reward, self._adaptive_kl = config, reward, kl
+        self._settings, self._reward = config, reward
         self._prompt_ids, self._teacher = prompt_ids, teacher
         self._planned_step = -1
         self._micro_batch = 0
         self._weights = {"teacher_sft": config.teacher_sft_weight, "self_sft": config.self_sft_weight}
         self._imitated: dict[str, list[Sample]] = {}
-        self._measured_kl: list[float] = []
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -87,19 +81,14 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         metrics = self._metrics["train"]
         for name, share in figures.items():
             metrics[name].append(share * parts)  # TRL logs the mean over micro-batches; these are shares of a sum
-        metrics["beta"].append(self.beta)
         self._micro_batch += 1
-        if self._settings.adaptive_kl:
-            self._measured_kl.append(metrics["kl"][-1])
-            if self._micro_batch == parts:
-                self._adaptive_kl.update(statistics.fmean(self._measured_kl))
         return loss
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """No model card: the run directory documents the run."""
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """A checkpoint, and no older ones than ``save_total_limit`` allows; none if it cannot be written.
+        """A checkpoint; none if it cannot be written.
 
         Raises:
             ScaffoldError: it cannot be written.
@@ -107,15 +96,11 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         with none_if_failed(folder, folder):
             super()._save_checkpoint(model, trial)
-        if self.args.should_save:
-            remove_old_checkpoints(folder.parent, self._settings.save_total_limit)
 
     def _plan_step(self) -> None:
-        """At the first micro-batch of a step: set the weights of the terms and select the imitated rows."""
+        """At the first micro-batch of a step: select the imitated rows."""
         config, step = self._settings, self.state.global_step
-        self._planned_step, self._micro_batch, self._measured_kl = step, 0, []
-        if config.adaptive_kl:
-            self.beta = self._adaptive_kl.beta
+        self._planned_step, self._micro_batch = step, 0
         self._imitated = {}
         if self._teacher:
             count, share = config.rows_of_step, self.accelerator.process_index

@@ -25,7 +25,7 @@ _SAME_NAME = (
     *("num_generations", "max_completion_length", "temperature", "top_p", "repetition_penalty"),
     *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_gpu_memory_utilization"),
     *("loss_type", "importance_sampling_level", "epsilon", "scale_rewards"),
-    *("mask_truncated_completions", "beta", "gradient_checkpointing", "logging_steps"),
+    *("mask_truncated_completions", "beta", "gradient_checkpointing", "logging_steps", "save_total_limit"),
 )
 """Settings that TRL has under the same name."""
 
@@ -65,7 +65,6 @@ def grpo_arguments(config: GRPOTrainingConfig, run_dir: Path, *, bf16: bool, use
         "dataloader_pin_memory": not use_cpu,
         "save_strategy": "epoch" if config.save_steps is None else "steps",
         "save_steps": config.save_steps or 500,
-        "save_total_limit": None,  # the trainer removes old ones itself
     }
     return same | _FIXED | derived
 

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -203,34 +202,13 @@ def test_a_dry_run_reads_all_prints_the_plan_and_writes_nothing(tmp_path, data, 
     assert main(flags(tmp_path, data, "--dry-run", "--rce-epochs", "1", "--batch-size", "2")) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("reading the data\n")
-    assert "3: 2 for training, 0 held out, 1 left out" in shown
+    assert "2 for training, 0 held out\n" in shown
     assert "2 groups, 4 replies" in shown
     assert "8 (rce 2, late 6)" in shown  # two groups of two rows: two steps an epoch, one epoch and three
     assert "1  groups: all rewards are equal" in shown
     assert "1  rows: could not be read" in shown
     assert trainers == []
     assert not (tmp_path / "out").exists()
-
-
-def test_the_numbers_of_groups_add_up_where_a_stored_group_has_two_prompts(tmp_path, trainers, capsys):
-    def reply(number, half, reward):
-        return {"rollout_id": number, "r_total": reward, "prompt_half": half, "completion": {"text": f"so {number}"}}
-
-    def stored(name, rewards):
-        halves = "AABB" if len(rewards) == 4 else [None, None]
-        replies = [reply(place, *one) for place, one in enumerate(zip(halves, rewards, strict=True), 1)]
-        return {"problem_id": name, "problem_text": name, "ground_truth": "1", "rollouts": replies}
-
-    rows = [stored("a", (1, 0, 1, 0)), stored("b", (1, 0, 1, 1)), stored("c", (1, 0)), stored("d", (1, None))]
-    path = tmp_path / "generator_1_rollouts.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, stored("e", (0, 1))]))
-    more = ("--validation-share", "0.3", "--prompts", "compact", "--max-problems", "3")
-    assert main(flags(tmp_path, path, "--dry-run", *more)) == 0
-    shown = capsys.readouterr().out
-    found = re.search(r"groups +7 of 5 stored ones, .*: (\d) for training, (\d) held out, 3 left out\n", shown)
-    assert found is not None, shown
-    assert sum(map(int, found.groups())) == 7 - 3
-    assert "1  groups: of further problems (--max-problems)" in shown
 
 
 def test_the_plan_names_the_data_as_a_person_would_type_it(tmp_path, data, trainers, monkeypatch, capsys):

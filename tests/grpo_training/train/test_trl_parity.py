@@ -268,6 +268,22 @@ def test_without_old_log_probs_both_learn_on_policy(model, model_folder, batch, 
     assert figures["ratio_mean"] == pytest.approx(1.0)
 
 
+def test_a_token_that_vllm_sampled_has_its_weight_in_the_loss_of_online_training(model_folder, batch, tmp_path):
+    """The loss is TRL's, with p(trained model) / p(vLLM) as a factor of each token."""
+    from trl import GRPOTrainer
+
+    from grpo_training.train.online.trainer import GRPOWithImitationTrainer
+
+    assert GRPOWithImitationTrainer._compute_loss is GRPOTrainer._compute_loss
+    trainer = trl_trainer(model_folder, tmp_path, loss_type="dapo", beta=0.0)
+    plain, _ = loss_and_gradients_of_trl(trainer, [batch.trl])
+    trainer.use_vllm = trainer.vllm_importance_sampling_correction = True
+    ratio = {"importance_sampling_ratio": torch.full_like(batch.old, 0.5)}
+    weighted, _ = loss_and_gradients_of_trl(trainer, [batch.trl | ratio])
+    assert weighted == pytest.approx(0.5 * plain, abs=1e-6)
+    assert plain != 0
+
+
 @pytest.mark.parametrize("form", ["trl-sft", "trl-dpo", "trl-kto", "trl-grpo"])
 def test_exported_rows_are_conversational_for_trl(tmp_path, form):
     from trl.data_utils import is_conversational

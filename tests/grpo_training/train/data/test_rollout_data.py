@@ -392,7 +392,7 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
         {"prompt": chat, "completion": [{"role": "assistant", "content": "two"}], "reward": 0.5},
         {"prompt": chat, "completion": "2", "reward": 1},
         {"prompt": "Say one.", "response": "two", "score": 0.0, "finish_reason": "length"},
-        {"messages": chat, "text": "zwei", "reward": 0.0, "token_ids": [4], "logprobs": [-1]},
+        {"messages": chat, "text": "zwei", "reward": 0.0},
         {"prompt": "Say one.", "completion": "three"},
         {"prompt": "", "completion": "x", "reward": 1},
         {"prompt": "Say.", "completions": ["x"], "rewards": [1]},
@@ -400,11 +400,7 @@ def test_scored_rows_of_one_prompt_form_a_group(tmp_path):
     [two] = groups
     assert two.group_id == "scored:2"
     assert [message.role for message in two.messages] == ["system", "user"]
-    assert [(one.text, one.reward, one.token_ids) for one in two.responses] == [
-        ("two", 0.5, None),
-        ("2", 1.0, None),
-        ("zwei", 0.0, (4,)),
-    ]
+    assert [(one.text, one.reward) for one in two.responses] == [("two", 0.5), ("2", 1.0), ("zwei", 0.0)]
     assert report.dropped == {scored_files.NO_REWARD: 1, scored_files.BROKEN_ROWS: 2}
     assert any("line 8: no reply" in text for text in report.details)
 
@@ -484,14 +480,6 @@ def test_half_of_a_surrogate_pair_is_replaced_as_it_can_not_be_tokenised(tmp_pat
     [one], _ = scored(tmp_path, {**row, "completion": "\udc00 one", "reward": 1}, {**row, "reward": 0})
     assert one.messages[0].content == "Say ?."
     assert [reply.text for reply in one.responses] == ["? one", "one"]
-
-
-@pytest.mark.parametrize(("logprobs", "is_used"), [([-0.5, 0.0], True), ([-0.5, 1e-3], True), ([0.5, 0.9], False)])
-def test_log_probs_above_0_are_none(tmp_path, logprobs, is_used):
-    """Such as probabilities."""
-    row = {"prompt": "Say one.", "model": "a/model", "token_ids": [5, 6], "logprobs": logprobs}
-    [one], _ = scored(tmp_path, {**row, "completion": "one", "reward": 1}, {**row, "completion": "two", "reward": 0})
-    assert all((reply.logprobs is not None) is is_used for reply in one.responses)
 
 
 def test_a_group_of_scored_rows_keeps_its_problem_and_its_verdicts(tmp_path):

@@ -71,7 +71,7 @@ def test_the_labels_are_the_reply_and_its_end_and_nothing_of_the_prompt(tokenize
     assert sample.prompt_ids == (USER, ASK, END, ASSISTANT)
     assert sample.completion_ids == (ONE, TWO, END)
     assert (sample.ids_source, sample.old_logps, sample.length) == ("retokenized", None, 7)
-    assert report.remarks[tokenising.RETOKENIZED] == report.remarks[tokenising.NO_LOGPROBS["start"]] == 1
+    assert report.remarks[tokenising.RETOKENIZED] == report.remarks[tokenising.NO_LOGPROBS] == 1
 
 
 def test_the_end_is_the_templates_end_of_turn_and_not_the_end_of_text(tokenizer):
@@ -162,7 +162,7 @@ def test_replies_with_ids_of_another_tokenizer_are_retokenised_without_log_probs
 def test_log_probs_of_another_length_are_not_used(tokenizer):
     sample, report = only(tokenizer, TrainingResponse("one two", 1.0, token_ids=(ONE, TWO, END), logprobs=(-0.1,)))
     assert (sample.ids_source, sample.old_logps) == ("server", None)
-    assert report.remarks[tokenising.NO_LOGPROBS["start"]] == 1
+    assert report.remarks[tokenising.NO_LOGPROBS] == 1
 
 
 def test_reasoning_that_the_server_took_apart_is_still_the_same_reply(tokenizer):

@@ -28,11 +28,6 @@ def test_groups_are_never_split_and_a_large_one_has_its_own_step():
         assert rows <= 8 or step.groups == (1,)
 
 
-def test_the_last_step_of_an_epoch_is_no_smaller_than_the_others():
-    steps = plan([4] * 9, num_train_epochs=2, per_device_train_batch_size=16)  # 8 groups would fit into a step
-    assert [len(step.groups) for step in steps] == [5, 4, 5, 4]
-
-
 def test_more_processes_have_larger_steps():
     assert len(plan_steps([4] * 8, settings("m", num_train_epochs=1), processes=2)) == 2
 

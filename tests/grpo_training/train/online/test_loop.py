@@ -1,11 +1,9 @@
 import dataclasses
 import importlib.util
 import io
-import itertools
 import json
 import os
 import signal
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +14,6 @@ pytest.importorskip("trl")
 pytest.importorskip("peft")
 pytest.importorskip("datasets")
 
-from transformers import TrainerState  # noqa: E402
 from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 from agents.generator import generator_messages, prompt_hash  # noqa: E402
@@ -147,7 +144,7 @@ def test_what_is_rewarded_gets_likelier_and_the_results_are_complete(model, task
     assert result.steps == 12
     assert result.seconds > 0
     assert [line["step"] for line in written] == list(range(1, 13))
-    expected = {"stage", "loss", "reward", "reward_std", "frac_reward_zero_std", "learning_rate", "grad_norm", "beta"}
+    expected = {"stage", "loss", "reward", "reward_std", "frac_reward_zero_std", "learning_rate", "grad_norm"}
     expected |= {"num_tokens", "tokens_per_s", "loss/grpo", "rewards/r_ans/mean", "completions/mean_length"}
     assert expected <= written[0].keys()
     assert written[0]["loss"] == pytest.approx(written[0]["loss/grpo"], abs=1e-5)
@@ -312,12 +309,8 @@ def test_teacher_traces_that_are_left_out_are_noted(model, task, tmp_path):
     assert "left out      1  traces: of another program, and never executed here" in shown.getvalue()
 
 
-def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task, tmp_path):
-    changes = {
-        "max_steps": 4,
-        "beta": 0.09,
-        "adaptive_kl": True,
-    }
+def test_ctrl_c_loses_no_step(model, task, tmp_path):
+    changes = {"max_steps": 4, "beta": 0.09}
 
     def interrupt(number):
         if number == 9:  # in the second step, which has checks 9 to 16
@@ -333,11 +326,7 @@ def test_beta_follows_the_kl_and_ctrl_c_loses_neither_it_nor_a_step(model, task,
     written = lines(tmp_path / "run")
     assert [line["step"] for line in written] == [1, 2, 3, 4]
     assert result.steps == 4
-    assert written[0]["kl"] == 0.0  # so beta shrinks
-    assert written[1]["beta"] == pytest.approx(0.06)
-    for line, following in itertools.pairwise(written):
-        factor = 1.5 if line["kl"] > 0.1 else 1 / 1.5 if line["kl"] < 0.01 else 1
-        assert following["beta"] == pytest.approx(line["beta"] * factor)
+    assert written[0]["kl"] == 0.0 < written[-1]["kl"]
     assert task.checked == 32  # no step was sampled twice
     train(config_of(model, **changes), tmp_path / "whole")
     same = ("loss", "kl", "reward", "grad_norm", "learning_rate", "num_tokens")
@@ -354,22 +343,6 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path):
             (folder / "trainer_state.json").write_text(state)
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert last_checkpoint(tmp_path / "nowhere") is None
-
-
-def test_the_last_checkpoints_are_kept_whatever_the_clock_says(model, task, tmp_path, monkeypatch):
-    """The clock is set back by a day before each checkpoint; a killed process has left an incomplete one."""
-    (tmp_path / "run/checkpoint-9").mkdir(parents=True)
-    save, days = TrainerState.save_to_json, itertools.count(1)
-
-    def on_an_earlier_day(state, path):
-        save(state, path)
-        moment = 2e9 - next(days) * 86_400
-        os.utime(Path(path).parent, (moment, moment))
-
-    monkeypatch.setattr(TrainerState, "save_to_json", on_an_earlier_day)
-    train(config_of(model, max_steps=4, save_steps=1), tmp_path / "run")
-    kept = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
-    assert kept == ["checkpoint-3", "checkpoint-4"]
 
 
 def test_a_full_disk_leaves_no_part_of_a_checkpoint_and_the_training_goes_on(model, task, tmp_path):
@@ -393,7 +366,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(model, task, 
 def test_a_gradient_that_is_not_finite_stops_too():
     weight = torch.nn.Parameter(torch.zeros(2))
     weight.grad = torch.tensor([1.0, float("inf")])
-    callback = RunCallback(kl=None, reward=SimpleNamespace(latest=[]), run_dir=ROOT, log=None, progress=None, stop=None)
+    callback = RunCallback(reward=SimpleNamespace(latest=[]), run_dir=ROOT, log=None, progress=None, stop=None)
     broken = SimpleNamespace(parameters=lambda: [weight])
     with pytest.raises(TrainingStoppedError, match="gradient of step 4"):
         callback.on_pre_optimizer_step(None, SimpleNamespace(global_step=3), None, model=broken)

@@ -56,7 +56,7 @@ def test_two_processes_sample_other_problems_and_keep_the_same_weights(tmp_path)
     flags = ["--mode", "online", "--model-path", model, "--dataset-path", tmp_path / "prompts.json", "--no-bf16"]
     flags += ["--reward", f"{tmp_path / 'even.py'}:even", "--output-dir", tmp_path / "run", "--learning-rate", 2e-2]
     flags += ["--batch-size", 16, "--num-generations", 4, "--max-steps", 6, "--save-steps", 100, "--beta", 0.05]
-    flags += ["--adaptive-kl", "--lora-r", 4, "--max-completion-length", 4, "--max-seq-length", 64]
+    flags += ["--lora-r", 4, "--max-completion-length", 4, "--max-seq-length", 64]
     processes = start_two_processes(COMPARED, [str(flag) for flag in flags])
     check_end(processes, "ended with [0, 0] [(3, True, True), (6, True, True)]")
     assert [line["step"] for line in lines(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]

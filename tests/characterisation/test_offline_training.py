@@ -82,16 +82,15 @@ def observe(folder):
 
 
 def outcome(run):
-    """Metrics without times, the adapter's weights, the last checkpoint's state."""
+    """Metrics without times, the adapter's weights, the names of the checkpoints."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     kept = [{key: value for key, value in row.items() if key not in TIMING} for row in rows]
-    last = max(run.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     config = json.loads((run / "config.json").read_text())
     versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft", "accelerate")}
     return {
         "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in kept),
         "adapter.json": json.dumps(weights(run / "lora/adapter_model.safetensors"), indent=0) + "\n",
-        "state.json": json.dumps(json.loads((last / "state.json").read_text()), indent=1) + "\n",
+        "checkpoints.json": json.dumps(sorted(path.name for path in run.glob("checkpoint-*")), indent=1) + "\n",
         "config.json": json.dumps({**config, "run": "*"}, indent=1) + "\n",
         "versions.json": json.dumps(versions, indent=1) + "\n",
     }

@@ -1,4 +1,3 @@
-import json
 import os
 import resource
 import signal
@@ -13,11 +12,11 @@ from engine.errors import InputError, ScaffoldError  # noqa: E402
 from grpo_training.train.models.export import export_model  # noqa: E402
 from grpo_training.train.models.loading import load_model, load_weights, trained_weights  # noqa: E402
 from grpo_training.train.offline.checkpoints import (  # noqa: E402
-    State,
     checkpoints,
     load_tensors,
     remove_old_checkpoints,
     save_checkpoint,
+    step_of,
 )
 from tests.support.tiny_model import settings, write_model  # noqa: E402
 
@@ -32,10 +31,6 @@ def model(folder):
     return load_model(settings(folder))[0]
 
 
-def state(step):
-    return State(step, "late", 1.5, 10 * step)
-
-
 def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
     with torch.no_grad():
         for weight in trained_weights(model).values():
@@ -44,56 +39,40 @@ def test_what_is_saved_is_what_is_loaded(folder, model, tmp_path):
         "optimizer": {"state": {0: {"step": torch.tensor(3.0)}}},
         "kl": {"beta": 0.1},
         "reference": {5: torch.tensor([1.5])},
+        "progress": {"num_tokens": 120},
     }
-    saved = save_checkpoint(tmp_path, model, state(12), tensors)
-    assert saved.folder == tmp_path / "checkpoint-12"
+    saved = save_checkpoint(tmp_path, model, 12, tensors)
+    assert saved == tmp_path / "checkpoint-12"
     (read,) = checkpoints(tmp_path)
     assert read == saved
     other, _ = load_model(settings(folder))
     loaded = load_tensors(read)
-    load_weights(other, read.folder)
+    load_weights(other, read)
     assert loaded["reference"][5].tolist() == [1.5]
     assert loaded["optimizer"]["state"][0]["step"] == 3.0
+    assert loaded["progress"] == {"num_tokens": 120}
     theirs = trained_weights(other)
     assert all(torch.equal(weight, theirs[name]) for name, weight in trained_weights(model).items())
 
 
 def test_checkpoints_are_read_by_step_and_incomplete_ones_are_skipped(model, tmp_path):
     for step in (2, 10, 9):
-        save_checkpoint(tmp_path, model, state(step), {})
+        save_checkpoint(tmp_path, model, step, {})
     (tmp_path / "checkpoint-11.unfinished").mkdir()
-    (tmp_path / "checkpoint-12").mkdir()  # no state.json: not ours
+    (tmp_path / "checkpoint-12").mkdir()  # no training.pt: not ours
     (tmp_path / "checkpoint-x").mkdir()
-    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [2, 9, 10]
+    assert [step_of(checkpoint) for checkpoint in checkpoints(tmp_path)] == [2, 9, 10]
 
 
 def test_a_damaged_checkpoint_is_named(model, tmp_path):
-    saved = save_checkpoint(tmp_path, model, state(1), {})
-    (saved.folder / "training.pt").write_bytes(b"torn")
+    saved = save_checkpoint(tmp_path, model, 1, {})
+    (saved / "training.pt").write_bytes(b"torn")
     with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
         load_tensors(saved)
-    (saved.folder / "state.json").write_text("{")
-    with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json"):
-        checkpoints(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"step": "1"},
-        {"num_tokens": None},
-    ],
-)
-def test_a_state_that_no_checkpoint_has_is_named(model, tmp_path, change):
-    path = save_checkpoint(tmp_path, model, state(1), {}).folder / "state.json"
-    assert len(checkpoints(tmp_path)) == 1
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(InputError, match=r"Cannot read .*checkpoint-1/state\.json\n.+\nRemove that checkpoint"):
-        checkpoints(tmp_path)
 
 
 def test_a_checkpoint_without_some_of_its_tensors_is_named(model, tmp_path):
-    saved = save_checkpoint(tmp_path, model, state(1), {"optimizer": {}, "kl": {}})
+    saved = save_checkpoint(tmp_path, model, 1, {"optimizer": {}, "kl": {}})
     with pytest.raises(InputError, match="checkpoint-1 cannot be read"):
         load_tensors(saved)
 
@@ -103,8 +82,8 @@ def test_tensors_that_carry_code_are_refused(model, tmp_path):
         def __reduce__(self):
             return (os.system, (f"touch {tmp_path}/ran",))
 
-    saved = save_checkpoint(tmp_path, model, state(1), {})
-    torch.save({"optimizer": Evil()}, saved.folder / "training.pt")
+    saved = save_checkpoint(tmp_path, model, 1, {})
+    torch.save({"optimizer": Evil()}, saved / "training.pt")
     with pytest.raises(InputError, match="cannot be read"):
         load_tensors(saved)
     assert not (tmp_path / "ran").exists()
@@ -112,9 +91,9 @@ def test_tensors_that_carry_code_are_refused(model, tmp_path):
 
 def test_the_last_ones_are_kept(model, tmp_path):
     for step in (2, 10, 9, 11):
-        save_checkpoint(tmp_path, model, state(step), {})
+        save_checkpoint(tmp_path, model, step, {})
     remove_old_checkpoints(tmp_path, keep=2)
-    assert [checkpoint.state.step for checkpoint in checkpoints(tmp_path)] == [10, 11]
+    assert [step_of(checkpoint) for checkpoint in checkpoints(tmp_path)] == [10, 11]
 
 
 def test_a_full_disk_leaves_no_partial_model(folder, tmp_path):
@@ -125,7 +104,7 @@ def test_a_full_disk_leaves_no_partial_model(folder, tmp_path):
         for room in (100, 3000, 20_000):  # enough for nothing, for the small files, for the adapter but not the model
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
             with pytest.raises(ScaffoldError, match="Cannot write"):
-                save_checkpoint(tmp_path, model, state(1), {"optimizer": torch.zeros(9000)})
+                save_checkpoint(tmp_path, model, 1, {"optimizer": torch.zeros(9000)})
             assert list(tmp_path.iterdir()) == []
         with pytest.raises(ScaffoldError, match=r"Cannot write .*(lora|merged)"):
             export_model(model, tokenizer, tmp_path, settings(folder))

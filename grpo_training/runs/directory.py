@@ -86,7 +86,7 @@ class RunDirectory(RunFiles):
 
     def _entries(self) -> list[Path]:
         """The files of the present run: without the lock, earlier runs, and files of others."""
-        return [path for path in self.folder.iterdir() if any(fnmatch(path.name, one) for one in _WRITTEN)]
+        return [path for path in self.folder.iterdir() if any(fnmatch(path.name, pattern) for pattern in _WRITTEN)]
 
     def _check_is_run_directory(self) -> None:
         """Refuse a folder with models or metrics of no known run, which a training would replace."""

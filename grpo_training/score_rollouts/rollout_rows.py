@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class RolloutRow:
         return json.dumps(self.row.get("step"), sort_keys=True), self.prompt_id
 
 
-@dataclass
+@dataclass(frozen=True)
 class Survey:
     """What a file of rollouts holds.
 
@@ -55,14 +55,12 @@ class Survey:
         digest: SHA-256 of the file.
         groups: group -> its number, in the order of first rows.
         group_of: number of the group of each row that can be scored.
-        bad: the first bad rows, as texts with file and line.
-        bad_count: number of bad rows.
+        bad_count: number of other rows.
     """
 
     digest: str
-    groups: dict[GroupKey, int] = field(default_factory=dict)
-    group_of: list[int] = field(default_factory=list)
-    bad: list[str] = field(default_factory=list)
+    groups: dict[GroupKey, int]
+    group_of: list[int]
     bad_count: int = 0
 
     @property
@@ -71,57 +69,53 @@ class Survey:
         return len(self.group_of)
 
     @classmethod
-    def of(cls, path: Path, task: Task, prompts: Collection[str]) -> Survey:
+    def of(cls, path: Path, task: Task, prompts: Collection[str], *, skip_bad_rows: bool) -> Survey:
         """Read a file once, without verifying anything.
 
         Args:
             path: the file.
             task: reads the replies.
             prompts: the ids of the known prompts.
+            skip_bad_rows: leave out rows that cannot be scored.
 
         Raises:
             MissingInputError: there is no such file.
-            InputError: it holds no rows.
+            InputError: rows cannot be scored, and names the first of them with file and line; or there are none.
         """
         if not path.is_file():
             raise MissingInputError(f"Rollouts file not found: {path}", fix="Give a JSONL file with one reply per row.")
-        survey = cls(file_digest(path))
-        for line in LineReader(path).read(to_the_end=True):
-            try:
-                row = _row(line, task, prompts)
-            except _BadRowError as error:
-                survey.bad_count += 1
-                survey.bad += [f"{path}:{line.number}: {error}"] * (len(survey.bad) < _SHOWN)
+        groups: dict[GroupKey, int] = {}
+        group_of: list[int] = []
+        bad: list[str] = []
+        for row in _rows(path, task, prompts):
+            if isinstance(row, RolloutRow):
+                group_of.append(groups.setdefault(row.group, len(groups)))
             else:
-                survey.group_of.append(survey.groups.setdefault(row.group, len(survey.groups)))
-        if not survey.rows and not survey.bad_count:
-            raise InputError(f"{path} holds no rows")
-        return survey
-
-    def check_usable(self, path: Path, *, skip_bad_rows: bool) -> None:
-        """Refuse a file with bad rows, unless they are to be left out.
-
-        Raises:
-            InputError: names the first of them with file and line.
-        """
-        if self.bad_count and not skip_bad_rows:
-            more = f"\n... and {self.bad_count - len(self.bad)} more" if self.bad_count > len(self.bad) else ""
+                bad.append(row)
+        first = "\n  ".join(bad[:_SHOWN]) + f"\n... and {len(bad) - _SHOWN} more" * (len(bad) > _SHOWN)
+        if bad and not skip_bad_rows:
             raise InputError(
-                f"{self.bad_count} of {self.rows + self.bad_count} rows of {path} cannot be scored",
-                why="\n  ".join(self.bad) + more,
+                f"{len(bad)} of {len(group_of) + len(bad)} rows of {path} cannot be scored",
+                why=first,
                 fix="Correct them, or leave them out with --skip-bad-rows.",
             )
-        if not self.rows:
-            raise InputError(f"No row of {path} can be scored", why="\n  ".join(self.bad))
+        if not group_of:
+            raise InputError(f"No row of {path} can be scored", why=first or "It holds no rows.")
+        return cls(file_digest(path), groups, group_of, len(bad))
 
 
 def good_rows(path: Path, task: Task, prompts: Collection[str]) -> Iterator[RolloutRow]:
     """The rows of a file that can be scored, in order; one row is in memory."""
+    return (row for row in _rows(path, task, prompts) if isinstance(row, RolloutRow))
+
+
+def _rows(path: Path, task: Task, prompts: Collection[str]) -> Iterator[RolloutRow | str]:
+    """The rows of a file; where one cannot be scored, its place and why."""
     for line in LineReader(path).read(to_the_end=True):
         try:
             yield _row(line, task, prompts)
-        except _BadRowError:
-            continue
+        except _BadRowError as error:
+            yield f"{path}:{line.number}: {error}"
 
 
 def file_digest(path: Path) -> str:

@@ -49,8 +49,7 @@ def score(settings: ScoreSettings) -> int:
     settings = files.resumed(settings)
     problems, task = _prompts(settings)
     verifier = dict(task.verifier())
-    survey = Survey.of(settings.rollouts, task, problems)
-    survey.check_usable(settings.rollouts, skip_bad_rows=settings.skip_bad_rows)
+    survey = Survey.of(settings.rollouts, task, problems, skip_bad_rows=settings.skip_bad_rows)
     facts = {
         "task": task.name,
         "verifier": verifier,
@@ -169,7 +168,7 @@ class _Verification:
             first: dict[str, tuple[int, RolloutRow]] = {}
             equal = []
             for number, row, key in waiting:
-                known = self._verdicts.reusable.get(key) or (self._cache and self._cache.reusable.get(key))
+                known = self._verdicts.reusable.get(key) or (self._cache.reusable.get(key) if self._cache else None)
                 if known is not None:
                     self._finish(VerdictEntry(key=key, row=number, cached=True, verdict=known))
                 elif key in first:

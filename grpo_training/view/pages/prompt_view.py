@@ -30,13 +30,13 @@ def _prompt_of(group: RolloutGroup, prompts: StoredPrompts, folder: Path | None)
     view: View = {"half": first.prompt_half or "", "messages": [], "experiences": [], "why": ""}
     if first.experience_ids and folder is None:
         return view | {"why": "no library of this generator was found"}
+    if group.policy is None or not group.policy.prompt_hash:
+        return view | {"why": "the file does not say which templates were used"}
     try:
         experiences = [(experience.id, experience.content) for experience in prompts.experiences(group)]
         stored = prompts.render(group, with_experiences=True)
     except (PromptNotFoundError, InputError, TemplateError, OSError) as error:
         return view | {"why": str(error)}
-    if stored.difference:
-        return view | {"why": "the file does not say which templates were used"}
     messages = [(str(message.role), marked(message.content, experiences)) for message in stored.messages]
     return view | {"messages": messages, "experiences": experiences}
 

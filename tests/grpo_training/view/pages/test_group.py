@@ -207,4 +207,5 @@ def test_a_prompt_that_cannot_be_rendered_again_says_why(library):
     changed = group(rollout(1, RIGHT, "44", 0.9), policy=SamplingPolicy(prompt_hash="0" * 12))
     assert "the templates have changed" in shown_prompt(changed, folder).why
     assert "does not say which templates" in shown_prompt(group(rollout(1, RIGHT, "44", 0.9)), folder).why
-    assert "unknown task" in shown_prompt(group(rollout(1, RIGHT, "44", 0.9), task="unknown task"), folder).why
+    foreign = group(rollout(1, RIGHT, "44", 0.9), task="unknown task", policy=SamplingPolicy(prompt_hash="0" * 12))
+    assert "unknown task" in shown_prompt(foreign, folder).why

@@ -72,17 +72,24 @@ class EndpointConnection:
         """Whether the endpoint has answered any request of this client."""
         return self.answers > 0
 
-    def read(self, content: bytes, count: int, names: frozenset[str]) -> ChatResponse | RetryDecision:
+    def read(self, content: bytes, count: int, names: frozenset[str], given: str = "") -> ChatResponse | RetryDecision:
         """Read the body of a reply to a request for ``count`` samples with the optional parts ``names``.
 
         A finish reason of null is that of a reply that was cut off, unless the server writes it in every reply.
         """
         always_null = not self.reports_finish and self._null_finishes >= _NULL_FINISHES
-        result = read_reply(content, count, only_finished=self.reports_finish, takes_null=always_null, optional=names)
+        result = read_reply(
+            content,
+            count,
+            only_finished=self.reports_finish,
+            takes_null=always_null,
+            optional=names,
+            given=given,
+        )
         if isinstance(result, RetryDecision) and result.code == "finish_null":
             self._null_finishes += 1
             if self._null_finishes == _NULL_FINISHES and not self.reports_finish:
-                return self.read(content, count, names)
+                return self.read(content, count, names, given)
         return result
 
     async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Use:

@@ -22,6 +22,7 @@ from engine.llm.wire.replies import ChatResponse, completions
 from engine.llm.wire.requests import (
     CHAT,
     estimate_prompt_tokens,
+    given_answer,
     least_prompt_tokens,
     most_prompt_tokens,
     optional_names,
@@ -257,7 +258,7 @@ class RequestSender:
             async with running_timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = connection.read(content, len(call.samples), names)
+            result = connection.read(content, len(call.samples), names, given_answer(call.request))
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:

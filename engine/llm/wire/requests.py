@@ -95,10 +95,18 @@ def request_body(
         "logprobs": sampling.logprobs or None,
         "return_token_ids": sampling.logprobs or None,
     }
+    if given_answer(request):  # the names of vLLM; 0: of the tokens of the prompt themselves only
+        body |= {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0}
     if ZERO in left_out:
         left_out |= {"temperature"}
     body = {name: value for name, value in body.items() if value is not None} | endpoint.extra_body
     return {name: value for name, value in body.items() if name not in left_out}
+
+
+def given_answer(request: ChatRequest) -> str:
+    """The answer whose log-probs are asked for: a last message of the assistant; empty if there is none."""
+    last = request.messages[-1]
+    return last.content if last.role == "assistant" else ""
 
 
 def _first_seed(seed: int, messages: Sequence[Message]) -> int:

@@ -18,11 +18,11 @@ from engine.statistics.paired import clustered_share, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, score
 from grpo_training.selector.choice import choose_shots
-from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.data.sources import embed_as
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector

@@ -58,7 +58,7 @@ def post_train(settings: TrainSettings) -> int:
             fix="Pass the embeddings that it was trained with.",
         )
     data = dataclasses.replace(data, groups=_with_sequence_rewards(data.groups, table, settings))
-    rce_lr = settings.rce_lr or settings.rce_lr_ratio * info.sft_learning_rate
+    rce_lr = settings.rce_lr_ratio * info.sft_learning_rate
     phases = [Phase("rce", settings.rce_epochs, rce_lr), Phase("grpo", settings.grpo_epochs, settings.grpo_lr)]
     facts = {"sft_ckpt": hashlib.sha256(settings.sft_ckpt.read_bytes()).hexdigest()[:16]}
     phases = [phase for phase in phases if phase.epochs]

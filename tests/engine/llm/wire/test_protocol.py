@@ -276,3 +276,16 @@ def test_the_prompt_estimate_is_an_upper_guess():
     # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 per message.
     assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
     assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108
+
+
+def test_the_answer_at_the_end_of_a_prompt_is_found_by_its_tokens():
+    """Averaging over the prompt as well made earlier probabilities a million times too small."""
+    tokens = [("<|image|>", -9.0), (" two", -0.5), (" dogs", -1.5)]
+    every = [None, *({str(n): {"logprob": value, "decoded_token": text}} for n, (text, value) in enumerate(tokens))]
+    body = {"choices": [{"message": {"content": "x"}}], "prompt_logprobs": every}
+    for answer, logprobs in (("two dogs", [-0.5, -1.5]), ("dogs", [-1.5]), ("ogs", [-1.5])):
+        [choice] = read_reply(json.dumps(body).encode(), 1, given=answer).choices
+        assert (choice.text, choice.logprobs) == (answer, logprobs)
+    for answer, more in (("cats", {}), ("long" * 9, {}), ("dogs", {"prompt_logprobs": None})):
+        decision = read_reply(json.dumps(body | more).encode(), 1, given=answer)
+        assert (decision.action, decision.code) == (RetryAction.STOP, "no_prompt_logprobs")

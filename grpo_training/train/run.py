@@ -268,7 +268,7 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
             else "This training helped nothing: the exported model is the initial one."
         )
     else:
-        print(f"  serve it      python -m grpo_training.serve {result.merged}")
+        print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
 
 
 def _exit_code(helped: bool) -> int:

@@ -11,7 +11,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def load_groups(path: Path, *, beam_size: int | None = None, pool_size: int = 64
         InputError: an entry is wrong; the message names it.
     """
     data = read_object(path)
-    if any(isinstance(entry, dict) and "pointer_candidates" in entry for _, entry in _entries(data)):
+    if any("pointer_candidates" in entry for _, entry in _queries(data, str(path))):
         return groups_of_rewards(data, str(path), pool_size=pool_size)
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
 
@@ -170,14 +170,8 @@ def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] 
     return sorted(groups, key=lambda group: group.query)
 
 
-def _entries(data: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
-    for key, entry in data.items():
-        if _QUERY.fullmatch(key):
-            yield int(key), entry
-
-
 def _queries(data: Mapping[str, Any], place: str) -> list[tuple[int, Mapping[str, Any]]]:
-    queries = list(_entries(data))
+    queries = [(int(key), entry) for key, entry in data.items() if _QUERY.fullmatch(key)]
     for query, entry in queries:
         if not isinstance(entry, dict):
             raise InputError(f"{place}, query {query}: expected an object, got {type(entry).__name__}")

@@ -223,7 +223,7 @@ async def test_refused_parameters_are_not_sent_again(journal):
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
             assert texts(await client.sample(request, [0, 1])) == ["q/0", "q/1"]
             assert client.counters.retries == 0
-        assert len(app["seen"]) == len(refused) + 2
+        assert len(app["seen"]) <= 2 * (len(refused) + 1)  # the two samples may be refused at the same time
         assert set(app["seen"][-1].body) == {"model", "messages", "temperature", "max_completion_tokens"}
         app["seen"].clear()
         async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:

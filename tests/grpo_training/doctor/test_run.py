@@ -132,9 +132,7 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
         "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
         "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
         "✓ PASS a connection to this machine",
-        "✓ PASS physics.jsonl",
         "labels are the reply, without the prompt and without padding",
-        "agents, engine, prompts: no other project has packages of these names",
         "Failed:   0",
     ):
         assert line in shown

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -203,3 +204,12 @@ def test_the_process_of_a_simulation_does_not_run_the_script_of_its_user(grid, t
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script, grid], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout == "started 60.0\n", done.stderr
+
+
+def test_an_output_prefix_of_the_configuration_does_not_hide_the_trips(grid, tmp_path):
+    folder = shutil.copytree(grid, tmp_path / grid.name)
+    config = find_config(folder)
+    config.write_text(config.read_text().replace("</input>", '</input><output><output-prefix value="run_"/></output>'))
+    runs = [run_closed_loop(place, "fixed", 1, seconds=120) for place in (grid, folder)]
+    assert runs[0] == runs[1]
+    assert runs[0].figures["vehicles"] > 0

@@ -24,7 +24,7 @@ def write(path, rows):
 
 def make(folder, embeddings):
     torch.manual_seed(0)
-    model = PointerSelector(SelectorConfig(64, hidden_dim=8))
+    model = PointerSelector(SelectorConfig(256, hidden_dim=8))
     save_model(folder / "a.ckpt", model, CheckpointInfo("sft", 1, embeddings, 2))
 
 

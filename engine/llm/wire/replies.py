@@ -87,10 +87,14 @@ def read_reply(
         the reply; or what to do about one that is truncated, has another schema, has no text and no tokens, reports an
         error, or of which no choice is finished.
     """
-    payload = read_object(content)
-    if isinstance(payload, RetryDecision):
-        return payload
-    prompt_tokens, completion_tokens = reported_tokens(payload)
+    try:
+        payload = json.loads(content)
+    except (ValueError, RecursionError):
+        return _not_json(content)
+    if not isinstance(payload, dict):
+        return _retry("wrong_schema", "the body is not a JSON object")
+    usage = _object(payload, "usage")
+    prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
     def bad(decision: RetryDecision, *, may_be_billed: bool = True) -> RetryDecision:
         return replace(
@@ -120,7 +124,6 @@ def read_reply(
         choices = [choice if choice and choice.finish_reason is not None else None for choice in choices]
     if not any(choices[:count]):
         return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
-    usage = _object(payload, "usage")
     cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
     model = payload.get("model")
     return ChatResponse(
@@ -130,21 +133,6 @@ def read_reply(
         completion_tokens,
         cached or _count(usage, "prompt_cache_hit_tokens"),
     )
-
-
-def read_object(content: bytes) -> dict[str, Any] | RetryDecision:
-    """The JSON object in the body of a reply with status 200; or what to do about a body that has none."""
-    try:
-        payload = json.loads(content)
-    except (ValueError, RecursionError):
-        return _not_json(content)
-    return payload if isinstance(payload, dict) else _retry("wrong_schema", "the body is not a JSON object")
-
-
-def reported_tokens(payload: Mapping[str, Any]) -> tuple[int, int]:
-    """Prompt and completion tokens that a reply reports; 0 where it reports none."""
-    usage = _object(payload, "usage")
-    return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
 
 def completions(

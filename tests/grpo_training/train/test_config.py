@@ -140,7 +140,7 @@ def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_pa
         ("tsc_weight: 1\nreward: {tsc_weight: 2}", "reward.tsc_weight and tsc_weight set the same option"),
         ("tsc_weight: 1\nmode: offline", "need mode online"),
         ("tsc_weight: 1\nreward: my.py:f\nmode: offline", "needs mode online .leave mode out, or set it to online"),
-        ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
+        ("reward: {tsc_wait: 1}", "Unknown key 'reward.tsc_wait'"),
     ],
 )
 def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
@@ -151,7 +151,8 @@ def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("text", "flags", "keys", "by"),
     [
-        ("tsc_weight: 1\nmax_workers: 4\nreward: my.py:f", [], "tsc_weight, max_workers", "run.yaml: reward (my.py:f)"),
+        ("tsc_weight: 1\nextend_seconds: 4\nreward: my.py:f", [],
+         "tsc_weight, extend_seconds", "run.yaml: reward (my.py:f)"),
         ("reward: {tsc_weight: 1}\nsumo: {extend_seconds: 5}", ["--reward", "my.py:f"],
          "reward.tsc_weight, sumo.extend_seconds", "--reward (my.py:f)"),
         ("reward_settings: {tsc_weight: 1}", ["--reward", "traffic"], "reward_settings", "--reward (traffic)"),

@@ -24,7 +24,7 @@ from unittest import mock
 
 from aiohttp import web
 
-from engine.llm.wire.transport import CHAT_PATH, Transport
+from engine.llm.wire.transport import Transport
 
 CODE = re.compile(r"\bx[0-9a-f]{7}\b")
 """An experience is known by a word of its text."""
@@ -194,7 +194,7 @@ def chat_reply(world: World, body: dict[str, Any]) -> dict[str, Any]:
 def in_process(world: World) -> Iterator[str]:
     """The world in place of the HTTP connections of this process; an address. Takes a third of the processor time."""
 
-    async def post(self: Transport, body: dict[str, Any], headers: dict[str, str], *, path: str = CHAT_PATH) -> bytes:
+    async def post(self: Transport, body: dict[str, Any], headers: dict[str, str]) -> bytes:
         await asyncio.sleep(0)
         return json.dumps(chat_reply(world, body)).encode()
 

@@ -43,6 +43,7 @@ def run(
         data = ["--dataset", str(folder / "train.jsonl")]
         words = ["--sample-num", str(queries), "--pool", str(pool), "--beam-size", str(beam_size)]
         words += ["--embedding-model", encoder, "--output-dir", str(folder / "beams")]
+        words += ["--cache-dir", str(folder / "cache")]
         assert selector(["beams", *data, *asked, *words]) == 0
         both = [
             *("--img-emb", str(folder / "beams/image_embeddings.npy")),

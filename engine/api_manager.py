@@ -274,13 +274,6 @@ class ApiManager:
                 why=f"It is the text of an example ({self.path}).",
                 fix='Write the key itself there ("EMPTY" for a local server without keys), or remove the entry.',
             )
-        if isinstance(entry.get("base_url"), list):
-            raise ConfigurationError(
-                f"base_url of {role!r} in {self.path} is a list",
-                why="A role has one address.",
-                fix="Put a router such as nginx before the servers and give its address (docs/how-to/own-endpoint.md "
-                "has a configuration).",
-            )
         try:
             return Endpoint(role=role, **entry)
         except ValidationError as error:

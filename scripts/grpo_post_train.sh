@@ -14,7 +14,6 @@ usage: scripts/grpo_post_train.sh --sft_ckpt FILE --beam_data FILE [options]
   --embeddings FILE   embeddings (default: those that the checkpoint records)
   --img_emb FILE      image embeddings, together with --text_emb FILE
   --batch_size N      queries per optimizer step (default: 32)
-  --rce_lr X          learning rate of RCE (default: a tenth of that of SFT)
   --grpo_lr X         learning rate of GRPO (default: 1e-4)
   --max_samples N     queries that are used
   --dry_run           check everything, make one step of each phase, write nothing

@@ -30,9 +30,6 @@ _log = logging.getLogger(__name__)
 
 DRAIN_S = 60.0
 """Seconds for which a run that is stopped waits for the requests in flight."""
-PROBE_PATIENCE_S = 0.02
-"""A server of one's own refuses a parameter in this time. Where the refusal takes longer, the other requests are
-refused too and sent again, which costs no tokens."""
 
 
 class LLMClient:
@@ -44,7 +41,6 @@ class LLMClient:
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money; unlimited by default.
         concurrency: how the number of requests in flight adapts; an endpoint's ``max_concurrency`` caps it.
-        probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         drain_s: how long :meth:`close` waits for requests in flight, whose replies it stores in the journal.
         clock: monotonic time in seconds; setting the clock of the machine changes nothing.
         sleep: as ``asyncio.sleep``.
@@ -59,7 +55,6 @@ class LLMClient:
         retry: RetryPolicy | None = None,
         budget: Budget | None = None,
         concurrency: ConcurrencyRule | None = None,
-        probe_patience_s: float = PROBE_PATIENCE_S,
         drain_s: float = DRAIN_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -78,7 +73,6 @@ class LLMClient:
             journal=journal,
             retry=retry or RetryPolicy(),
             budget=budget or Budget(),
-            probe_patience_s=probe_patience_s,
             cancel_scope=self._cancel_scope,
             trouble=self._trouble,
             clock=clock,
@@ -184,7 +178,7 @@ class LLMClient:
         replies: dict[str, Reply] = {}
         endpoint = self._manager.endpoint(request.role)
         connection = self._connection(endpoint)
-        together = "n" not in connection.capabilities.dropped
+        together = "n" not in connection.dropped
         batches = [samples] if together else [[sample] for sample in samples]
         while batches:
             replies |= await _gather([self._sender.send(connection, endpoint, request, batch) for batch in batches])

@@ -12,9 +12,10 @@ from engine.api_manager import Endpoint
 from engine.llm.journal import ResponseJournal
 from engine.llm.limits.concurrency import AdaptiveConcurrency, ConcurrencyRule
 from engine.llm.limits.rates import MinuteLimits, Use
+from engine.llm.quirks import OPTIONAL
 from engine.llm.retry import RequestContext, RetryDecision
 from engine.llm.wire.replies import ChatResponse, read_reply
-from engine.llm.wire.requests import CHAT, Capabilities
+from engine.llm.wire.requests import CHAT
 from engine.llm.wire.transport import Transport, classify_exception
 
 _CAPABILITIES_AGE_S = 7 * 86400.0
@@ -50,7 +51,6 @@ class EndpointConnection:
         self.reached = False
         self.first_sent_at = 0.0
         self.in_flight = 0
-        self.probing = asyncio.Lock()
         self.testing = asyncio.Lock()
         self.failed_test: int | None = None
         self._journal, self._clock, self._sleep = journal, clock, sleep
@@ -62,9 +62,10 @@ class EndpointConnection:
         self._completion_count = 0
         self._rates = MinuteLimits(endpoint.rpm, endpoint.tpm, clock, sleep)
         facts = journal.capabilities(endpoint.shown_url, endpoint.model, _CAPABILITIES_AGE_S) if journal else {}
-        self.capabilities = Capabilities.from_facts(facts)
-        for parameter in endpoint.never_send:
-            self.capabilities = self.capabilities.without(parameter)
+        self.proven = _known_names(facts.get("proven"))
+        """:data:`CHAT` and the optional parts of requests that the endpoint answered."""
+        self.dropped = _known_names(facts.get("dropped")) | set(endpoint.never_send)
+        """The parts that it refused or ignored; they are not sent again."""
         self._transport = Transport(endpoint, rule.maximum)
 
     @property
@@ -72,17 +73,24 @@ class EndpointConnection:
         """Whether the endpoint has answered any request of this client."""
         return self.answers > 0
 
-    def read(self, content: bytes, count: int, names: frozenset[str]) -> ChatResponse | RetryDecision:
+    def read(self, content: bytes, count: int, names: frozenset[str], given: str = "") -> ChatResponse | RetryDecision:
         """Read the body of a reply to a request for ``count`` samples with the optional parts ``names``.
 
         A finish reason of null is that of a reply that was cut off, unless the server writes it in every reply.
         """
         always_null = not self.reports_finish and self._null_finishes >= _NULL_FINISHES
-        result = read_reply(content, count, only_finished=self.reports_finish, takes_null=always_null, optional=names)
+        result = read_reply(
+            content,
+            count,
+            only_finished=self.reports_finish,
+            takes_null=always_null,
+            optional=names,
+            given=given,
+        )
         if isinstance(result, RetryDecision) and result.code == "finish_null":
             self._null_finishes += 1
             if self._null_finishes == _NULL_FINISHES and not self.reports_finish:
-                return self.read(content, count, names)
+                return self.read(content, count, names, given)
         return result
 
     async def acquire(self, tokens: int, *, is_urgent: bool = False) -> Use:
@@ -157,8 +165,9 @@ class EndpointConnection:
             self.drop_parameter("n")
         self.answers += 1
         self.reports_finish = self.reports_finish or response.reports_finish
-        if not self.capabilities.proven >= {CHAT, *names}:
-            self._set_capabilities(self.capabilities.with_proven({CHAT, *names}))
+        if not self.proven >= {CHAT, *names}:
+            self.proven |= {CHAT, *names}
+            self._remember()
         tokens, choices = response.completion_tokens, len(response.choices)
         self._completion_sum += tokens
         self._completion_count += choices
@@ -166,14 +175,16 @@ class EndpointConnection:
 
     def drop_parameter(self, name: str) -> bool:
         """Record that the endpoint refuses or ignores this part of requests; whether that was not known."""
-        is_new = name not in self.capabilities.dropped
-        self._set_capabilities(self.capabilities.without(name))
+        is_new = name not in self.dropped
+        self.dropped.add(name)
+        self.proven.discard(name)
+        self._remember()
         return is_new
 
-    def _set_capabilities(self, capabilities: Capabilities) -> None:
-        self.capabilities = capabilities
+    def _remember(self) -> None:
         if self._journal is not None:
-            self._journal.remember_capabilities(self.endpoint.shown_url, self.endpoint.model, capabilities.facts())
+            facts = {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
+            self._journal.remember_capabilities(self.endpoint.shown_url, self.endpoint.model, facts)
 
     def expected_completion_tokens(self, max_tokens: int | None) -> int:
         """Expected tokens of one sample: the mean so far, at most ``max_tokens``."""
@@ -206,3 +217,8 @@ class EndpointConnection:
     async def close(self) -> None:
         """Close the HTTP connections."""
         await self._transport.close()
+
+
+def _known_names(stored: object) -> set[str]:
+    """The names among those that a journal stores; others are of another version."""
+    return {CHAT, *OPTIONAL}.intersection(map(str, stored)) if isinstance(stored, list) else set()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.llm.cancellation import CancelScope, running_timeout
+from engine.llm.cancellation import CancelScope
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits.budget import Budget, Hold
 from engine.llm.limits.rates import Use
+from engine.llm.quirks import parts_of
 from engine.llm.retry import RetryAction, RetryDecision, RetryPolicy
 from engine.llm.tally import Counters, Spent
 from engine.llm.trouble import TroubleReporter, describe, fatal_error, unreachable_error
@@ -22,9 +22,9 @@ from engine.llm.wire.replies import ChatResponse, completions
 from engine.llm.wire.requests import (
     CHAT,
     estimate_prompt_tokens,
+    given_answer,
     least_prompt_tokens,
     most_prompt_tokens,
-    optional_names,
     request_body,
 )
 from engine.records import REFUSED_REQUEST, ChatRequest, Completion, Fault, Outcome, Reply
@@ -83,12 +83,7 @@ class _Call:
     @property
     def parameters(self) -> frozenset[str]:
         """The optional parts that the next attempt sends."""
-        return optional_names(self.request, self.endpoint, len(self.samples), self.connection.capabilities)
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether the endpoint has already answered a request with these parts."""
-        return self.connection.capabilities.proven >= {CHAT, *self.parameters}
+        return parts_of(self.request, len(self.samples), self.endpoint.extra_body) - self.connection.dropped
 
 
 @dataclass(kw_only=True, eq=False)
@@ -100,7 +95,6 @@ class RequestSender:
         journal: stores replies before they are used; may be None.
         retry: how often and for how long a request is retried.
         budget: limits on tokens and money.
-        probe_patience_s: how long calls wait for the first request that tests an endpoint's capabilities.
         cancel_scope: cancels every call after a fatal error.
         trouble: is notified of requests that are sent again.
         clock: monotonic time in seconds.
@@ -112,7 +106,6 @@ class RequestSender:
     journal: ResponseJournal | None
     retry: RetryPolicy
     budget: Budget
-    probe_patience_s: float
     cancel_scope: CancelScope
     trouble: TroubleReporter
     clock: Callable[[], float]
@@ -163,41 +156,24 @@ class RequestSender:
         """Reserve the most that the request may cost, wait for a slot, and send it."""
         connection, endpoint, count = call.connection, call.endpoint, len(call.samples)
         max_tokens = call.request.sampling.max_tokens
-        async with self._probe(call):
-            if count > 1 and "n" in connection.capabilities.dropped:
-                return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
-            most = most_prompt_tokens(call.request), count * connection.largest_completion_tokens(max_tokens)
-            hold = await self.budget.hold(sum(most), endpoint.cost_usd(*most))
-            try:
-                expected = 0
-                if endpoint.tpm is not None:
-                    completion = count * connection.expected_completion_tokens(max_tokens)
-                    expected = estimate_prompt_tokens(call.request) + completion
-                use = await connection.acquire(expected, is_urgent=call.request.purpose in _URGENT)
-            except BaseException:
-                self.budget.settle(hold, 0, 0.0)
-                raise
-            # A caller that is cancelled from here on does not cancel the request: the server works on it, so its
-            # reply is stored.
-            task = asyncio.create_task(self._exchange(call, most, hold, use))
-            self._keep(call, task)
-            return await asyncio.shield(task)
-
-    @contextlib.asynccontextmanager
-    async def _probe(self, call: _Call) -> AsyncIterator[None]:
-        """Send requests with unproven parameters one at a time, for a limited time.
-
-        A slow one is not waited for: sending unproven parameters costs at most a refused request.
-        """
-        with contextlib.ExitStack() as probe:
-            if not call.is_proven:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.probe_patience_s):
-                        await call.connection.probing.acquire()
-                        probe.callback(call.connection.probing.release)
-                if call.is_proven:
-                    probe.close()
-            yield
+        if count > 1 and "n" in connection.dropped:
+            return RetryDecision(RetryAction.DROP_PARAMETER, "n", parameter="n")
+        most = most_prompt_tokens(call.request), count * connection.largest_completion_tokens(max_tokens)
+        hold = await self.budget.hold(sum(most), endpoint.cost_usd(*most))
+        try:
+            expected = 0
+            if endpoint.tpm is not None:
+                completion = count * connection.expected_completion_tokens(max_tokens)
+                expected = estimate_prompt_tokens(call.request) + completion
+            use = await connection.acquire(expected, is_urgent=call.request.purpose in _URGENT)
+        except BaseException:
+            self.budget.settle(hold, 0, 0.0)
+            raise
+        # A caller that is cancelled from here on does not cancel the request: the server works on it, so its
+        # reply is stored.
+        task = asyncio.create_task(self._exchange(call, most, hold, use))
+        self._keep(call, task)
+        return await asyncio.shield(task)
 
     def _keep(self, call: _Call, task: asyncio.Task[dict[str, Reply] | RetryDecision]) -> None:
         """Remember an attempt until it ends."""
@@ -254,10 +230,10 @@ class RequestSender:
         call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
         result: ChatResponse | RetryDecision
         try:
-            async with running_timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
+            async with asyncio.timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
-            result = connection.read(content, len(call.samples), names)
+            result = connection.read(content, len(call.samples), names, given_answer(call.request))
         except Exception as error:
             decision = connection.classify(error, names, call.request.sampling.max_tokens)
             if decision is None:
@@ -275,7 +251,7 @@ class RequestSender:
 
     def _record_failure(self, call: _Call, decision: RetryDecision) -> RetryDecision:
         """Update capabilities and concurrency after a failure."""
-        connection, proven = call.connection, call.connection.capabilities.proven
+        connection, proven = call.connection, call.connection.proven
         part = decision.parameter
         is_new_schema = CHAT in proven and "response_format" in call.parameters - proven
         if is_new_schema and call.failures and decision.code == "http_500":  # some servers say no more than that
@@ -338,7 +314,7 @@ class RequestSender:
         async with connection.testing:  # one neutral request answers for all that have failed by then
             answers = connection.answers
             if answers == call.answers_before and connection.failed_test != answers:
-                is_known = connection.answered or (not is_refused and CHAT in connection.capabilities.proven)
+                is_known = connection.answered or (not is_refused and CHAT in connection.proven)
                 may_answer = is_known and decision.code not in _NOT_REACHED
                 if may_answer or (is_refused and decision.code in _MAY_BE_OF_CONTENT):
                     result = await self._until_answered(_neutral(call), once=decision.retry)

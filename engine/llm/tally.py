@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -48,16 +47,3 @@ class Counters(Spent):
     journal_hits: int = 0
     in_flight: int = 0
     by_purpose: dict[str, Spent] = field(default_factory=dict)
-
-
-def sum_of(counters: Iterable[Counters]) -> Counters:
-    """The sum of the counters of several clients."""
-    total = Counters()
-    for each in counters:
-        for name, value in vars(each).items():
-            if name == "by_purpose":
-                for purpose, spent in value.items():
-                    total.by_purpose.setdefault(purpose, Spent()).add(**vars(spent))
-            elif value is not None:
-                setattr(total, name, (getattr(total, name) or 0) + value)
-    return total

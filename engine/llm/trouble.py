@@ -226,6 +226,10 @@ _FATAL = {
         "the endpoint has no model {model}",
         "Check model and base_url of {entry}; GET {url}/models lists the names.",
     ),
+    "no_prompt_logprobs": (
+        "the endpoint returns no log-probs of a given answer",
+        "Use a server such as vLLM, whose chat API supports prompt_logprobs with continue_final_message.",
+    ),
     "no_credit": ("the account has no credit left", "Add credit, or change {entry}."),
     "max_tokens_too_large": (
         "max_tokens exceeds the model's context length",

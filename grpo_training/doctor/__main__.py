@@ -17,8 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m grpo_training.doctor",
         description=(
             "Check everything that the other commands need: environment, configuration, prompts, every kind of task, "
-            "training labels, data and disk space. By default without GPU or API key; the network is used only to "
-            "fetch the default dataset if it is missing. "
+            "training labels, data and disk space. By default without GPU, API key or network. "
             "The exit code is the number of failed checks, at most 125."
         ),
     )

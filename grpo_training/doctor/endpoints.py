@@ -15,7 +15,7 @@ from engine.llm.retry import RetryPolicy
 from engine.records import ChatRequest, Fault, Message, Sampling
 from grpo_training.doctor.settings import DoctorSettings
 
-_TIMEOUT_S = 90
+_TIMEOUT_S = 45
 _MOST_TOKENS = 16
 _NO_TEXT = (
     "Every answer would count as wrong. Check chat template, stop strings and reasoning parser of the server, or the "
@@ -65,12 +65,8 @@ def _role(manager: ApiManager, role: str) -> CheckResult:
 
 def ask_endpoints(settings: DoctorSettings) -> Iterable[CheckResult]:
     """One short request to each configured role."""
-    manager = settings.load_endpoints()
-
-    async def ask_all() -> list[CheckResult]:
-        return [await _ask(manager, role) for role in manager.roles()]
-
-    return asyncio.run(ask_all())
+    manager = settings.load_endpoints().with_fields({"timeout_s": _TIMEOUT_S})
+    return [asyncio.run(_ask(manager, role)) for role in manager.roles()]
 
 
 async def _ask(manager: ApiManager, role: str) -> CheckResult:
@@ -79,13 +75,10 @@ async def _ask(manager: ApiManager, role: str) -> CheckResult:
     messages = (Message(role="user", content="Reply with the word: ready"),)
     request = ChatRequest(role=role, messages=messages, sampling=Sampling(max_tokens=_MOST_TOKENS), purpose="doctor")
     try:
-        async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=30.0)) as client:
-            async with asyncio.timeout(_TIMEOUT_S):
-                [reply] = await client.sample(request, [0])
+        async with LLMClient(manager, retry=RetryPolicy(attempts=2, total_s=60.0)) as client:
+            [reply] = await client.sample(request, [0])
     except ScaffoldError as error:
         return failure_of(error, "" if error.what.startswith(f"{role}:") else role)
-    except TimeoutError:
-        return failed(f"{role}: no answer within {_TIMEOUT_S} s", "Check the server, or change base_url.")
     endpoint, completion = manager.endpoint(role), reply.completion
     if completion is None:
         fault = reply.fault or Fault(kind="unknown")

@@ -16,8 +16,6 @@ from engine.storage.installation import CHROMIUM, first_installed, install_comma
 from grpo_training.serve.engines import automatic_engine
 
 _DISTRIBUTION = "scaffold-grpo"
-_TOP_LEVEL = ("agents", "engine", "prompts")
-"""Packages of the project whose names others may have, such as ``agents`` of ``openai-agents``."""
 _EXTRAS = {
     "local": "local models",
     "finetune": "fine-tuning",
@@ -60,20 +58,6 @@ def environment() -> Iterator[CheckResult]:
         if level == "rlimits"
         else passed(f"isolation of programs: {level}")
     )
-
-
-def names_of_packages() -> Iterator[CheckResult]:
-    """No other installed project has a top-level package with the name of one of this project."""
-    owners = importlib.metadata.packages_distributions()
-    clashes = {name: sorted({*owners.get(name, ())} - {_DISTRIBUTION}) for name in _TOP_LEVEL}
-    for name, others in clashes.items():
-        if others:
-            yield warned(
-                f"{', '.join(others)} has a package {name!r} too, and only one of the two can be imported",
-                "Install Scaffold-GRPO in an environment of its own.",
-            )
-    if not any(clashes.values()):
-        yield passed(f"{', '.join(_TOP_LEVEL)}: no other project has packages of these names")
 
 
 def missing_package(requirement: Requirement) -> str:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 from agents.templates import TEMPLATE_NAMES, check_prompts, role_template
 from engine.abilities import ChecksItself
-from engine.contract.checks import CheckResult, failure_of, passed, passed_if, warned
+from engine.contract.checks import CheckResult, failure_of, passed, passed_if
 from engine.datasets import load_problems
 from engine.errors import ScaffoldError
 from engine.experience.file import parse_library
 from engine.records import Completion
-from engine.storage.shipped_files import shipped_file
 from engine.task import validate
 from engine.tasks.registry import known_tasks, task_named
-from grpo_training.cli.settings import DEFAULT_DATASET, POCKET_DATASET
+from grpo_training.cli.settings import POCKET_DATASET
 from grpo_training.cli.terminal_text import counted
 from prompts import prompt_styles
 
@@ -54,20 +53,8 @@ def examples() -> Iterator[CheckResult]:
             )
 
 
-def default_dataset() -> Iterator[CheckResult]:
-    """The dataset of commands that are given none can be read. It is fetched if it is not on this machine."""
-    try:
-        problems = load_problems(DEFAULT_DATASET)
-    except ScaffoldError as error:
-        yield warned(": ".join(filter(None, (error.what, error.why))), error.fix)
-    else:
-        yield passed(f"{DEFAULT_DATASET}: {len(problems)} problems")
-
-
-def data_files(folder: Path) -> Iterator[CheckResult]:
-    """The shipped datasets and the libraries can be read."""
-    for path in sorted(shipped_file("datasets").glob("*.jsonl")):
-        yield passed(f"{path.name}: {len(load_problems(str(path)))} problems")
+def libraries(folder: Path) -> Iterator[CheckResult]:
+    """The libraries can be read."""
     for path in sorted((folder / "grpo_experiences").glob("*_experiences.json")):
         try:
             entries = parse_library(path.read_bytes(), path)

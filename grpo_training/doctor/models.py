@@ -1,21 +1,14 @@
-"""Checks of the labels that the fine-tune makes, and of what a teacher and a student write for a small problem."""
+"""Checks of the labels that the fine-tune makes."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-from agents.teacher import ROLE
-from engine.api_manager import ApiManager
 from engine.contract.checks import CheckResult, passed_if, skipped
 from engine.storage.installation import install_command
 from grpo_training.cli.settings import POCKET_MODEL
-from grpo_training.serve.shared_server import shared_server
-from grpo_training.teacher.connection import ask_for_solution
 
-_STYLE, _MOST_TOKENS = "full", 2048
 _EXAMPLES = [
     {"prompt": "Add two numbers.", "code": "def add(a, b):\n    return a + b"},
     {"prompt": "One.", "code": "1"},
@@ -42,15 +35,3 @@ def labels() -> Iterator[CheckResult]:
             f"row {number}: its {len(kept)} labels are the reply, without the prompt and without padding",
             "The installed code was changed: compare it with its repository (git status), or install it again.",
         )
-
-
-def ask_teacher(manager: ApiManager) -> Iterable[CheckResult]:
-    """One small problem to the teacher."""
-    return asyncio.run(ask_for_solution(manager, ROLE, _STYLE, _MOST_TOKENS))
-
-
-def ask_student(folder: Path) -> Iterator[CheckResult]:
-    """Serve a model and send it the same problem."""
-    with shared_server(folder) as entry:
-        manager = ApiManager(folder, {"student": entry})
-        yield from asyncio.run(ask_for_solution(manager, "student", _STYLE, _MOST_TOKENS))

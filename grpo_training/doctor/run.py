@@ -37,22 +37,16 @@ def checks(settings: DoctorSettings) -> list[tuple[str, Check]]:
     """The checks in order, with their titles."""
     selected: list[tuple[str, Check]] = [
         ("Environment", environment.environment),
-        ("Names of packages", environment.names_of_packages),
         ("Endpoints and keys", lambda: endpoints.api_config(settings)),
         ("Prompts", files.prompts),
         ("Examples of the tasks", files.examples),
         *(check for task in known_tasks() if isinstance(task, ChecksItself) for check in task.checks()),
         ("Training labels", models.labels),
-        ("Default dataset", files.default_dataset),
-        ("Data", lambda: files.data_files(settings.data_dir)),
+        ("Libraries", lambda: files.libraries(settings.data_dir)),
         ("Disk", lambda: environment.disk((settings.cache_dir, settings.data_dir))),
     ]
     if settings.endpoints:
         selected.append(("Endpoints, asked", lambda: endpoints.ask_endpoints(settings)))
-    if settings.teacher:
-        selected.append(("Teacher, asked", lambda: models.ask_teacher(settings.load_endpoints())))
-    if (folder := settings.student) is not None:
-        selected.append((f"Model {folder}, asked", lambda: models.ask_student(folder)))
     return selected
 
 

@@ -14,7 +14,5 @@ class DoctorSettings(EndpointSettings):
     """Settings of ``python -m grpo_training.doctor``."""
 
     endpoints: bool = Field(False, description="send one short request to each configured role (costs a few tokens)")
-    teacher: bool = Field(False, description="ask the teacher one small problem and score its reply")
-    student: Path | None = Field(None, description="folder of a model: serve it and ask it the same problem")
     data_dir: Path = Field(WORKING_DIR / "data", description="folder of the experience libraries")
     cache_dir: Path = Field(WORKING_DIR / "grpo_training/cache", description="where rollouts and replies are stored")

@@ -63,16 +63,6 @@ def group_advantages(rewards: Tensor, mask: Tensor, limit: float = ADVANTAGE_CLI
     return clip_advantages(normalize_rewards_zscore(rewards, mask), limit)
 
 
-def task_reward(correct: float, accuracy: float) -> float:
-    """The task-level reward of a candidate.
-
-    Args:
-        correct: 1 if the answer is right (an accuracy above 0), else 0.
-        accuracy: of the answer, in [0, 1].
-    """
-    return correct + accuracy
-
-
 def sequence_reward(query: Tensor, shots: Tensor) -> tuple[float, float]:
     """The sequence-level measurements of a candidate, both in [0, 1].
 

@@ -12,9 +12,7 @@ from grpo_training.cli.settings import WORKING_DIR, Positive, Weight, refuse_ove
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import (
     ENDPOINT_FIELDS,
-    BudgetSettings,
     ClientSettings,
-    EndpointSettings,
     ResumableSettings,
 )
 
@@ -28,10 +26,11 @@ _Numbers = BeforeValidator(lambda value: tuple(value.replace(",", " ").split()) 
 _STEPS = ("batch_size", "weight_decay", "gradient_clip_norm", "warmup_ratio", "lr_scheduler", "seed")
 _RECORDS = ("output_dir", "resume", "fresh", "dry_run", "log_every_steps")
 _IMAGES = ("images", "images_dir")
-_ASKED = (
-    *("role", "max_tokens", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
+_ENDPOINT = (
+    *("role", *ENDPOINT_FIELDS, "attempts", "retry_minutes", "connect_minutes"),
     *("budget_usd", "budget_tokens"),
 )
+_ASKED = ("max_tokens", *_ENDPOINT)
 
 
 class EmbeddingSettings(StepSettings):
@@ -94,14 +93,14 @@ class EmbedSettings(ImageSettings):
     dataset: str = Field(description="name of a dataset, or a JSONL file")
     embedding_model: str = Field(
         "hashing",
-        description="hashing, hashing:SIZE, clip:MODEL (hub name or folder), or FILE.py:NAME, an encoder of yours",
+        description="hashing, clip:MODEL (hub name or folder), or FILE.py:NAME, an encoder of yours",
     )
     output_dir: Path = Field(
         OUTPUTS / "embeddings", description="where embeddings.npy or image_embeddings.npy is written"
     )
 
 
-class BeamsSettings(EndpointSettings, BudgetSettings, ImageSettings):
+class BeamsSettings(ClientSettings, ImageSettings):
     """Settings of ``selector beams``."""
 
     summary: ClassVar[str] = "make a beam file: score shot sequences with an endpoint's log-probs (InfoScore)"
@@ -109,11 +108,8 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ImageSettings):
         "queries and pools": ("dataset", "sample_num", "pool", "sampler", "embedding_model", "seed"),
         "search": ("shots", "beam_size"),
         "images": _IMAGES,
-        "files": ("output_dir",),
-        "endpoint and budget": (
-            *("role", *ENDPOINT_FIELDS, "concurrency", "attempts"),
-            *("budget_usd", "budget_tokens"),
-        ),
+        "files": ("output_dir", "cache_dir"),
+        "endpoint and budget": _ENDPOINT,
     }
 
     dataset: str = Field(
@@ -131,8 +127,6 @@ class BeamsSettings(EndpointSettings, BudgetSettings, ImageSettings):
     beam_size: Positive = Field(5, description="sequences that are kept")
     seed: int = Field(42, ge=0, description="of the draws")
     role: str = Field("generator_1", description="role of --api-config whose endpoint scores answers")
-    concurrency: Positive = Field(16, description="requests in flight")
-    attempts: Positive = Field(8, description="maximum attempts per request")
     output_dir: Path = Field(OUTPUTS / "beams", description="where beams.json and embeddings.npy are written")
 
 
@@ -252,7 +246,7 @@ class TrainSettings(TrainingSettings):
             *("beam_size", "pool", "train_ratio"),
         ),
         "rewards": ("coherence_weight", "diversity_weight"),
-        "RCE": ("rce_epochs", "rce_lr", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
+        "RCE": ("rce_epochs", "rce_lr_ratio", "rce_temperature_start", "rce_temperature_end"),
         "GRPO": (
             *("grpo_epochs", "grpo_lr", "clip_epsilon", "early_epochs", "early_top_k"),
             *("kl_beta", "kl_target_min", "kl_target_max"),
@@ -265,7 +259,6 @@ class TrainSettings(TrainingSettings):
     coherence_weight: Weight = Field(0.0, description="weight of the mean cosine of query and shots")
     diversity_weight: Weight = Field(0.0, description="weight of 1 - mean cosine between the shots")
     rce_epochs: int = Field(2, ge=0, description="epochs of reward-weighted cross-entropy (warm-up)")
-    rce_lr: float | None = Field(None, gt=0, description="learning rate of RCE (default: --rce-lr-ratio x that of SFT)")
     rce_lr_ratio: _Rate = Field(0.1, description="learning rate of RCE relative to SFT's")
     rce_temperature_start: _Rate = Field(2.0, description="temperature of the RCE weights at the first step")
     rce_temperature_end: _Rate = Field(0.5, description="temperature of the RCE weights at the last step")

@@ -56,7 +56,7 @@ class Engine:
 VLLM = Engine(
     "vllm",
     otherwise="Use --engine transformers. In place of --endpoint local, which has no such flag: python -m "
-    "grpo_training.serve FOLDER --engine transformers, and --base-url with the address that it prints.",
+    "grpo_training.serve --model FOLDER --engine transformers, and --base-url with the address that it prints.",
 )
 # transformers 5.23 ignores n, JSON schemas and log-probs without an error; a seed reseeds every request in flight.
 TRANSFORMERS = Engine(

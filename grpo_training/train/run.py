@@ -250,7 +250,7 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
     for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
         if path is not None:
             print(f"  {name:13} {path}")
-    print(f"  serve it      python -m grpo_training.serve {result.merged}")
+    print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
 
 
 def _problems_digest(problems: Iterable[Problem]) -> str:

@@ -44,12 +44,10 @@ def test_a_missing_role_names_the_file_and_both_fixes(tmp_path):
     assert caught.value.exit_code == 2
 
 
-def test_a_list_of_addresses_is_refused_with_the_way_out(tmp_path):
+def test_a_list_of_addresses_is_refused(tmp_path):
     manager = ApiManager.load(write(tmp_path, {"critic": {**ENTRY, "base_url": ["http://a:1/v1", "http://b:2/v1"]}}))
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError, match="base_url: Input should be a valid string"):
         manager.endpoint("critic")
-    assert caught.value.what == f"base_url of 'critic' in {tmp_path / 'api_config.json'} is a list"
-    assert "Put a router such as nginx before the servers" in caught.value.fix
 
 
 def test_the_key_may_come_from_the_environment(tmp_path):

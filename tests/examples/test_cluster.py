@@ -71,7 +71,7 @@ def test_ray_accepts_the_cluster_file():
 
 @pytest.mark.parametrize(
     "path",
-    [".venv-vllm", "data/api_keys/api_config.json", "data/api_keys/api_config.ledger.sqlite", "grpo_training/cache"],
+    [".venv-vllm", "data/api_keys/api_config.json", "grpo_training/cache"],
 )
 def test_keys_environments_and_results_are_not_copied_to_the_nodes(path):
     excluded = yaml.safe_load(CLUSTER.read_text())["rsync_exclude"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,7 @@ _MOST_OF_A_NAME = 1000
 """Characters of the model's name and of a finish reason that are kept."""
 
 _MOST_TOKENS = 1 << 40
-_LARGEST_LOGPROB = 1e9
+_LARGEST_LOGPROB, _ROUNDING = 1e9, 1e-3
 _MOST_TOKEN_IDS = 1 << 31
 """Larger numbers in a reply are not counted and not kept: they do not fit into the database of the limits."""
 
@@ -70,6 +71,7 @@ def read_reply(
     only_finished: bool = False,
     takes_null: bool = False,
     optional: Collection[str] = (),
+    given: str = "",
 ) -> ChatResponse | RetryDecision:
     """Parse the body of a reply with status 200.
 
@@ -79,15 +81,20 @@ def read_reply(
         only_finished: choices without a finish reason are cut off; they are left out.
         takes_null: the server writes null as the finish reason of every reply.
         optional: names of the optional parts of the request.
+        given: the answer at the end of the prompt, whose log-probs are asked for; it is then the text of the reply.
 
     Returns:
         the reply; or what to do about one that is truncated, has another schema, has no text and no tokens, reports an
         error, or of which no choice is finished.
     """
-    payload = read_object(content)
-    if isinstance(payload, RetryDecision):
-        return payload
-    prompt_tokens, completion_tokens = reported_tokens(payload)
+    try:
+        payload = json.loads(content)
+    except (ValueError, RecursionError):
+        return _not_json(content)
+    if not isinstance(payload, dict):
+        return _retry("wrong_schema", "the body is not a JSON object")
+    usage = _object(payload, "usage")
+    prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
     def bad(decision: RetryDecision, *, may_be_billed: bool = True) -> RetryDecision:
         return replace(
@@ -103,6 +110,8 @@ def read_reply(
     if not isinstance(raw, list) or not raw:
         return bad(_retry("wrong_schema", "the body has no choices"))
     read = [_read_choice(choice, takes_null) for choice in _in_order(raw, count or len(raw))]
+    if given:
+        read = [_given_choice(payload, given)]
     choices = [choice if isinstance(choice, Choice) else None for choice in read]
     if not any(choices):
         unusable = (choice for choice in read if isinstance(choice, RetryDecision))
@@ -115,7 +124,6 @@ def read_reply(
         choices = [choice if choice and choice.finish_reason is not None else None for choice in choices]
     if not any(choices[:count]):
         return bad(_retry("wrong_schema", "none of the choices can be read or is finished"), may_be_billed=False)
-    usage = _object(payload, "usage")
     cached = _count(_object(usage, "prompt_tokens_details"), "cached_tokens")
     model = payload.get("model")
     return ChatResponse(
@@ -125,21 +133,6 @@ def read_reply(
         completion_tokens,
         cached or _count(usage, "prompt_cache_hit_tokens"),
     )
-
-
-def read_object(content: bytes) -> dict[str, Any] | RetryDecision:
-    """The JSON object in the body of a reply with status 200; or what to do about a body that has none."""
-    try:
-        payload = json.loads(content)
-    except (ValueError, RecursionError):
-        return _not_json(content)
-    return payload if isinstance(payload, dict) else _retry("wrong_schema", "the body is not a JSON object")
-
-
-def reported_tokens(payload: Mapping[str, Any]) -> tuple[int, int]:
-    """Prompt and completion tokens that a reply reports; 0 where it reports none."""
-    usage = _object(payload, "usage")
-    return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
 
 
 def completions(
@@ -297,6 +290,30 @@ def _read_choice(raw: Any, takes_null: bool) -> Choice | RetryDecision:
         token_ids,
         logprobs,
     )
+
+
+def _given_choice(payload: Mapping[str, Any], answer: str) -> Choice | RetryDecision:
+    """A given answer with the log-probs of its tokens, or why the reply has none.
+
+    They are the last tokens of the prompt. One that begins before the answer and reaches into it counts for it.
+    """
+    text, logprobs = "", list[float]()
+    try:
+        tokens = [next(iter(token.values())) for token in payload["prompt_logprobs"] if token]
+        while len(text.strip()) < len(answer.strip()):
+            token = tokens.pop()
+            text = str(token["decoded_token"]) + text
+            logprobs.insert(0, float(token["logprob"]))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+    else:
+        if not text.strip().endswith(answer.strip()):
+            why = f"the prompt ends with {text[-60:]!r}, not with the answer {answer!r}"
+        elif not all(math.isfinite(value) and value <= _ROUNDING for value in logprobs):
+            why = f"log-probs are finite numbers up to 0, got {logprobs[:5]}"
+        else:
+            return Choice(answer, finish_reason="stop", logprobs=logprobs)
+    return RetryDecision(RetryAction.STOP, "no_prompt_logprobs", why)
 
 
 def _thoughts(parts: list[Any]) -> str | None:

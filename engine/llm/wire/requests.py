@@ -1,15 +1,14 @@
-"""Bodies of chat-completions requests, and what an endpoint is known to support of them."""
+"""Bodies of chat-completions requests."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from engine.api_manager import Endpoint
-from engine.llm.quirks import OPTIONAL, SYSTEM, ZERO, parts_of, without_system
+from engine.llm.quirks import SYSTEM, ZERO, parts_of, without_system
 from engine.records import IMAGE_MARK, ChatRequest, Message
 
 TOKENS_PER_IMAGE = 1500
@@ -19,47 +18,7 @@ _SEEDS = 2**31 - 2**25
 """First seeds are below this, so that with the index of a sample they fit into 31 bits."""
 
 CHAT = "chat"
-"""The name in ``Capabilities.proven`` of a request without optional parts."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """Which optional parts of a request an endpoint takes, as far as known.
-
-    Args:
-        proven: ``chat`` and the optional parts of requests that the endpoint answered.
-        dropped: those that it refused or ignored; they are not sent again.
-    """
-
-    proven: frozenset[str] = frozenset()
-    dropped: frozenset[str] = frozenset()
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Capabilities:
-        """Read what ``facts()`` wrote; unknown names and other values are ignored."""
-
-        def names(kind: str) -> frozenset[str]:
-            stored = facts.get(kind)
-            return frozenset(map(str, stored)) if isinstance(stored, list) else frozenset()
-
-        return cls(names("proven") & {CHAT, *OPTIONAL}, names("dropped") & OPTIONAL.keys())
-
-    def facts(self) -> dict[str, list[str]]:
-        """Return the capabilities as a JSON object."""
-        return {"proven": sorted(self.proven), "dropped": sorted(self.dropped)}
-
-    def with_proven(self, names: Iterable[str]) -> Capabilities:
-        """Return a copy in which these parts are proven."""
-        return Capabilities(self.proven | set(names), self.dropped)
-
-    def without(self, name: str) -> Capabilities:
-        """Return a copy in which this part is dropped."""
-        return Capabilities(self.proven - {name}, self.dropped | {name})
-
-
-def optional_names(request: ChatRequest, endpoint: Endpoint, count: int, capabilities: Capabilities) -> frozenset[str]:
-    """The optional parts to send in a request for ``count`` samples."""
-    return parts_of(request, count, endpoint.extra_body) - capabilities.dropped
+"""The name of a request without optional parts, among what an endpoint is known to answer."""
 
 
 def request_body(
@@ -75,7 +34,7 @@ def request_body(
     Args:
         request: the chat request.
         endpoint: gives the model and the extra body fields.
-        names: the optional parts to send, from :func:`optional_names`.
+        names: the optional parts to send.
         first_index: index of the first sample.
         count: number of samples.
     """
@@ -95,10 +54,18 @@ def request_body(
         "logprobs": sampling.logprobs or None,
         "return_token_ids": sampling.logprobs or None,
     }
+    if given_answer(request):  # the names of vLLM; 0: of the tokens of the prompt themselves only
+        body |= {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0}
     if ZERO in left_out:
         left_out |= {"temperature"}
     body = {name: value for name, value in body.items() if value is not None} | endpoint.extra_body
     return {name: value for name, value in body.items() if name not in left_out}
+
+
+def given_answer(request: ChatRequest) -> str:
+    """The answer whose log-probs are asked for: a last message of the assistant; empty if there is none."""
+    last = request.messages[-1]
+    return last.content if last.role == "assistant" else ""
 
 
 def _first_seed(seed: int, messages: Sequence[Message]) -> int:

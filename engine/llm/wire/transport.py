@@ -36,8 +36,6 @@ from engine.storage.certificates import trusted_certificates
 _http: Any = import_module(type(DEFAULT_CONNECTION_LIMITS).__module__.partition(".")[0])
 """The HTTP package of the installed SDK: ``httpx`` of version 2, ``httpx2`` of version 3."""
 
-CHAT_PATH, COMPLETIONS_PATH = "/chat/completions", "/completions"
-
 _HEADERS: Any = {"User-Agent": "scaffold-grpo"} | {
     f"X-Stainless-{name}": omit
     for name in ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
@@ -109,13 +107,12 @@ class Transport:
         )
         self._base = str(self._client.base_url).rstrip("/")
 
-    async def post(self, body: dict[str, Any], headers: dict[str, str], *, path: str = CHAT_PATH) -> bytes:
+    async def post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
         """Send one request and return the raw body of the reply.
 
         Args:
             body: the body, as JSON values.
             headers: further headers.
-            path: of the API, below the base URL.
 
         Raises:
             StatusError: the status is not 2xx.
@@ -126,7 +123,7 @@ class Transport:
         most = _most_bytes(body)
         try:
             stream = await self._client.post(
-                f"{self._base}{path}",  # a whole address: a relative one costs a tenth more
+                f"{self._base}/chat/completions",  # a whole address: a relative one costs a tenth more
                 cast_to=object,
                 body=body,
                 options={"headers": headers},

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from engine.errors import IncompleteRunError
 from engine.llm.client import LLMClient
-from engine.records import ChatRequest, Message, Outcome, Problem, Sampling
-from grpo_training.selector.data.beams import ShotPrompts
+from engine.records import Problem
 from grpo_training.selector.data.items import people_of
+from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.settings import InferSettings, RewardsSettings
 from grpo_training.selector.vqa import is_same_answer, own_part, short_answer, vqa_accuracy
 
@@ -37,21 +36,7 @@ async def ask_with_shots(
     """
 
     async def ask(query: int, shots: Sequence[int]) -> str:
-        request = ChatRequest(
-            role=settings.role,
-            messages=(Message(role="user", content=prompts.text(shots, query)),),
-            sampling=Sampling(temperature=0.0, max_tokens=settings.max_tokens),
-            purpose="evaluation",
-            images=prompts.data_urls(shots, query),
-        )
-        [reply] = await client.sample(request, [0])
-        if reply.outcome is Outcome.INFRA_FAULT:
-            kind = reply.fault.kind if reply.fault else "unknown"
-            raise IncompleteRunError(
-                f"{prompts.problems[query].id}: no reply ({kind})",
-                fix="Run the same command again; stored replies are used.",
-            )
-        return reply.completion.text if reply.completion else ""
+        return (await prompts.completion(client, settings.role, shots, query, settings.max_tokens)).text
 
     texts: list[str] = []
     for start in range(0, len(asked), _AT_ONCE):

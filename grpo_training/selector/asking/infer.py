@@ -18,11 +18,11 @@ from engine.statistics.paired import clustered_share, paired_difference
 from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, score
 from grpo_training.selector.choice import choose_shots
-from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.data.sources import embed_as
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.model.pointer import PointerSelector
@@ -68,18 +68,17 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
     same = _rows_of_queries(shots, queries)
     chosen = {count: _ways(settings, selectors, table, len(shots), same, count, clock) for count in settings.shot_nums}
     asyncio.run(_ask_all(settings, manager, ShotPrompts([*shots, *queries], images), len(shots), chosen))
-    metrics = {}
+    metrics, lines = {}, []
     first, *later = selectors
     for count, by_way in chosen.items():
         for name, way in by_way.items():
             against = ["similarity", *([first] if name in later else ())]
-            others = {other: by_way[other] for other in against}
-            metrics[f"{name}: shot_num={count}"] = _figures(way, others, len(queries))
+            figures = _figures(way, {other: by_way[other] for other in against}, len(queries))
+            metrics[f"{name}: shot_num={count}"] = figures
+            lines.append(f"{count} shots, {name:10} {_shown(figures, against)}")
     settings.output.parent.mkdir(parents=True, exist_ok=True)
     replace_file(settings.output, json.dumps(metrics, indent=2).encode() + b"\n")
-    for name, figures in metrics.items():
-        label, _, number = name.partition(": shot_num=")
-        print(f"{number} shots, {label:10} {_shown(figures, ['similarity', *selectors])}")
+    print(*lines, sep="\n")
     if same:
         print(f"{len(same)} queries are also among the shots; none was a shot of itself.")
     print(f"{len(queries)} queries: {settings.output}")
@@ -132,10 +131,9 @@ def _key(name: str) -> str:
 def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
     parts = [f"{figures['accuracy']:5.1f} %"]
     for name in names:
-        if (key := _key(name)) in figures:
-            low, high = figures[f"{key}_low"], figures[f"{key}_high"]
-            interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
-            parts.append(f"{figures[key]:+z.1f}{interval} against {name}")
+        gain, low, high = (figures[f"{_key(name)}{end}"] for end in ("", "_low", "_high"))
+        interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
+        parts.append(f"{gain:+z.1f}{interval} against {name}")
     parts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
     return "  ".join(parts)
 

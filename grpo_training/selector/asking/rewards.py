@@ -14,10 +14,10 @@ from engine.storage.append_log import replace_file
 from grpo_training.selector.asking.answers import ask_with_shots, measurements
 from grpo_training.selector.choice import choose_shots
 from grpo_training.selector.data.beam_file import load_groups
-from grpo_training.selector.data.beams import ShotPrompts
 from grpo_training.selector.data.groups import ShotGroup
 from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.data.sources import load_embeddings
 from grpo_training.selector.model.checkpoint import load_model
 from grpo_training.selector.settings import RewardsSettings

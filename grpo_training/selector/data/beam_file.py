@@ -11,7 +11,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ import torch
 
 from engine.errors import InputError, MissingInputError
 from grpo_training.selector.data.groups import ScoredSequence, ShotGroup
-from grpo_training.selector.rewards import task_reward
 
 POOL_KEYS = ("candidate_pool_ids", "candidate_pool_indices")
 _QUERY = re.compile(r"-?[0-9]{1,4000}")
@@ -40,7 +39,7 @@ def load_groups(path: Path, *, beam_size: int | None = None, pool_size: int = 64
         InputError: an entry is wrong; the message names it.
     """
     data = read_object(path)
-    if any(isinstance(entry, dict) and "pointer_candidates" in entry for _, entry in _entries(data)):
+    if any("pointer_candidates" in entry for _, entry in _queries(data, str(path))):
         return groups_of_rewards(data, str(path), pool_size=pool_size)
     return groups_of_beams(data, str(path), beam_size=beam_size, pool_size=pool_size)
 
@@ -83,8 +82,6 @@ def groups_of_beams(
 
     An entry has ``id_list``, the shot ids of each beam followed by the query's own id, and ``score_list``, one score
     for each beam. ``candidate_pool_ids`` names the pool; without it the pool is filled with other shots of the file.
-    Beams without the query's id are read where the entry shows that all their ids are shots: they are in its pool, or
-    as many as its ``few_shot_num`` says.
 
     Args:
         data: the object.
@@ -99,16 +96,11 @@ def groups_of_beams(
         if len(beams) != len(scores):
             raise InputError(f"{where}: {len(beams)} entries in id_list, {len(scores)} in score_list")
         pool, sequences = _pool_of(entry, where), []
-        every = [_ids(ids, f"{where}, beam {number}") for number, ids in enumerate(beams, 1)]
-        has_shots_only = _has_shots_only(every, query, pool, entry)
-        for number, (ids, score) in enumerate(zip(every, scores, strict=True), 1):
-            if not has_shots_only and (not ids or ids[-1] != query):
-                raise InputError(
-                    f"{where}, beam {number}: the last id must be the query's own, got {list(ids)}",
-                    fix="Beams of shots alone need candidate_pool_ids, or few_shot_num, the length of a beam.",
-                )
-            shots = ids if has_shots_only else ids[:-1]
-            sequences.append(ScoredSequence(shots, _number(score, f"{where}, score {number}")))
+        for number, (raw, score) in enumerate(zip(beams, scores, strict=True), 1):
+            ids = _ids(raw, f"{where}, beam {number}")
+            if not ids or ids[-1] != query:
+                raise InputError(f"{where}, beam {number}: the last id must be the query's own, got {list(ids)}")
+            sequences.append(ScoredSequence(ids[:-1], _number(score, f"{where}, score {number}")))
         read.append((query, sequences[:beam_size], pool))
     return _with_pools(read, pool_size)
 
@@ -142,21 +134,9 @@ def groups_of_rewards(data: Mapping[str, Any], place: str, *, pool_size: int = 6
                 )
             accuracy = _number(candidate["vqa_acc_score"], f"{at}, vqa_acc_score")
             correct = _number(candidate.get("vqa_correct") or 0, f"{at}, vqa_correct")
-            sequences.append(ScoredSequence(shots, task_reward(correct, accuracy)))
+            sequences.append(ScoredSequence(shots, correct + accuracy))
         read.append((query, sequences, pool))
     return _with_pools(read, pool_size)
-
-
-def _has_shots_only(
-    beams: Sequence[tuple[int, ...]], query: int, pool: tuple[int, ...] | None, entry: Mapping[str, Any]
-) -> bool:
-    """Whether no beam of an entry ends with the query's id, and the entry shows that all ids are shots."""
-    if any(not ids or query in ids for ids in beams):
-        return False
-    if pool is not None:
-        return all(set(ids) <= set(pool) for ids in beams)
-    count = entry.get("few_shot_num")
-    return type(count) is int and all(len(ids) == count for ids in beams)
 
 
 def _shots_of(candidate: Mapping[str, Any], pool: tuple[int, ...] | None, at: str) -> tuple[int, ...]:
@@ -190,14 +170,8 @@ def _with_pools(read: Sequence[tuple[int, list[ScoredSequence], tuple[int, ...] 
     return sorted(groups, key=lambda group: group.query)
 
 
-def _entries(data: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
-    for key, entry in data.items():
-        if _QUERY.fullmatch(key):
-            yield int(key), entry
-
-
 def _queries(data: Mapping[str, Any], place: str) -> list[tuple[int, Mapping[str, Any]]]:
-    queries = list(_entries(data))
+    queries = [(int(key), entry) for key, entry in data.items() if _QUERY.fullmatch(key)]
     for query, entry in queries:
         if not isinstance(entry, dict):
             raise InputError(f"{place}, query {query}: expected an object, got {type(entry).__name__}")

@@ -4,42 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from engine.api_manager import Endpoint
+from engine.api_manager import ApiManager
 from engine.errors import InputError
-from engine.llm.journal import ResponseJournal
-from engine.llm.retry import RetryPolicy
-from engine.records import IMAGE_MARK, Problem
 from engine.storage.append_log import replace_file
 from grpo_training.cli.bar import progress_bar
 from grpo_training.selector.data.beam_file import beam_entry
 from grpo_training.selector.data.embed import embed_items
 from grpo_training.selector.data.embedders import ImageEmbedder, open_embedder
-from grpo_training.selector.data.images import checked_images, data_url
+from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
+from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.data.sampling import PoolSampler
-from grpo_training.selector.data.scoring import AnswerScorer
 from grpo_training.selector.settings import BeamsSettings
+from grpo_training.serve.endpoints import open_client
 
-RESULT, REPLIES = "beams.json", "requests.sqlite"
+RESULT = "beams.json"
 
 
 def make_beams(settings: BeamsSettings) -> int:
     """Write ``beams.json``, and the embeddings of the dataset's texts. Returns the exit code.
 
-    With images, their embeddings are written too if the model embeds images. Each reply is stored before it is used, so
-    that the same command again asks for the others only.
+    With images, their embeddings are written too if the model embeds images. Stored replies are used again.
 
     Raises:
         ScaffoldError: bad input, or an endpoint that cannot score answers.
     """
     manager = settings.load_endpoints()
-    endpoint = manager.endpoint(settings.role)
+    manager.endpoint(settings.role)
     problems = load_items(settings.dataset)
     images = checked_images(settings, problems, settings.dataset)
     if silent := next((problem.id for problem in problems if not problem.answer.strip()), None):
@@ -54,7 +49,7 @@ def make_beams(settings: BeamsSettings) -> int:
     if images and isinstance(open_embedder(model), ImageEmbedder):
         pictures = embed_items(model, [str(path) for path in images], "image", folder)
     sampler = PoolSampler(settings.sampler, texts, pictures, settings.pool, settings.seed)
-    entries = asyncio.run(_entries(ShotPrompts(problems, images), sampler, settings, endpoint))
+    entries = asyncio.run(_entries(ShotPrompts(problems, images), sampler, settings, manager))
     replace_file(folder / RESULT, json.dumps(entries).encode() + b"\n")
     best = sum(entry["score_list"][0] for entry in entries.values()) / len(entries)
     print(f"{len(entries)} queries, mean score of the best beam {best:.4f}: {folder / RESULT}")
@@ -62,42 +57,20 @@ def make_beams(settings: BeamsSettings) -> int:
 
 
 async def _entries(
-    prompts: ShotPrompts, sampler: PoolSampler, settings: BeamsSettings, endpoint: Endpoint
+    prompts: ShotPrompts, sampler: PoolSampler, settings: BeamsSettings, manager: ApiManager
 ) -> dict[str, Any]:
     """Query -> its entry in the beam file."""
     entries = {}
-    with closing(ResponseJournal(settings.output_dir / REPLIES)) as journal:
-        retry, budget = RetryPolicy(attempts=settings.attempts), settings.open_budget()
-        scorer = AnswerScorer(endpoint, settings.concurrency, retry, journal, budget)
-        try:
-            for query in progress_bar(sampler.anchors(settings.sample_num), desc="queries", unit=""):
-                pool = sampler.pool_of(query)
-                beams = await beam_search(prompts, query, pool, scorer, settings.shots, settings.beam_size)
-                entries[str(query)] = beam_entry(query, ((beam.shots, beam.score) for beam in beams), pool)
-        finally:
-            await scorer.close()
+    async with open_client(settings, manager) as client:
+        for query in progress_bar(sampler.anchors(settings.sample_num), desc="queries", unit=""):
+
+            async def probability(shots: Sequence[int], query: int = query) -> float:
+                return await prompts.answer_probability(client, settings.role, shots, query)
+
+            pool = sampler.pool_of(query)
+            beams = await beam_search(pool, probability, settings.shots, settings.beam_size)
+            entries[str(query)] = beam_entry(query, ((beam.shots, beam.score) for beam in beams), pool)
     return entries
-
-
-@dataclass(frozen=True)
-class ShotPrompts:
-    """Prompts of shots and a query.
-
-    Args:
-        problems: shots and queries refer to them by their number.
-        images: file of each problem; empty: prompts have no images.
-    """
-
-    problems: Sequence[Problem]
-    images: Sequence[Path] = ()
-
-    def text(self, shots: Sequence[int], query: int) -> str:
-        """The prompt, with a mark before the question of each image."""
-        return prompt_of(self.problems, shots, query, before=IMAGE_MARK if self.images else "")
-
-    def data_urls(self, shots: Sequence[int], query: int) -> tuple[str, ...]:
-        """The images of the prompt, in the order of their marks."""
-        return tuple(data_url(self.images[number]) for number in (*shots, query) if self.images)
 
 
 @dataclass(frozen=True)
@@ -109,7 +82,7 @@ class Beam:
 
 
 async def beam_search(
-    prompts: ShotPrompts, query: int, pool: Sequence[int], scorer: AnswerScorer, shots: int, beam_size: int
+    pool: Sequence[int], probability: Callable[[Sequence[int]], Awaitable[float]], shots: int, beam_size: int
 ) -> list[Beam]:
     """The best shot sequences of a query, the best first.
 
@@ -117,18 +90,11 @@ async def beam_search(
     the gain of all shots together, ``P(answer | shots) - P(answer | no shots)``.
 
     Args:
-        prompts: make the prompts.
-        query: the query.
         pool: the shots to choose from.
-        scorer: gives the probability of an answer after a prompt.
+        probability: of the right answer after the prompt with these shots.
         shots: length of a sequence.
         beam_size: sequences that are kept at each length.
     """
-    answer = prompts.problems[query].answer
-
-    async def probability(chosen: Sequence[int]) -> float:
-        return await scorer.probability(prompts.text(chosen, query), answer, prompts.data_urls(chosen, query))
-
     alone = await probability(())
     beams = [Beam((), 0.0)]
     for _ in range(shots):
@@ -137,13 +103,3 @@ async def beam_search(
         scored = [Beam(chosen, value - alone) for chosen, value in zip(grown, probabilities, strict=True)]
         beams = sorted(scored, key=lambda beam: (-beam.score, beam.shots))[:beam_size]
     return beams
-
-
-def prompt_of(problems: Sequence[Problem], shots: Sequence[int], query: int, before: str = "") -> str:
-    """The prompt: a question with its short answer for each shot, then the question of the query.
-
-    Args:
-        before: stands before each question, such as the mark of its image.
-    """
-    parts = [f"{before}Question:{problems[shot].text} Short answer:{problems[shot].answer}\n" for shot in shots]
-    return "".join(parts) + f"{before}Question:{problems[query].text} Short answer:"

@@ -1,6 +1,6 @@
 """Models that embed texts and images.
 
-A model is named by a text: ``hashing`` or ``hashing:512`` (words, no model), ``clip:MODEL`` (hub name or folder), or
+A model is named by a text: ``hashing`` (words, no model), ``clip:MODEL`` (hub name or folder), or
 ``FILE.py:NAME``, an encoder of the user's. Images are embedded by CLIP, or by an encoder that has ``embed_images``.
 """
 
@@ -26,7 +26,6 @@ from grpo_training.selector.data.embeddings import Array, EmbeddingTable
 
 HASHING, CLIP = "hashing", "clip"
 _HASHING_DIMENSIONS = 256
-_MOST_DIMENSIONS = 65_536
 _WORD = re.compile(r"[^\W_]+")
 _BATCH = 64
 
@@ -48,24 +47,17 @@ class ImageEmbedder(TextEmbedder, Protocol):
 
 
 class HashingEmbedder:
-    """Embeddings of the words of a text, by feature hashing: no model, the same on every machine.
-
-    Args:
-        dimensions: of an embedding.
-    """
-
-    def __init__(self, dimensions: int = _HASHING_DIMENSIONS) -> None:
-        self._dimensions = dimensions
+    """Embeddings of the words of a text, by feature hashing: no model, the same on every machine."""
 
     def embed(self, texts: Sequence[str]) -> Array:
         """The sums of the signed hashes of words and of pairs of words, damped by the square root of their counts."""
-        rows = np.zeros((len(texts), self._dimensions), dtype=np.float32)
+        rows = np.zeros((len(texts), _HASHING_DIMENSIONS), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             words = _WORD.findall(text.casefold())
             pairs = [f"{one} {other}" for one, other in itertools.pairwise(words)]
             for token, count in Counter((*words, *pairs)).items():
                 number = int.from_bytes(hashlib.blake2b(token.encode(), digest_size=8).digest(), "big")
-                row[(number >> 1) % self._dimensions] += math.sqrt(count) * (1 if number & 1 else -1)
+                row[(number >> 1) % _HASHING_DIMENSIONS] += math.sqrt(count) * (1 if number & 1 else -1)
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         return rows / np.where(norms > 0, norms, 1.0)
 
@@ -138,7 +130,7 @@ def _open_image(path: Path) -> Any:
 
 
 def open_embedder(name: str) -> TextEmbedder:
-    """The embedder of a name: ``hashing``, ``hashing:DIMENSIONS``, ``clip:MODEL``, or an own one.
+    """The embedder of a name: ``hashing``, ``clip:MODEL``, or an own one.
 
     An own one is ``FILE.py:NAME``: a class or function without arguments that makes an object with ``embed``, and
     ``embed_images`` if it embeds images.
@@ -153,16 +145,14 @@ def open_embedder(name: str) -> TextEmbedder:
         if not isinstance(embedder, TextEmbedder):
             raise InputError(f"{name} is no encoder", fix="It needs `embed(texts)` with one row per text.")
         return embedder
-    kind, _, size = name.partition(":")
-    if kind == CLIP and size:
-        return ClipEmbedder(size)
-    if kind != HASHING:
-        raise ConfigurationError(
-            f"Unknown embedding model {name!r}", fix="Pass hashing, hashing:DIMENSIONS, clip:MODEL or FILE.py:NAME."
-        )
-    if size and not (size.isdecimal() and 0 < int(size) <= _MOST_DIMENSIONS):
-        raise ConfigurationError(f"{name}: the dimensions must be a positive number up to {_MOST_DIMENSIONS:,}")
-    return HashingEmbedder(int(size or _HASHING_DIMENSIONS))
+    kind, _, model = name.partition(":")
+    if kind == CLIP and model:
+        return ClipEmbedder(model)
+    if name == HASHING:
+        return HashingEmbedder()
+    raise ConfigurationError(
+        f"Unknown embedding model {name!r}", fix="Pass hashing, clip:MODEL (a hub name or folder) or FILE.py:NAME."
+    )
 
 
 def embedded(model: str, items: Sequence[str], *, images: bool) -> EmbeddingTable:

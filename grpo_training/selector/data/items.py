@@ -1,11 +1,10 @@
-"""Rows of visual question answering: questions with the answers of people, also as the official pairs of files."""
+"""Rows of visual question answering: questions with the answers of people."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,17 @@ from engine.tasks.registry import task_named
 
 _TEXTS = ("problem", "question")
 _ANSWER = ("answer", "ground_truth")
-_OFFICIAL = ("questions", "annotations")
 
 
 def load_items(dataset: str, max_problems: int | None = None) -> list[Problem]:
     """The problems of a dataset, as :func:`engine.datasets.load_problems` reads them, or rows of VQA.
 
     Rows with ``answers`` and without ``answer`` are read too: the answer that most people gave stands in prompts, the
-    first of equals. A folder with a file of questions and a file of annotations in the official format is a dataset of
-    its own; ``FOLDER:PART`` takes the files whose names contain PART, such as ``okvqa:train``. A name is looked up in
-    ``data/datasets`` and ``$SCAFFOLD_DATA``.
+    first of equals. A name is looked up in ``data/datasets`` and ``$SCAFFOLD_DATA``.
 
     Raises:
         InputError: a row is not as described; it is named.
     """
-    official = _official_files(dataset)
-    if official is not None:
-        return _with_own_ids(islice(_official(*official), max_problems), dataset)
     path = _file(dataset)
     if path is None or not any(_has_only_answers(row) for row in file_rows(path)):
         return [_with_truth(problem) for problem in load_problems(dataset, max_problems=max_problems)]
@@ -96,47 +89,3 @@ def _file(dataset: str) -> Path | None:
         path = Path(dataset).expanduser()
         return path if path.is_file() else None
     return next((path for folder in _folders() if (path := folder / f"{dataset}.jsonl").is_file()), None)
-
-
-def _official_files(dataset: str) -> tuple[Path, Path] | None:
-    """The file of questions and the file of annotations; None if the dataset is no folder with such files."""
-    name, _, part = dataset.partition(":")
-    places = [Path(name).expanduser(), *(folder / name for folder in _folders())]
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        return None
-    paths = [path for path in sorted(folder.glob("*.json")) if part in path.name]
-    questions, annotations = ([path for path in paths if kind in path.name.lower()] for kind in _OFFICIAL)
-    if not questions and not annotations:
-        return None
-    if len(questions) != 1 or len(annotations) != 1:
-        raise InputError(
-            f"{dataset} does not name one file of questions and one of annotations",
-            why=f"{folder} has {', '.join(path.name for path in (*questions, *annotations))}.",
-            fix=f"Write {name}:PART, where PART is in the names of both, such as {name}:train.",
-        )
-    return questions[0], annotations[0]
-
-
-def _official(questions: Path, annotations: Path) -> Iterator[Problem]:
-    asked, answered = _content(questions, "questions"), _content(annotations, "annotations")
-    by_id = {row.get("question_id"): row for row in answered["annotations"]}
-    split = answered.get("data_subtype") or asked.get("data_subtype") or ""
-    for number, row in enumerate(asked["questions"]):
-        where = f"{questions}, question {number}"
-        annotation = by_id.get(row.get("question_id"))
-        if annotation is None:
-            raise InputError(f"{where}: {annotations.name} has no answers to question {row.get('question_id')}")
-        image = row.get("image_id")
-        named = {"image": f"COCO_{split}_{image:012d}.jpg"} if type(image) is int and "image" not in row else {}
-        yield _problem({**row, **named, "answers": annotation.get("answers")}, where)
-
-
-def _content(path: Path, key: str) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON", why=str(error)) from None
-    if not isinstance(content, dict) or not isinstance(content.get(key), list):
-        raise InputError(f"{path}: expected an object with a list {key!r}")
-    return content

@@ -62,19 +62,13 @@ def _made(path: Path, modality: str | None = None) -> dict[str, str | None]:
 
     Args:
         path: the matrix.
-        modality: that the file has to be of; None: any.
+        modality: of the items, if nothing beside the file tells it.
     """
     try:
         made = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         told = {name: made.get(name) for name in ("modality", "model")}
     except (OSError, ValueError, AttributeError):  # embeddings of another program
         told = {"modality": None, "model": None}
-    if None not in (modality, told["modality"]) and told["modality"] != modality:
-        raise InputError(
-            f"{path} has embeddings of {told['modality']}, not of {modality}",
-            why=f"{path.with_suffix('.json').name} says so.",
-            fix="Pass --img-emb for the images and --text-emb for the texts.",
-        )
     return told | {"modality": told["modality"] or modality}
 
 

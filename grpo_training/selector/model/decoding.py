@@ -34,7 +34,6 @@ def sequence_logps_at(
         labels_BNS: places in the pool; padded steps may hold any place.
         temperatures: T of them, each above 0.
     """
-    model.check_labels(labels_BNS, encoded)
     state = model.begin(encoded, labels_BNS.shape[1])
     steps = []
     for number in range(labels_BNS.shape[2]):

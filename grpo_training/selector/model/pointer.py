@@ -130,17 +130,6 @@ class PointerSelector(nn.Module):  # type: ignore[misc]
         mixed = gate * state.state_BNH + (1 - gate) * chosen_BNH
         return DecodingState(functional.normalize(mixed, dim=-1), used_BNK)
 
-    def check_labels(self, labels: Tensor, encoded: Encoded) -> None:
-        """Raise ``InputError`` if a label is no place of its query's pool."""
-        flat = labels.reshape(len(labels), -1)
-        places = encoded.mask_BK.shape[1]
-        inside = (flat >= 0) & (flat < places)
-        if not bool(inside.all()) or not bool(encoded.mask_BK.gather(1, flat.clamp(0, places - 1)).all()):
-            raise InputError(
-                "A label is no place of its pool",
-                why=f"Labels are positions in a query's pool of at most {places} places, not ids of a dataset.",
-            )
-
 
 def _near_identity(size: int) -> nn.Linear:
     layer = nn.Linear(size, size, bias=False)

@@ -52,8 +52,6 @@ class TrainingTask:
         table: embeddings of queries and shots.
         embeddings: where they come from, for the checkpoints.
         sft_learning_rate: the peak of SFT, for the checkpoints.
-        shots: length of the longest sequence.
-        device: of the model.
     """
 
     model: PointerSelector
@@ -63,8 +61,11 @@ class TrainingTask:
     table: EmbeddingTable
     embeddings: dict[str, Any]
     sft_learning_rate: float
-    shots: int
-    device: str = "cpu"
+
+    @property
+    def shots(self) -> int:
+        """Length of the longest sequence."""
+        return max(len(sequence.shots) for group in (*self.train, *self.held_out) for sequence in group.sequences)
 
 
 def steps_of(task: TrainingTask, phase: Phase, batch_size: int) -> int:
@@ -107,7 +108,7 @@ class _Run:
             self.progress = self._stored["progress"]
             task.model.load_state_dict(self._stored["model"])
             self._kl.load_state_dict(self._stored["beta"])
-        task.model.to(task.device)
+        task.model.to(_device())
 
     @property
     def phase(self) -> Phase:
@@ -171,7 +172,7 @@ class _Run:
         )
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        batch = make_batch(groups, task.table, device=task.device)
+        batch = make_batch(groups, task.table, device=_device())
         # The ratio of GRPO compares with a policy that was scored without dropout.
         task.model.train(self.phase.name != "grpo")
         step = self._loss(batch)
@@ -267,6 +268,10 @@ def adapted_temperature(temperature: float, kl: float, target_min: float, target
     elif kl > target_max:
         temperature /= _TEMPERATURE_FACTOR
     return min(max(temperature, _TEMPERATURES[0]), _TEMPERATURES[1])
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _summary(window: Sequence[dict[str, float]]) -> dict[str, float]:

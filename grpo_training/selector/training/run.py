@@ -30,8 +30,7 @@ from grpo_training.view.training_page import write_page
 def train_sft(settings: SftSettings) -> int:
     """Train a new selector on the beams of a beam file. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
-    data = _data(settings, {})
-    table = data.table
+    groups, table, record = _data(settings, {})
     torch.manual_seed(settings.seed)
     model = PointerSelector(
         SelectorConfig(
@@ -40,7 +39,8 @@ def train_sft(settings: SftSettings) -> int:
         )
     )
     phases = [Phase("sft", settings.epochs, settings.learning_rate)]
-    return _train(settings, model, phases, data, settings.learning_rate, {})
+    split = split_groups(groups, settings.train_ratio, settings.seed)
+    return _train(settings, TrainingTask(model, phases, *split, table, record, settings.learning_rate), {})
 
 
 _ARCHITECTURE = [field.name for field in dataclasses.fields(SelectorConfig) if field.name != "d_model"]
@@ -50,40 +50,29 @@ def post_train(settings: TrainSettings) -> int:
     """Post-train a selector on rewards. Returns the exit code."""
     settings = RunDirectory(settings.output_dir).resumed(settings)
     model, info = load_model(settings.sft_ckpt)
-    data = _data(settings, info.embeddings)
-    table = data.table
+    groups, table, record = _data(settings, info.embeddings)
     if table.dimensions != model.config.d_model:
         raise InputError(
             f"{settings.sft_ckpt} needs embeddings of {model.config.d_model} dimensions, these have {table.dimensions}",
             fix="Pass the embeddings that it was trained with.",
         )
-    data = dataclasses.replace(data, groups=_with_sequence_rewards(data.groups, table, settings))
-    rce_lr = settings.rce_lr or settings.rce_lr_ratio * info.sft_learning_rate
+    groups = _with_sequence_rewards(groups, table, settings)
+    rce_lr = settings.rce_lr_ratio * info.sft_learning_rate
     phases = [Phase("rce", settings.rce_epochs, rce_lr), Phase("grpo", settings.grpo_epochs, settings.grpo_lr)]
     facts = {"sft_ckpt": hashlib.sha256(settings.sft_ckpt.read_bytes()).hexdigest()[:16]}
     phases = [phase for phase in phases if phase.epochs]
-    return _train(settings, model, phases, data, info.sft_learning_rate, facts)
+    split = split_groups(groups, settings.train_ratio, settings.seed)
+    return _train(settings, TrainingTask(model, phases, *split, table, record, info.sft_learning_rate), facts)
 
 
-def _train(
-    settings: SftSettings | TrainSettings,
-    model: PointerSelector,
-    phases: Sequence[Phase],
-    data: _Data,
-    sft_learning_rate: float,
-    facts: dict[str, Any],
-) -> int:
-    groups, table = data.groups, data.table
-    train, held_out = split_groups(groups, settings.train_ratio, settings.seed)
-    shots = max(len(sequence.shots) for group in groups for sequence in group.sequences)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    task = TrainingTask(model, phases, train, held_out, table, data.record, sft_learning_rate, shots, device)
+def _train(settings: SftSettings | TrainSettings, task: TrainingTask, facts: dict[str, Any]) -> int:
     for line in _plan(task, settings):
         print(line)
     if settings.dry_run:
         _try_out(task, settings)
         return 0
-    facts |= {"embeddings": digest_of(data.record), "beam_data": data.digest}
+    beam_data = hashlib.sha256(settings.beam_data.read_bytes()).hexdigest()[:16]
+    facts |= {"embeddings": digest_of(task.embeddings), "beam_data": beam_data}
     with RunDirectory(settings.output_dir).open(settings, facts) as manifest:
         if manifest.is_finished:
             print(f"This training is finished: {settings.output_dir}. Pass --fresh to train again.")
@@ -111,18 +100,10 @@ def _try_out(task: TrainingTask, settings: SftSettings | TrainSettings) -> None:
     print(f"One step of each phase was made and dropped; nothing was written to {settings.output_dir}.")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Data:
-    """Queries with their embeddings; ``record`` is that of a checkpoint, ``digest`` identifies the queries."""
-
-    groups: list[ShotGroup]
-    table: EmbeddingTable
-    record: dict[str, Any]
-    digest: str
-
-
-def _data(settings: SftSettings | TrainSettings, embeddings: Mapping[str, Any]) -> _Data:
-    """The data that the settings name.
+def _data(
+    settings: SftSettings | TrainSettings, embeddings: Mapping[str, Any]
+) -> tuple[list[ShotGroup], EmbeddingTable, dict[str, Any]]:
+    """The queries that the settings name, their embeddings, and what a checkpoint records of these.
 
     Args:
         settings: of the training.
@@ -137,7 +118,7 @@ def _data(settings: SftSettings | TrainSettings, embeddings: Mapping[str, Any]) 
     table = load_embeddings(record)
     for group in groups:  # an id without an embedding is named before anything is written
         table.check([group.query, *group.pool])
-    return _Data(groups, table, record, hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+    return groups, table, record
 
 
 def _with_sequence_rewards(

@@ -220,41 +220,12 @@ async def test_refused_parameters_are_not_sent_again(journal):
         json_schema={"type": "object"},
     )
     async with serve(app) as url:
-        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, probe_patience_s=60.0) as client:
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
             assert texts(await client.sample(request, [0, 1])) == ["q/0", "q/1"]
             assert client.counters.retries == 0
-        assert len(app["seen"]) == len(refused) + 2
+        assert len(app["seen"]) <= 2 * (len(refused) + 1)  # the two samples may be refused at the same time
         assert set(app["seen"][-1].body) == {"model", "messages", "temperature", "max_completion_tokens"}
         app["seen"].clear()
-        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS, probe_patience_s=60.0) as client:
+        async with LLMClient(manager(url), journal=journal, retry=SHORT_WAITS) as client:
             await client.sample(request.model_copy(update={"messages": ask("p").messages}), [0, 1])
         assert len(app["seen"]) == 2
-
-
-async def test_the_first_request_to_an_endpoint_is_sent_alone(journal):
-    """So that a parameter that the endpoint refuses is refused once, not once for each request."""
-    app = chat_app(answer, rejects=("seed", "response_format"))
-    async with client_of(app, journal, probe_patience_s=60.0) as client:
-        requests = [ask(f"q{n}", sampling=Sampling(seed=1), json_schema={"type": "object"}) for n in range(10)]
-        await asyncio.gather(*(client.sample(request, [0]) for request in requests))
-    assert len(app["seen"]) == 2 + 10
-
-
-async def test_other_requests_wait_only_for_a_limited_time_for_the_first_one(journal):
-    """The first reply comes after all other requests have arrived."""
-    all_arrived = asyncio.Event()
-
-    @web.middleware
-    async def hold(request, handler):
-        arrived.append(request)
-        if len(arrived) == 5:
-            all_arrived.set()
-        await all_arrived.wait()
-        return await handler(request)
-
-    arrived = []
-    app = chat_app(answer)
-    app.middlewares.append(hold)
-    async with client_of(app, journal, {"timeout_s": 60.0}, probe_patience_s=0.05) as client:
-        replies = await asyncio.gather(*(client.sample(ask(f"q{n}"), [0]) for n in range(5)))
-    assert [texts(one) for one in replies] == [[f"q{n}/0"] for n in range(5)]

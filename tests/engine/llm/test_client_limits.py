@@ -72,7 +72,7 @@ class GatedServer:
 async def test_requests_about_replies_go_before_new_problems(journal):
     server = GatedServer()
     endpoint = {"max_concurrency": 2, "timeout_s": 60.0}
-    async with client_of(server.app, journal, endpoint, probe_patience_s=0.0) as client:
+    async with client_of(server.app, journal, endpoint) as client:
 
         def start(name, purpose):
             return asyncio.create_task(client.sample(ask(name, purpose=purpose), [0]))

@@ -18,7 +18,7 @@ async def test_each_kind_of_fault_ends_as_it_must_and_is_billed_no_more_than_it_
     """Replies are those of a server without faults. Only work whose reply was unusable is billed twice."""
     server = HostileServer()
     kinds = {name: kind for name, kind in KINDS.items() if name not in ECHOES}
-    async with client_of(server.app, journal, {"timeout_s": 0.7}, retry=QUICK, probe_patience_s=0.1) as client:
+    async with client_of(server.app, journal, {"timeout_s": 0.7}, retry=QUICK) as client:
         assert (await client.sample(ask("fine"), [0]))[0].outcome is Outcome.OK
         replies = await asyncio.gather(*(client.sample(ask(f"{name} 1"), [0, 1]) for name in kinds))
         paid = server.billed.copy()

@@ -1,13 +1,19 @@
 """What servers refuse, in their words, and what is sent instead."""
 
+import asyncio
 import json
+import time
+from contextlib import closing
 
 import pytest
 
+from engine.api_manager import Endpoint
 from engine.errors import FatalEndpointError
 from engine.llm import trouble
 from engine.llm.client import LLMClient
+from engine.llm.connection import EndpointConnection
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.quirks import OPTIONAL, SYSTEM, ZERO, refused_part
 from engine.records import ChatRequest, Message, Outcome, Sampling
 from tests.support.fault_server import chat_app, serve
@@ -207,3 +213,14 @@ async def test_blank_replies_are_told_with_what_came_in_place_of_a_text(journal)
         for number in range(6):
             await client.sample(ask(f"q{number}"), [0])
     assert "finish_reason stop, 20 tokens, its 16 characters are in the reasoning field" in told[0]
+
+
+@pytest.mark.parametrize("stored", [None, 3, "chat", {"chat": 1}, [["chat"], None], ["chat", "flying"]])
+async def test_what_a_journal_stores_of_an_endpoint_is_read_without_other_names(tmp_path, stored):
+    with closing(ResponseJournal(tmp_path / "j.sqlite")) as journal:
+        journal.remember_capabilities("http://a/v1", "m", {"proven": stored, "dropped": ["n", "flying"]})
+        endpoint = Endpoint(role="g", api_key="EMPTY", base_url="http://a/v1", model="m", never_send=("seed",))
+        connection = EndpointConnection(endpoint, ConcurrencyRule(), journal, time.monotonic, asyncio.sleep)
+        assert connection.proven == ({"chat"} if stored == ["chat", "flying"] else set())
+        assert connection.dropped == {"n", "seed"}
+        await connection.close()

@@ -1,9 +1,7 @@
-import contextlib
 import importlib.metadata
 import io
 import json
 import shutil
-import sys
 import time
 import types
 
@@ -134,9 +132,7 @@ def test_the_offline_doctor_finds_this_checkout_well(tmp_path, capsys):
         "✓ PASS code: the right reply has r_ans 1.0 (status: ok; passed: 5; total: 5)",
         "✓ PASS code: the wrong reply has r_ans 0.0 (status: ok; passed: 2; total: 5)",
         "✓ PASS a connection to this machine",
-        "✓ PASS physics.jsonl",
         "labels are the reply, without the prompt and without padding",
-        "agents, engine, prompts: no other project has packages of these names",
         "Failed:   0",
     ):
         assert line in shown
@@ -266,34 +262,6 @@ def test_an_endpoint_whose_replies_are_empty_does_not_pass(message, finish, toke
     assert ("Check chat template, stop strings" in result.fix) is (level is CheckLevel.FAIL)
 
 
-def test_the_teacher_and_a_student_are_asked_for_code(tmp_path, monkeypatch, capsys):
-    @contextlib.contextmanager
-    def served(folder):
-        assert folder == tmp_path / "student"
-        yield entry(url, model="student")
-
-    monkeypatch.setattr(models, "shared_server", served)
-    monkeypatch.setattr(environment, "environment", lambda: [])
-    monkeypatch.setattr(code_checks, "attacks", lambda: [])
-    monkeypatch.setattr(models, "labels", lambda: [])
-    replies = {"big": f"<think>even ones</think>\n```python\n{SOLUTION}\n```", "student": "sum them"}
-    app = chat_app(lambda body, index: replies[body["model"]])
-    with serve_in_thread(app) as url:
-        path = config(tmp_path, teacher=entry(url, model="big"))
-        code = doctor.main(
-            [
-                *("--api-config", str(path), "--data-dir", str(tmp_path)),
-                *("--teacher", "--student", str(tmp_path / "student")),
-            ]
-        )
-    shown = capsys.readouterr().out
-    assert code == 1
-    teacher, student = shown.split("Teacher, asked")[1].split("asked\n", 1)
-    assert "✓ PASS it is right" in teacher
-    assert "✗ FAIL the reply cannot be read" in student
-    assert len(app["seen"]) == 2
-
-
 def test_labels_on_the_prompt_are_found(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
@@ -360,21 +328,12 @@ def test_libraries_that_cannot_be_read_are_found(tmp_path):
     (tmp_path / "grpo_experiences").mkdir()
     library = tmp_path / "grpo_experiences" / "generator_1_experiences.json"
     library.write_text("[")
-    [failure] = [result.text for result in files.data_files(tmp_path) if result.level is CheckLevel.FAIL]
+    [failure] = [result.text for result in files.libraries(tmp_path) if result.level is CheckLevel.FAIL]
     assert str(library) in failure
     library.write_text('[{"id": "G1-001", "content": "Count twice."}]')
-    results = list(files.data_files(tmp_path))
+    results = list(files.libraries(tmp_path))
     assert passed("generator_1_experiences.json: 1 experience") in results
     assert set(levels(results)) == {CheckLevel.PASS}
-
-
-@pytest.mark.parametrize("others", [[], ["openai-agents"]])
-def test_another_project_with_a_package_of_the_same_name_is_named(monkeypatch, others):
-    owners = {"agents": ["scaffold-grpo", *others], "engine": ["scaffold-grpo"], "numpy": ["numpy"]}
-    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: owners)
-    [result] = environment.names_of_packages()
-    assert result.level is (CheckLevel.WARN if others else CheckLevel.PASS)
-    assert ("openai-agents has a package 'agents' too" in result.text) is bool(others)
 
 
 @pytest.mark.parametrize(("free", "level"), [(1 << 30, CheckLevel.WARN), (3 << 30, CheckLevel.PASS)])
@@ -382,21 +341,3 @@ def test_disk(monkeypatch, tmp_path, free, level):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: types.SimpleNamespace(free=free))
     [result] = environment.disk([tmp_path / "not" / "yet"])
     assert result.level is level
-
-
-def test_the_default_dataset_is_checked(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("SCAFFOLD_DATA", raising=False)
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    [missing] = files.default_dataset()
-    assert missing.level is CheckLevel.WARN
-    assert "Dataset aime2024 is not on this machine" in missing.text
-    assert "HF_HUB_OFFLINE is set; " in missing.text
-    assert "\n" not in missing.text  # a line of the doctor's list
-    assert "data/datasets/aime2024.jsonl" in missing.fix
-    (tmp_path / "data/datasets").mkdir(parents=True)
-    (tmp_path / "data/datasets/aime2024.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
-    [found] = files.default_dataset()
-    assert (found.level, found.text) == (CheckLevel.PASS, "aime2024: 1 problems")

@@ -14,7 +14,6 @@ from grpo_training.selector.rewards import (  # noqa: E402
     has_spread,
     normalize_rewards_zscore,
     sequence_reward,
-    task_reward,
 )
 
 # mean 0.0386, deviations .0074 .0064 -.0016 -.0036 -.0086, squares sum to 1.852e-4, unbiased std sqrt(4.63e-5)
@@ -63,11 +62,6 @@ def test_softmax_weights():
     assert torch.allclose(scored[0], torch.tensor([one / sum(powers) for one in powers]), atol=1e-3)
     with pytest.raises(ConfigurationError, match="must be above 0"):
         compute_softmax_weights(raw, temperature=0)
-
-
-def test_the_task_level_is_the_verdict_plus_the_accuracy():
-    assert task_reward(1.0, 0.6) == pytest.approx(1.6)
-    assert task_reward(0.0, 0.0) == 0
 
 
 def test_the_sequence_level_is_coherence_and_diversity():

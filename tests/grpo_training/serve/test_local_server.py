@@ -75,7 +75,7 @@ def test_the_error_of_a_server_that_does_not_start_has_its_output_and_another_en
     log = re.search(r"its log (\S+):", caught.value.why)[1]
     assert in_log in Path(log).read_text()
     assert in_log in caught.value.why
-    assert ("python -m grpo_training.serve FOLDER --engine transformers" in caught.value.fix) is offers_another
+    assert ("python -m grpo_training.serve --model FOLDER --engine transformers" in caught.value.fix) is offers_another
 
 
 def test_an_engine_that_fails_at_a_first_step_of_few_tokens_is_warmed_up_with_more(model):

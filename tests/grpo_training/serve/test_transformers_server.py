@@ -5,8 +5,6 @@ import importlib.util
 import httpx
 import pytest
 
-from engine.errors import InputError
-from grpo_training.serve.__main__ import with_folder
 from grpo_training.serve.engines import TRANSFORMERS
 from grpo_training.serve.local_server import local_server
 from tests.conftest import ROOT
@@ -29,11 +27,3 @@ def test_the_model_is_served_and_listed_under_the_name_and_the_path_of_its_folde
         names = [one["id"] for one in listed]
         assert {"pocket", server.model} <= set(names)
         assert {ask(server, name).status_code for name in names} == {200}
-
-
-def test_the_first_word_of_serve_is_the_folder_of_the_model():
-    assert with_folder(["outputs/merged", "--port", "0"]) == ["--model", "outputs/merged", "--port", "0"]
-    assert with_folder(["--model", "outputs/merged"]) == ["--model", "outputs/merged"]
-    assert with_folder([]) == []
-    with pytest.raises(InputError, match="Two models: a and that of --model"):
-        with_folder(["a", "--port", "0", "--model=b"])

@@ -14,12 +14,13 @@ import uuid
 
 import pytest
 
-from engine.errors import ConfigurationError, InputError, MissingInputError
-from engine.tasks.traffic.rows import read_rows
-from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
+from engine.errors import ConfigurationError, InputError
+from engine.tasks.traffic.scenarios import GenerationSettings
+from engine.tasks.traffic.simulation.generation import generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError
 from grpo_training.traffic.__main__ import main
 from tests.conftest import ROOT
+from tests.engine.tasks.traffic.support import read_rows
 from tests.grpo_training.traffic.conftest import DECISIONS
 from tests.grpo_training.traffic.support import marked_processes
 
@@ -52,12 +53,6 @@ def test_without_sumo_each_step_that_needs_it_says_how_to_install_it(words, tmp_
         main(words)
     assert "[traffic]" in caught.value.fix
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_step_before_any_data_says_what_to_do(tmp_path):
-    with pytest.raises(MissingInputError, match="No grpo_dataset.json") as caught:
-        main(["sft-data", "--dataset", str(tmp_path)])
-    assert "generate --all" in caught.value.fix
 
 
 def test_a_scenario_name_is_no_path(tmp_path):

@@ -71,18 +71,11 @@ format_reward: {strict: 1.0, partial: -0.5, invalid: -10.0, extract_regex: "x"}
 sumo: {max_workers: 4, port_range: [10000, 60000], extend_seconds: 5, reward_scale: 10.0}
 reward: {format_weight: 1.0, tsc_weight: 1.0}
 """
-CENTRAL_REWARD_KEYS = """
-simulation: {sumo: {warmup_steps: 300, max_workers: 8}, scenarios: {num_workers: 0}}
-reward:
-  chain: {format_weight: 0.5, tsc_weight: 10.0, use_relative_baseline: true}
-  tsc: {reward_scale: 3.0}
-  max_pressure: {enabled: true, min_green_offset: 0, max_green_override: false, pressure_threshold: 0}
-"""
 
 
 def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training_online(tmp_path):
     read = from_text(tmp_path, SEED_YAML + FLAT_REWARD_KEYS)
-    given = {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    given = {"format_weight": 1.0, "tsc_weight": 1.0, "extend_seconds": 5}
     assert read.reward_settings == given
     assert (read.mode, str(read.dataset_path)) == ("online", "data/grpo_datasets")
 
@@ -90,11 +83,8 @@ def test_keys_of_a_tasks_reward_are_read_into_its_settings_and_make_the_training
 def test_reward_keys_in_sections_mean_the_same(tmp_path, capsys):
     nested = from_text(tmp_path, SEED_YAML + NESTED_REWARD_KEYS).reward_settings
     values = {"strict": 1.0, "partial": -0.5, "invalid": -10.0, "extend_seconds": 5, "reward_scale": 10.0}
-    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0, "live_workers": 4}
+    assert nested == values | {"format_weight": 1.0, "tsc_weight": 1.0}
     assert re.search(r"run.yaml: sumo.port_range has no effect: .*no ports", capsys.readouterr().err)
-    central = from_text(tmp_path, SEED_YAML + CENTRAL_REWARD_KEYS).reward_settings
-    values = {"format_weight": 0.5, "tsc_weight": 10.0, "use_relative_baseline": True, "reward_scale": 3.0}
-    assert central == values
 
 
 OWN_TASK = """
@@ -150,7 +140,7 @@ def test_settings_of_the_training_reward_of_an_own_task_are_checked_by_it(tmp_pa
         ("tsc_weight: 1\nreward: {tsc_weight: 2}", "reward.tsc_weight and tsc_weight set the same option"),
         ("tsc_weight: 1\nmode: offline", "need mode online"),
         ("tsc_weight: 1\nreward: my.py:f\nmode: offline", "needs mode online .leave mode out, or set it to online"),
-        ("reward: {chain: {tsc_wait: 1}}", "Unknown key 'reward.chain.tsc_wait'"),
+        ("reward: {tsc_wait: 1}", "Unknown key 'reward.tsc_wait'"),
     ],
 )
 def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
@@ -161,7 +151,8 @@ def test_bad_reward_keys_name_file_and_key(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("text", "flags", "keys", "by"),
     [
-        ("tsc_weight: 1\nmax_workers: 4\nreward: my.py:f", [], "tsc_weight, max_workers", "run.yaml: reward (my.py:f)"),
+        ("tsc_weight: 1\nextend_seconds: 4\nreward: my.py:f", [],
+         "tsc_weight, extend_seconds", "run.yaml: reward (my.py:f)"),
         ("reward: {tsc_weight: 1}\nsumo: {extend_seconds: 5}", ["--reward", "my.py:f"],
          "reward.tsc_weight, sumo.extend_seconds", "--reward (my.py:f)"),
         ("reward_settings: {tsc_weight: 1}", ["--reward", "traffic"], "reward_settings", "--reward (traffic)"),
@@ -224,7 +215,7 @@ def test_reward_settings_on_the_command_line_replace_single_keys_of_the_file(tmp
     config = tmp_path / "run.yaml"
     config.write_text(SEED_YAML + FLAT_REWARD_KEYS)
     given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10, "reward_scale": 3.0}')
-    in_file = {"format_weight": 1.0, "live_workers": 4, "extend_seconds": 5}
+    in_file = {"format_weight": 1.0, "extend_seconds": 5}
     assert given.reward_settings == in_file | {"tsc_weight": 10, "reward_scale": 3.0}
     config.write_text(SEED_YAML + "reward_settings: {format_weight: 1.0, tsc_weight: 1.0}\n")
     given = parse("--config", str(config), "--reward-settings", '{"tsc_weight": 10}')

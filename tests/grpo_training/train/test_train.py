@@ -262,7 +262,7 @@ def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_p
     assert {"torch", "transformers", "peft"} <= facts["packages"].keys()
     assert facts["code"]["dirty"] in (True, False, None)
     shown = capsys.readouterr().out
-    assert f"python -m grpo_training.serve {out}/merged" in shown
+    assert f"python -m grpo_training.serve --model {out}/merged" in shown
 
 
 def test_the_same_command_again_reports_that_it_is_finished(tmp_path, data, trainers, capsys):

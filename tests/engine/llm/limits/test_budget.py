@@ -109,7 +109,7 @@ async def test_attempts_without_a_readable_reply_count_as_what_they_reserved(jou
     """The server's own count never exceeds the budget."""
     server = HostileServer()
     budget = Budget(tokens=1500)
-    async with client_of(server.app, journal, {"timeout_s": 3.0}, budget=budget, probe_patience_s=0.1) as client:
+    async with client_of(server.app, journal, {"timeout_s": 3.0}, budget=budget) as client:
         assert await ask_until_it_ends(client, "q") == {list, BudgetExceededError}
     assert 500 < server.billed_tokens <= 1500
 

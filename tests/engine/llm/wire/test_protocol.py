@@ -3,9 +3,10 @@ import json
 import pytest
 
 from engine.api_manager import Endpoint
+from engine.llm.quirks import parts_of
 from engine.llm.retry import RetryAction
 from engine.llm.wire.replies import clean, completions, read_reply, split_by_size
-from engine.llm.wire.requests import Capabilities, estimate_prompt_tokens, optional_names, request_body
+from engine.llm.wire.requests import estimate_prompt_tokens, request_body
 from engine.records import ChatRequest, Message, Sampling, Usage
 from tests.support.table import table
 
@@ -42,7 +43,7 @@ def drawn_completions(content, keys, **changes):
 
 
 def test_a_body_contains_all_parameters_of_the_request():
-    names = optional_names(REQUEST, ENDPOINT, 3, Capabilities())
+    names = parts_of(REQUEST, 3, ENDPOINT.extra_body)
     body = request_body(REQUEST, ENDPOINT, names, 2, 3)
     assert body.pop("seed") - request_body(REQUEST, ENDPOINT, names, 0, 3)["seed"] == 2
     assert body == {
@@ -63,29 +64,16 @@ def test_a_body_contains_all_parameters_of_the_request():
 
 def test_dropped_parameters_are_left_out_and_max_tokens_gets_its_newer_name():
     every = frozenset({"n", "seed", "response_format", "logprobs", "return_token_ids", "max_tokens"})
-    names = optional_names(REQUEST, ENDPOINT, 3, Capabilities(dropped=every))
+    names = parts_of(REQUEST, 3, ENDPOINT.extra_body) - every
     body = request_body(REQUEST, ENDPOINT, names, 0, 1)
     assert set(body) == {"model", "messages", "temperature", "max_completion_tokens", "top_k"}
 
 
 def test_a_plain_request_has_no_optional_parameters():
     plain = ChatRequest(role="g", messages=(Message(role="user", content="u"),))
-    assert optional_names(plain, ENDPOINT, 1, Capabilities()) == {"top_k"}  # of extra_body
+    assert parts_of(plain, 1, ENDPOINT.extra_body) == {"top_k"}  # of extra_body
     assert set(request_body(plain, ENDPOINT, frozenset({"top_k"}), 0, 1)) == {"model", "messages", "top_k"}
     assert set(request_body(plain, ENDPOINT, frozenset(), 0, 1)) == {"model", "messages"}
-
-
-def test_capabilities_round_trip_without_unknown_names():
-    capabilities = Capabilities().with_proven({"chat", "seed"}).without("n")
-    assert Capabilities.from_facts(json.loads(json.dumps(capabilities.facts()))) == capabilities
-    facts = {"proven": ["chat", "flying"], "dropped": ["chat", "n"]}
-    assert Capabilities.from_facts(facts) == Capabilities(frozenset({"chat"}), frozenset({"n"}))
-    assert capabilities.without("seed").proven == frozenset({"chat"})
-
-
-@pytest.mark.parametrize("value", [None, 3, "chat", {"chat": 1}, [["chat"], None]])
-def test_capabilities_that_cannot_be_read_are_not_known(value):
-    assert Capabilities.from_facts({"proven": value, "dropped": value}) == Capabilities()
 
 
 def test_one_choice_becomes_one_completion():
@@ -276,3 +264,16 @@ def test_the_prompt_estimate_is_an_upper_guess():
     # 300 ASCII characters are about 75 tokens, 100 Chinese ones about 100; 8 per message.
     assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="a" * 300),))) == 108
     assert estimate_prompt_tokens(ChatRequest(role="g", messages=(Message(role="user", content="数" * 100),))) == 108
+
+
+def test_the_answer_at_the_end_of_a_prompt_is_found_by_its_tokens():
+    """Averaging over the prompt as well made earlier probabilities a million times too small."""
+    tokens = [("<|image|>", -9.0), (" two", -0.5), (" dogs", -1.5)]
+    every = [None, *({str(n): {"logprob": value, "decoded_token": text}} for n, (text, value) in enumerate(tokens))]
+    body = {"choices": [{"message": {"content": "x"}}], "prompt_logprobs": every}
+    for answer, logprobs in (("two dogs", [-0.5, -1.5]), ("dogs", [-1.5]), ("ogs", [-1.5])):
+        [choice] = read_reply(json.dumps(body).encode(), 1, given=answer).choices
+        assert (choice.text, choice.logprobs) == (answer, logprobs)
+    for answer, more in (("cats", {}), ("long" * 9, {}), ("dogs", {"prompt_logprobs": None})):
+        decision = read_reply(json.dumps(body | more).encode(), 1, given=answer)
+        assert (decision.action, decision.code) == (RetryAction.STOP, "no_prompt_logprobs")

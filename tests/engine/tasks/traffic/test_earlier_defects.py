@@ -2,7 +2,7 @@
 
 * two readers of replies, and the truth table: ``test_reply.py``
 * limits that the model does not see: ``test_rows.py``
-* states without random numbers, branches with other seeds: ``test_simulation.py`` (live outcomes equal stored ones)
+* states without random numbers, branches with other seeds: ``test_simulation.py`` (stored states)
 * a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic/test_steps.py``
 """
 
@@ -23,18 +23,16 @@ import pytest
 from agents.generator import generator_messages
 from engine.records import Completion
 from engine.tasks.traffic.policies import max_pressure
-from engine.tasks.traffic.rewards import better_branch, observation_of
-from engine.tasks.traffic.rows import TrafficRow, read_rows
-from engine.tasks.traffic.scenarios import SimulationOptions
+from engine.tasks.traffic.rewards import observation_of
+from engine.tasks.traffic.scenarios import GenerationSettings, SimulationOptions
 from engine.tasks.traffic.simulation import generation
 from engine.tasks.traffic.simulation import process as process_module
-from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
+from engine.tasks.traffic.simulation.generation import generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError, simulate
 from engine.tasks.traffic.task import TASK
-from grpo_training.traffic.training_data import sft_examples
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
-from tests.engine.tasks.traffic.support import row
+from tests.engine.tasks.traffic.support import read_rows, row
 
 needs_sumo = [
     pytest.mark.sumo,
@@ -282,19 +280,7 @@ def test_f_training_on_stored_outcomes_needs_no_ports_and_no_sumo():
     assert run_python(code) == ["> []"]
 
 
-# G: the checks are not skipped where it matters; format examples; braces
-
-
-def test_format_examples_are_drawn_over_all_scenarios_and_teach_no_policy():
-    rows = [
-        TrafficRow.model_validate({**row().model_dump(), "id": str(number), "scenario": "ab"[number // 50]})
-        for number in range(100)
-    ]
-    drawn = sft_examples(rows, [[] for _ in rows], 40, 42)
-    assert {each["scenario"] for each in drawn} == {"a", "b"}
-    answers = [each["messages"][-1]["content"] for each in drawn]
-    assert answers.count('{"extend": "yes"}') == answers.count('{"extend": "no"}') == 20
-    assert all(better_branch(each) is True for each in rows)  # the right answer would always be "yes"
+# G: braces
 
 
 @pytest.mark.parametrize("style", ["full", "compact", "zh"])

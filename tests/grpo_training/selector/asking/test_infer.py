@@ -24,7 +24,7 @@ def write(path, rows):
 
 def make(folder, embeddings):
     torch.manual_seed(0)
-    model = PointerSelector(SelectorConfig(64, hidden_dim=8))
+    model = PointerSelector(SelectorConfig(256, hidden_dim=8))
     save_model(folder / "a.ckpt", model, CheckpointInfo("sft", 1, embeddings, 2))
 
 
@@ -40,7 +40,7 @@ def test_the_shots_stand_before_the_query_and_answers_are_scored(tmp_path, capsy
     queries = [{"id": f"q{n}", "problem": f"colour of the thing{n}", "answer": COLOURS[n]} for n in range(4)]
     write(tmp_path / "shots.jsonl", shots)
     write(tmp_path / "queries.jsonl", queries)
-    make(tmp_path, {"files": ["x.npy"], "parts": [{"modality": "text", "model": "hashing:64"}]})
+    make(tmp_path, {"files": ["x.npy"], "parts": [{"modality": "text", "model": "hashing"}]})
     app = chat_app(answer)
     words = ["--checkpoint", "a.ckpt", "--dataset", "queries.jsonl", "--shots-dataset", "shots.jsonl"]
     words = [str(tmp_path / word) if "." in word else word for word in words]
@@ -91,7 +91,7 @@ def test_images_are_sent_with_their_questions(tmp_path):
     ]
     write(tmp_path / "shots.jsonl", rows)
     write(tmp_path / "queries.jsonl", [row | {"id": f"q{n}"} for n, row in enumerate(rows)])
-    make(tmp_path, {"files": ["x.npy"], "parts": [{"modality": "text", "model": "hashing:64"}]})
+    make(tmp_path, {"files": ["x.npy"], "parts": [{"modality": "text", "model": "hashing"}]})
     app = chat_app(colour_of_the_image)
     words = ["--checkpoint", "a.ckpt", "--dataset", "queries.jsonl", "--shots-dataset", "shots.jsonl"]
     words = [str(tmp_path / word) if "." in word else word for word in words]
@@ -149,7 +149,7 @@ def test_no_query_is_a_shot_of_itself(tmp_path, capsys):
     rows = [{"id": f"s{n}", "problem": f"colour of the thing{n}", "answer": COLOURS[n]} for n in range(6)]
     write(tmp_path / "rows.jsonl", rows)
     for name in ("a_b.ckpt", "c_d.ckpt"):
-        make(tmp_path, {"files": ["x.npy"], "parts": [{"modality": "text", "model": "hashing:64"}]})
+        make(tmp_path, {"files": ["x.npy"], "parts": [{"modality": "text", "model": "hashing"}]})
         (tmp_path / "a.ckpt").rename(tmp_path / name)
     app = chat_app(answer)
     words = ["--checkpoint", str(tmp_path / "a_b.ckpt"), str(tmp_path / "c_d.ckpt")]

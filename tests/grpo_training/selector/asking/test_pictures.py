@@ -1,7 +1,6 @@
 """Questions about pictures, from beams to accuracy, against a server that decodes the pictures."""
 
 import json
-import math
 
 import pytest
 
@@ -9,9 +8,7 @@ pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
 from bench import picture_questions
-from engine.errors import FatalEndpointError
 from grpo_training.selector.data.beam_file import load_groups
-from grpo_training.selector.data.scoring import chat_answer_logprobs
 from grpo_training.selector.vqa import vqa_accuracy
 from tests.support import pictures
 
@@ -96,15 +93,3 @@ def test_several_selectors_are_compared_with_the_first_and_with_similarity(chain
     assert {"minus_similarity", "minus_selector_sft_final.ckpt", "choosing_ms_per_query"} <= last.keys()
     asked = [body for body in log if "prompt_logprobs" not in body]
     assert all(len(body["messages"][0]["content"]) == 6 for body in asked)
-
-
-def test_the_answer_at_the_end_of_a_chat_prompt_is_found_by_its_tokens():
-    tokens = [("<|image|>", -9.0), (" two", -0.5), (" dogs", -1.5)]
-    every = [None, *({str(n): {"logprob": value, "decoded_token": text}} for n, (text, value) in enumerate(tokens))]
-    reply = json.dumps({"prompt_logprobs": every}).encode()
-    assert chat_answer_logprobs(reply, "two dogs", "r") == [-0.5, -1.5]
-    assert chat_answer_logprobs(reply, "dogs", "r") == [-1.5]
-    for answer, content in (("cats", reply), ("two dogs", b"{}"), ("long" * 9, reply)):
-        with pytest.raises(FatalEndpointError, match="no log-probs of a given answer with images"):
-            chat_answer_logprobs(content, answer, "r")
-    assert math.isfinite(sum(chat_answer_logprobs(reply, "two dogs", "r")))

@@ -114,19 +114,6 @@ def test_wrong_entries_are_named(tmp_path, data, message):
     assert message in str(error.value)
 
 
-def test_beams_of_shots_alone_are_read_where_the_file_shows_that_they_are(tmp_path):
-    """As the plan shows a beam: ``[7232, 2229, 8211]``."""
-    entry = {"id_list": [[7232, 2229, 8211], [8211, 7232, 2229]], "score_list": [0.046, 0.045]}
-    by_pool = {"6": entry | {"candidate_pool_ids": [2229, 7232, 8211, 9]}}
-    by_count = {"6": entry | {"few_shot_num": 3}}
-    for data in (by_pool, by_count):
-        [group] = groups_of_beams(data, "f")
-        assert [one.shots for one in group.sequences] == [(7232, 2229, 8211), (8211, 7232, 2229)]
-    for wrong in (entry, entry | {"few_shot_num": 2}, entry | {"candidate_pool_ids": [7232, 2229]}):
-        with pytest.raises(InputError, match="the last id must be the query's own"):
-            groups_of_beams({"6": wrong}, "f")
-
-
 def test_files_that_are_no_objects_are_refused(tmp_path):
     with pytest.raises(MissingInputError, match="Beam data not found"):
         load_groups(tmp_path / "none.json")

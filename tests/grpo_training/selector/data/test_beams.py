@@ -11,13 +11,13 @@ from aiohttp import web
 
 pytest.importorskip("torch")
 
-from engine.errors import BudgetExceededError, FatalEndpointError, InputError
+from engine.errors import BudgetExceededError, FatalEndpointError, InputError, ScaffoldError
 from grpo_training.selector.__main__ import main
 from grpo_training.selector.data.beam_file import load_groups
-from grpo_training.selector.data.beams import ShotPrompts, beam_search, prompt_of
+from grpo_training.selector.data.beams import beam_search
 from grpo_training.selector.data.embeddings import EmbeddingTable
+from grpo_training.selector.data.prompts import ShotPrompts
 from grpo_training.selector.data.sampling import PoolSampler
-from grpo_training.selector.data.scoring import answer_logprobs
 from tests.support.fault_server import serve_in_thread
 
 WORDS = "apple bread candle door engine flower garden hammer".split()
@@ -29,30 +29,32 @@ def chance(prompt):
     return 0.1 + 0.01 * sum(numbers) + (0.05 if numbers and numbers[0] % 2 == 0 else 0.0)
 
 
-def echo_server(log, *, without=None, fail_after=None):
-    """A completions API that repeats the prompt; the tokens of an answer are its halves, of equal probability."""
+def prompt_logprobs(tokens):
+    return [None, *({str(n): {"logprob": value, "decoded_token": text}} for n, (text, value) in enumerate(tokens))]
+
+
+def scoring_server(log, *, without=False, fail_after=None):
+    """A chat API with log-probs of the prompt; the tokens of an answer are its halves, of equal probability."""
 
     async def complete(request):
         body = await request.json()
         if fail_after is not None and len(log) >= fail_after:
             return web.json_response({"error": {"message": "bad key"}}, status=401)
         log.append(body)
-        text = body["prompt"]
-        start = text.rindex("answer:") + len("answer:")
-        middle = (start + len(text)) // 2
-        tokens = [text[:start], text[start:middle], text[middle:], " more"]
-        each = math.log(chance(text[:start]))
-        logprobs = {
-            "tokens": tokens,
-            "token_logprobs": [None, each, each, -9.0],
-            "text_offset": [0, start, middle, len(text)],
-        }
-        logprobs.pop(without, None)
-        return web.json_response({"choices": [{"index": 0, "text": text, "logprobs": logprobs}]})
+        text, answer = prompt_of(body), body["messages"][-1]["content"]
+        middle, each = (len(answer) + 1) // 2, math.log(chance(text))
+        tokens = [(text, -20.0), (answer[:middle], each), (answer[middle:], each)]
+        choice = {"index": 0, "message": {"role": "assistant", "content": " more"}, "finish_reason": "length"}
+        more = {} if without else {"prompt_logprobs": prompt_logprobs(tokens)}
+        return web.json_response({"choices": [choice], **more})
 
     app = web.Application()
-    app.router.add_post("/v1/completions", complete)
+    app.router.add_post("/v1/chat/completions", complete)
     return app
+
+
+def prompt_of(body):
+    return body["messages"][0]["content"]
 
 
 @pytest.fixture
@@ -67,31 +69,26 @@ def start(folder, url, *more):
     (folder / "api.json").write_text(json.dumps(config))
     words = ["--dataset", str(folder / "data.jsonl"), "--api-config", str(folder / "api.json"), "--sample-num", "3"]
     words += ["--pool", "4", "--beam-size", "3", "--output-dir", str(folder / "out"), *more]
+    if "--cache-dir" not in words:
+        words += ["--cache-dir", str(folder / "cache")]
     return main(["beams", *words])
-
-
-class Exact:
-    """A scorer without an endpoint."""
-
-    async def probability(self, prompt, answer, images=()):
-        return chance(prompt)
 
 
 def by_hand(problems, query, pool):
     """The search as its page describes it: each step ranks by the gain of all shots."""
-    alone = chance(prompt_of(problems, (), query))
-    first = {(a,): chance(prompt_of(problems, (a,), query)) for a in pool}
+    alone = chance(ShotPrompts(problems).text((), query))
+    first = {(a,): chance(ShotPrompts(problems).text((a,), query)) for a in pool}
     kept = sorted(first, key=lambda one: (-(first[one] - alone), one))[:3]
     second = {}
     for (a,), b in itertools.product(kept, pool):
         if a != b:
-            second[b, a] = chance(prompt_of(problems, (b, a), query)) - alone  # the newest stands first
+            second[b, a] = chance(ShotPrompts(problems).text((b, a), query)) - alone  # the newest stands first
     return sorted(((gain, pair) for pair, gain in second.items()), key=lambda one: (-one[0], one[1]))[:3]
 
 
 def test_beams_are_ranked_by_the_gain_of_all_shots(dataset):
     log = []
-    with serve_in_thread(echo_server(log)) as url:
+    with serve_in_thread(scoring_server(log)) as url:
         assert start(dataset, url) == 0
     problems = [type("P", (), {"text": f"number {n} and {WORDS[n]}", "answer": f"{n}{n}"}) for n in range(8)]
     groups = load_groups(dataset / "out/beams.json")
@@ -101,20 +98,24 @@ def test_beams_are_ranked_by_the_gain_of_all_shots(dataset):
         assert [one.shots for one in group.sequences] == [pair for _, pair in expected]
         assert [one.reward for one in group.sequences] == pytest.approx([gain for gain, _ in expected])
         assert group.query not in group.pool
-    assert all(body["echo"] and body["temperature"] == 0 and body["logprobs"] == 1 for body in log)
-    assert len({body["prompt"] for body in log}) == len(log)  # nothing is asked twice
+    asked = {"add_generation_prompt": False, "continue_final_message": True, "prompt_logprobs": 0, "max_tokens": 1}
+    assert all(body.items() >= {"temperature": 0, **asked}.items() for body in log)
+    assert len({prompt_of(body) for body in log}) == len(log)  # nothing is asked twice
     assert np.load(dataset / "out/embeddings.npy").shape == (8, 256)
 
 
 def test_an_interrupted_search_goes_on_and_pays_for_no_request_twice(dataset):
     whole, first, second = [], [], []
-    with serve_in_thread(echo_server(whole)) as url:
-        assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
-    broken = echo_server(first, fail_after=len(whole) // 2)
-    with serve_in_thread(broken) as url, pytest.raises(FatalEndpointError, match="cannot score answers"):
+    with serve_in_thread(scoring_server(whole)) as url:
+        assert (
+            start(dataset, url, "--output-dir", str(dataset / "whole"), "--cache-dir", str(dataset / "cache_of_whole"))
+            == 0
+        )
+    broken = scoring_server(first, fail_after=len(whole) // 2)
+    with serve_in_thread(broken) as url, pytest.raises(ScaffoldError, match="bad key"):
         start(dataset, url)
     assert not (dataset / "out/beams.json").exists()
-    with serve_in_thread(echo_server(second)) as url:
+    with serve_in_thread(scoring_server(second)) as url:
         assert start(dataset, url) == 0
     assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
     assert len(first) == len(whole) // 2
@@ -124,61 +125,46 @@ def test_an_interrupted_search_goes_on_and_pays_for_no_request_twice(dataset):
 def test_a_budget_stops_the_search_before_it_is_exceeded(dataset):
     """The server reports no usage, so each request costs what it may cost at most: a token for each byte."""
     whole, first, second = [], [], []
-    with serve_in_thread(echo_server(whole)) as url:
-        assert start(dataset, url, "--output-dir", str(dataset / "whole")) == 0
-    with serve_in_thread(echo_server(first)) as url, pytest.raises(BudgetExceededError):
+    with serve_in_thread(scoring_server(whole)) as url:
+        assert (
+            start(dataset, url, "--output-dir", str(dataset / "whole"), "--cache-dir", str(dataset / "cache_of_whole"))
+            == 0
+        )
+    with serve_in_thread(scoring_server(first)) as url, pytest.raises(BudgetExceededError):
         start(dataset, url, "--budget-tokens", "1500")
     assert 5 < len(first) < len(whole)
-    assert sum(len(body["prompt"].encode()) + 17 for body in first) <= 1500
-    with serve_in_thread(echo_server(second)) as url:
+    most = (sum(len(message["content"]) + 16 for message in body["messages"]) + 1 for body in first)
+    assert sum(most) <= 1500
+    with serve_in_thread(scoring_server(second)) as url:
         assert start(dataset, url) == 0
     assert len(first) + len(second) == len(whole)
     assert (dataset / "out/beams.json").read_bytes() == (dataset / "whole/beams.json").read_bytes()
 
 
 def test_an_endpoint_without_log_probs_of_the_prompt_is_refused(dataset):
-    silent = echo_server([], without="text_offset")
+    silent = scoring_server([], without=True)
     with (
         serve_in_thread(silent) as url,
-        pytest.raises(FatalEndpointError, match="returns no log-probs of a given text"),
+        pytest.raises(FatalEndpointError, match="returns no log-probs of a given answer"),
     ):
         start(dataset, url)
 
 
-def test_only_the_tokens_of_the_answer_count():
-    """Averaging over the prompt as well made earlier probabilities a million times too small."""
-    logprobs = {
-        "tokens": ["Q:", "long question", " A:", " re", "d", "!"],
-        "token_logprobs": [None, -7.0, -8.0, -1.0, -3.0, -9.0],
-        "text_offset": [0, 2, 15, 18, 21, 22],
-    }
-    reply = json.dumps({"choices": [{"logprobs": logprobs}]}).encode()
-    assert answer_logprobs(reply, 18, 22, "r") == [-1.0, -3.0]
-    assert answer_logprobs(reply, 19, 22, "r") == [-1.0, -3.0]  # a token that reaches into the answer counts
-    with pytest.raises(FatalEndpointError):
-        answer_logprobs(reply, 23, 30, "r")
-
-
 def test_two_good_shots_rank_above_a_good_one_after_a_bad_one():
     """With probabilities to which the order means nothing, sequences of the same shots have the same score."""
-    problems = [type("P", (), {"text": f"number {n} x", "answer": "1"}) for n in (9, 1, 3, 5)]
 
-    class Unordered(Exact):
-        async def probability(self, prompt, answer, images=()):
-            return 0.1 + 0.1 * sum(int(part.split(" ")[0]) for part in prompt.split("Question:number ")[1:-1])
+    async def unordered(shots):
+        return 0.1 + 0.1 * sum({1: 1, 2: 3, 3: 5}[shot] for shot in shots)
 
-    beams = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2, 3], Unordered(), 2, 3))
+    beams = asyncio.run(beam_search([1, 2, 3], unordered, 2, 3))
     assert [(beam.shots, pytest.approx(beam.score)) for beam in beams] == [((2, 3), 0.8), ((3, 2), 0.8), ((1, 3), 0.6)]
 
 
 def test_negative_gains_keep_their_sign():
-    problems = [type("P", (), {"text": f"number {n} x", "answer": "1"}) for n in (2, 1, 3)]
+    async def worse(shots):
+        return 1 - 0.1 * sum(shots)
 
-    class Worse(Exact):
-        async def probability(self, prompt, answer, images=()):
-            return 1 - chance(prompt)
-
-    beams = asyncio.run(beam_search(ShotPrompts(problems), 0, [1, 2], Worse(), 1, 2))
+    beams = asyncio.run(beam_search([1, 2], worse, 1, 2))
     assert [beam.shots for beam in beams] == [(1,), (2,)]  # the least harmful first
     assert all(beam.score < 0 for beam in beams)
 
@@ -225,7 +211,7 @@ BODIES = {
 @pytest.mark.parametrize("kind", BODIES)
 def test_a_reply_that_is_damaged_on_its_way_is_asked_for_again(dataset, kind):
     log, hit = [], []
-    app = echo_server(log)
+    app = scoring_server(log)
 
     @web.middleware
     async def damage(request, handler):
@@ -237,32 +223,32 @@ def test_a_reply_that_is_damaged_on_its_way_is_asked_for_again(dataset, kind):
     app.middlewares.append(damage)
     with serve_in_thread(app) as url:
         assert start(dataset, url) == 0
-    assert len({body["prompt"] for body in log}) == len(log)
+    assert len({prompt_of(body) for body in log}) == len(log)
 
 
-def scored_by(values, usage=None):
-    """A server that gives an answer's two tokens these log-probs."""
+def scored_by(value, usage=None):
+    """A server that gives the one token of an answer this log-prob."""
 
     async def complete(request):
-        text = (await request.json())["prompt"]
-        start = text.rindex("answer:") + len("answer:")
-        logprobs = {"tokens": [text[:start], text[start:]], "token_logprobs": values, "text_offset": [0, start]}
-        reply = json.dumps({"choices": [{"logprobs": logprobs}], "usage": {"prompt_tokens": usage}})
-        return web.Response(body=reply.replace('"huge"', "1e999"), content_type="application/json")
+        answer = (await request.json())["messages"][-1]["content"]
+        tokens = [("the prompt", -1.0), (answer, value)]
+        choice = {"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}
+        body = {"choices": [choice], "prompt_logprobs": prompt_logprobs(tokens), "usage": {"prompt_tokens": usage}}
+        return web.Response(body=json.dumps(body).replace('"huge"', "1e999"), content_type="application/json")
 
     app = web.Application()
-    app.router.add_post("/v1/completions", complete)
+    app.router.add_post("/v1/chat/completions", complete)
     return app
 
 
 def test_a_probability_is_at_most_one(dataset):
-    with serve_in_thread(scored_by([None, 5.0])) as url, pytest.raises(FatalEndpointError, match="up to 0, got"):
+    with serve_in_thread(scored_by(5.0)) as url, pytest.raises(FatalEndpointError, match="up to 0, got"):
         start(dataset, url)
 
 
 @pytest.mark.parametrize("usage", [-100_000, "huge", True, "12"])
 def test_a_usage_that_is_none_counts_as_the_most_that_was_possible(dataset, usage):
-    with serve_in_thread(scored_by([None, -1.0], usage)) as url, pytest.raises(BudgetExceededError):
+    with serve_in_thread(scored_by(-1.0, usage)) as url, pytest.raises(BudgetExceededError):
         start(dataset, url, "--budget-tokens", "1500")
 
 
@@ -270,6 +256,6 @@ def test_a_row_without_an_answer_is_named_before_anything_is_asked(dataset):
     rows = [{"question_id": n, "question": f"number {n}", "answers": ["", ""]} for n in range(8)]
     (dataset / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     log = []
-    with serve_in_thread(echo_server(log)) as url, pytest.raises(InputError, match="0 has no answer"):
+    with serve_in_thread(scoring_server(log)) as url, pytest.raises(InputError, match="0 has no answer"):
         start(dataset, url)
     assert log == []

@@ -1,4 +1,4 @@
-"""Rows of visual question answering: answers of people alone, and the official pairs of files."""
+"""Rows of visual question answering: answers of people alone."""
 
 import json
 
@@ -23,29 +23,6 @@ def test_rows_with_answers_of_people_only_are_read(tmp_path, monkeypatch):
     (folder / "own.jsonl").write_text('{"question": "q", "answers": []}\n')
     with pytest.raises(InputError, match=r"own.jsonl, row 0: it needs 'question' and 'answers'"):
         load_items(str(folder / "own.jsonl"))
-
-
-def test_the_official_files_of_a_split_are_joined_by_the_id_of_the_question(tmp_path, monkeypatch):
-    folder = tmp_path / "data/datasets/okvqa"
-    folder.mkdir(parents=True)
-    for split, answer in (("train2014", "dog"), ("val2014", "cat")):
-        asked = [{"image_id": 51606, "question": "what is it?", "question_id": 516065}]
-        given = [{"question_id": 516065, "image_id": 51606, "answers": [{"answer": answer, "answer_id": 1}] * 10}]
-        content = {"questions": asked, "data_subtype": split}
-        (folder / f"OpenEnded_mscoco_{split}_questions.json").write_text(json.dumps(content))
-        content = {"annotations": given, "data_subtype": split}
-        (folder / f"mscoco_{split}_annotations.json").write_text(json.dumps(content))
-    monkeypatch.chdir(tmp_path)
-    [problem] = load_items("okvqa:val")
-    assert (problem.id, problem.text, problem.answer) == ("516065", "what is it?", "cat")
-    assert problem.meta["image"] == "COCO_val2014_000000051606.jpg"
-    assert len(problem.meta["answers"]) == 10
-    assert load_items("okvqa:train")[0].answer == "dog"
-    with pytest.raises(InputError, match="okvqa does not name one file of questions"):
-        load_items("okvqa")
-    (folder / "mscoco_val2014_annotations.json").write_text('{"annotations": []}')
-    with pytest.raises(InputError, match="has no answers to question 516065"):
-        load_items("okvqa:val")
 
 
 RED = ["red", "red", "red"]

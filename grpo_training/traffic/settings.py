@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.tasks.traffic.scenarios import GenerationSettings
 from grpo_training.cli.settings import WORKING_DIR, Positive
 from grpo_training.cli.steps import StepSettings
 from grpo_training.runs.settings import BudgetSettings
@@ -31,7 +30,7 @@ class Chosen(StepSettings):
         return self
 
 
-class GenerateSettings(GenerationSettings, Chosen):
+class GenerateSettings(Chosen):
     """Settings of ``traffic generate``."""
 
     summary: ClassVar[str] = "simulate both decisions at every decision point and store what they led to"
@@ -39,6 +38,13 @@ class GenerateSettings(GenerationSettings, Chosen):
 
     output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
     parallel: Positive = Field(1, description="scenarios that are simulated at the same time")
+    extend_seconds: Positive = Field(5, description="seconds that one extension lasts")
+    horizon: Positive = Field(60, description="seconds that both branches are simulated")
+    warmup_steps: int = Field(300, ge=0, description="seconds before the first decision is stored")
+    seed: int = Field(3407, description="of SUMO and of the exploration")
+    explore: float = Field(0.3, ge=0, le=1, description="share of random decisions in the run that states come from")
+    max_decisions: Positive | None = Field(None, description="decisions per scenario; all by default")
+    keep_states: bool = Field(False, description="store SUMO's state of each row, for rewards that simulate")
     time_limit: float = Field(60.0, gt=0, description="seconds without a sign of life before a simulation is stopped")
 
 

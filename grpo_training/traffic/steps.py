@@ -6,13 +6,17 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from engine.errors import InputError, MissingInputError, ScaffoldError
-from engine.tasks.traffic.scenarios import GenerationSettings, find_config, unused_step_length
-from engine.tasks.traffic.simulation.generation import Generated, generate_scenario
+from engine.tasks.traffic.scenarios import find_config, unused_step_length
+from engine.tasks.traffic.simulation.generation import Generated, GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationThreads, require_sumo
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
-from grpo_training.traffic.settings import Chosen, EvaluateSettings, GenerateSettings
+from grpo_training.traffic.settings import (
+    Chosen,
+    EvaluateSettings,
+    GenerateSettings,
+)
 
 
 def run_step(settings: StepSettings) -> int:
@@ -31,7 +35,7 @@ def generate(settings: GenerateSettings) -> int:
     """Make the datasets of the chosen scenarios. Failed scenarios are reported at the end; the others are kept."""
     require_sumo()
     folders = chosen_folders(settings)
-    shape = GenerationSettings(**settings.model_dump(include=set(GenerationSettings.model_fields)))
+    shape = GenerationSettings(**{name: getattr(settings, name) for name in GenerationSettings.__dataclass_fields__})
     failures: list[tuple[str, ScaffoldError]] = []
     done: list[Generated] = []
     with progress_bar(desc="decisions", unit="") as bar, SimulationThreads(settings.parallel) as pool:

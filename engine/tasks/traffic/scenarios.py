@@ -8,8 +8,6 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from engine.errors import InputError, MissingInputError
 
 
@@ -26,22 +24,6 @@ class SimulationOptions:
     sumocfg: str
     seed: int = 3407
     extend_seconds: int = 5
-
-
-class GenerationSettings(BaseModel):
-    """What shapes a dataset."""
-
-    model_config = ConfigDict(frozen=True)
-
-    extend_seconds: int = Field(default=5, gt=0, description="seconds that one extension lasts")
-    horizon: int = Field(default=60, gt=0, description="seconds that both branches are simulated")
-    warmup_steps: int = Field(default=300, ge=0, description="seconds before the first decision is stored")
-    seed: int = Field(default=3407, description="of SUMO and of the exploration")
-    explore: float = Field(
-        default=0.3, ge=0, le=1, description="share of random decisions in the run that states come from"
-    )
-    max_decisions: int | None = Field(default=None, gt=0, description="decisions per scenario; all by default")
-    keep_states: bool = Field(default=False, description="store SUMO's state of each row")
 
 
 def find_config(folder: Path) -> Path:

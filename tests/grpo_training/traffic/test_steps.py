@@ -15,12 +15,11 @@ import uuid
 import pytest
 
 from engine.errors import ConfigurationError, InputError
-from engine.tasks.traffic.scenarios import GenerationSettings
-from engine.tasks.traffic.simulation.generation import generate_scenario
+from engine.tasks.traffic.rows import read_rows
+from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError
 from grpo_training.traffic.__main__ import main
 from tests.conftest import ROOT
-from tests.engine.tasks.traffic.support import read_rows
 from tests.grpo_training.traffic.conftest import DECISIONS
 from tests.grpo_training.traffic.support import marked_processes
 

@@ -5,20 +5,43 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
 from engine.storage.folders import replace_folder
 from engine.tasks.traffic.rows import DATASET, TrafficRow, row_of
-from engine.tasks.traffic.scenarios import GenerationSettings, SimulationOptions, find_config, network_digest
+from engine.tasks.traffic.scenarios import SimulationOptions, find_config, network_digest
 from engine.tasks.traffic.signals import Observation
-from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationServer, simulate
+from engine.tasks.traffic.simulation.process import SimulationFailedError, simulate
 
 RECORD = "generation.json"
 _BRANCH_FAILED = "a branch failed"
 _FAILURES_ALLOWED = 10
+
+
+@dataclass(frozen=True)
+class GenerationSettings:
+    """What shapes a dataset.
+
+    Args:
+        extend_seconds: length of one extension.
+        horizon: seconds that both branches are simulated.
+        warmup_steps: seconds before the first decision is stored.
+        seed: of SUMO and of the exploration.
+        explore: share of random decisions in the run that the states are taken from.
+        max_decisions: stop after so many per scenario; None: run to the end.
+        keep_states: store SUMO's state of each row.
+    """
+
+    extend_seconds: int = 5
+    horizon: int = 60
+    warmup_steps: int = 300
+    seed: int = 3407
+    explore: float = 0.3
+    max_decisions: int | None = None
+    keep_states: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,7 @@ def generate_scenario(
         SimulationFailedError: SUMO failed, or no row came out.
     """
     config, name = find_config(folder), folder.resolve().name
-    record = settings.model_dump() | {"config": config.name, "network": network_digest(config)}
+    record = asdict(settings) | {"config": config.name, "network": network_digest(config)}
     target = output / name
     if (kept := _kept(target, record)) is not None:
         return kept
@@ -96,7 +119,6 @@ def _write_dataset(
     states.mkdir(parents=True)
     rows: list[dict[str, Any]] = []
     failed = 0
-    servers: list[SimulationServer] = []
 
     def store(decision: StoredDecision | None) -> None:
         if decision is None:
@@ -112,12 +134,9 @@ def _write_dataset(
     def row_with_outcomes(decision: StoredDecision) -> TrafficRow | None:
         nonlocal failed
         junction = decision.seen.junction
-        if not servers:  # not before: a network that SUMO refuses is reported by the run below
-            servers.append(SimulationServer(options))
-        of_server: dict[str, Any] = {"limit_s": limit_s, "server": servers[0]}
         try:
             branches = {
-                branch: simulate("branch", options, decision.state, junction, extend, settings.horizon, **of_server)
+                branch: simulate("branch", options, decision.state, junction, extend, settings.horizon, limit_s=limit_s)
                 for branch, extend in (("extend", True), ("switch", False))
             }
         except SimulationFailedError as error:
@@ -140,11 +159,7 @@ def _write_dataset(
             state_file=f"states/{decision.state.name}" if settings.keep_states else "",
         )
 
-    try:
-        dropped: Counter[str] = simulate("step_through", options, settings, states, limit_s=limit_s, answer=store)
-    finally:
-        for server in servers:
-            server.close()
+    dropped: Counter[str] = simulate("step_through", options, settings, states, limit_s=limit_s, answer=store)
     dropped += Counter({_BRANCH_FAILED: failed})
     if not rows:
         raise SimulationFailedError(

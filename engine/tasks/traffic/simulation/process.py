@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
 import signal
 import socket
@@ -14,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
@@ -60,7 +58,6 @@ def simulate(
     *arguments: Any,
     limit_s: float,
     answer: Callable[[Any], Any] = lambda message: None,
-    server: SimulationServer | None = None,
 ) -> Any:
     """Do a run in a process of its own. Blocking, from any thread.
 
@@ -70,7 +67,6 @@ def simulate(
         arguments: further ones of the function.
         limit_s: longest time between two messages of the process; it is killed after it.
         answer: answers each message of the function; what it raises ends the run.
-        server: one that has loaded the network of the options; None: that of all simulations.
 
     Returns:
         the value of the function.
@@ -81,10 +77,14 @@ def simulate(
     name = Path(options.sumocfg).stem
     with (
         tempfile.TemporaryDirectory(prefix="simulation-", ignore_cleanup_errors=True) as folder,
-        (server or _server()).connection() as here,
+        _server().connection() as here,
     ):
         pid = 0
         try:
+            pid = here.recv()
+            with _guard:
+                _running.add(pid)
+            here.send((folder, run, options, arguments))
             while True:
                 if not here.poll(limit_s):
                     raise SimulationFailedError(
@@ -92,12 +92,6 @@ def simulate(
                         fix="Raise --time-limit if the network is large.",
                     )
                 kind, value = here.recv()
-                if kind == "pid":
-                    pid = value
-                    with _guard:
-                        _running.add(pid)
-                    here.send((folder, run, options, arguments))
-                    continue
                 if kind == "value":
                     return value
                 if kind == "error":
@@ -124,21 +118,15 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-class SimulationServer:
-    """The process of :mod:`engine.tasks.traffic.simulation.server`.
+class _Server:
+    """The process of :mod:`engine.tasks.traffic.simulation.server`."""
 
-    Args:
-        options: of the network that it loads, so that its forks need not; None: none.
-    """
-
-    def __init__(self, options: SimulationOptions | None = None) -> None:
+    def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
-        loaded = [] if options is None else [json.dumps(asdict(options))]
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", _SERVER, str(theirs.fileno()), *loaded],
-                stdout=subprocess.DEVNULL,
+                [sys.executable, "-m", _SERVER, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
@@ -155,19 +143,14 @@ class SimulationServer:
             socket.send_fds(self._control, [b"."], [theirs.fileno()])
         return Connection(ours.detach())
 
-    def close(self) -> None:
-        """End the process."""
-        self._control.close()
-        self._process.wait()
+
+_servers: list[_Server] = []
 
 
-_servers: list[SimulationServer] = []
-
-
-def _server() -> SimulationServer:
+def _server() -> _Server:
     with _guard:
         if not _servers or _servers[-1].has_ended:
-            _servers.append(SimulationServer())
+            _servers.append(_Server())
         return _servers[-1]
 
 

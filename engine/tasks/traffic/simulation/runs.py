@@ -19,9 +19,9 @@ import sumolib
 
 from engine.tasks.traffic.policies import exploring, max_pressure
 from engine.tasks.traffic.rows import BranchResult, state_text
-from engine.tasks.traffic.scenarios import GenerationSettings, SimulationOptions
+from engine.tasks.traffic.scenarios import SimulationOptions
 from engine.tasks.traffic.signals import Observation
-from engine.tasks.traffic.simulation.generation import StoredDecision
+from engine.tasks.traffic.simulation.generation import GenerationSettings, StoredDecision
 from engine.tasks.traffic.simulation.process import SimulationError
 from engine.tasks.traffic.simulation.sumo import Simulation
 
@@ -70,16 +70,15 @@ def _reason_to_drop(seen: Observation, seed: int) -> str | None:
     return None if drawn < share else "few or no queues"
 
 
-def branch(tell: Tell, simulation: Simulation, state: Path, junction: str, extend: bool, horizon: int) -> BranchResult:
-    """The outcome of a decision, from a state file with its ``.json`` of controllers beside it.
-
-    ``simulation`` has loaded the network and never stepped.
-    """
+def branch(
+    tell: Tell, options: SimulationOptions, state: Path, junction: str, extend: bool, horizon: int
+) -> BranchResult:
+    """The outcome of a decision, from a state file with its ``.json`` of controllers beside it."""
     try:
         controllers = json.loads(state.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SimulationError(f"the controllers of {state} cannot be read: {error}") from error
-    return simulation.run_branch(state, controllers, junction, extend, horizon, max_pressure)
+    return Simulation(options).run_branch(state, controllers, junction, extend, horizon, max_pressure)
 
 
 def control(tell: Tell, options: SimulationOptions, policy: str, seconds: int) -> dict[str, float]:

@@ -1,14 +1,12 @@
-"""``python -m engine.tasks.traffic.simulation.server FD [OPTIONS]``: forks a process for each simulation.
+"""``python -m engine.tasks.traffic.simulation.server FD``: forks a process for each simulation that is asked for.
 
-It has imported libsumo, which takes longer than a short simulation, and never runs one itself. With OPTIONS, a JSON
-object, it has loaded their network too. Its first argument is the file descriptor of a socket, over which it receives
-one end of a connection for each simulation. It ends when that socket is closed, that is with the process that started
-it.
+It has imported libsumo, which takes longer than a short simulation, and never runs one itself. Its argument is the file
+descriptor of a socket, over which it receives one end of a connection for each simulation. It ends when that socket is
+closed, that is with the process that started it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -19,10 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from engine.tasks.traffic.scenarios import SimulationOptions
 from engine.tasks.traffic.simulation import runs
 from engine.tasks.traffic.simulation.process import SimulationError
-from engine.tasks.traffic.simulation.sumo import Simulation
 
 
 def main() -> None:
@@ -30,11 +26,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent kills simulations itself
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no child stays as a zombie
     control = socket.socket(fileno=int(sys.argv[1]))
-    loaded = [Simulation(SimulationOptions(**json.loads(options))) for options in sys.argv[2:]]
     while ends := socket.recv_fds(control, 1, 1)[1]:
         if os.fork() == 0:  # pragma: no cover - runs in the fork, which must not return into the loop
             try:
-                _serve(Connection(ends[0]), *loaded)
+                _serve(Connection(ends[0]))
             except (EOFError, ConnectionError):  # the parent has ended
                 pass
             except BaseException:  # noqa: BLE001 - printed; the parent sees that no answer came
@@ -44,9 +39,9 @@ def main() -> None:
         os.close(ends[0])
 
 
-def _serve(connection: Connection, loaded: Simulation | None = None) -> None:
+def _serve(connection: Connection) -> None:
     """Do a run, and send its messages and its value to the parent. What is printed goes to a file of its folder."""
-    connection.send(("pid", os.getpid()))
+    connection.send(os.getpid())
     folder, run, options, arguments = connection.recv()
     with (Path(folder) / "printed").open("wb") as stream:
         os.dup2(stream.fileno(), 1)
@@ -58,7 +53,7 @@ def _serve(connection: Connection, loaded: Simulation | None = None) -> None:
         return connection.recv()
 
     try:
-        value = getattr(runs, run)(tell, loaded or options, *arguments)
+        value = getattr(runs, run)(tell, options, *arguments)
     except SimulationError as error:
         connection.send(("error", str(error)))
     else:

@@ -12,8 +12,7 @@ def grid(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def dataset(grid, tmp_path_factory):
-    from engine.tasks.traffic.scenarios import GenerationSettings
-    from engine.tasks.traffic.simulation.generation import generate_scenario
+    from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 
     output = tmp_path_factory.mktemp("datasets")
     generate_scenario(grid, output, GenerationSettings(max_decisions=12, keep_states=True, horizon=20))

@@ -1,8 +1,6 @@
 """A row with outcomes that are chosen by the test."""
 
-import json
-
-from engine.tasks.traffic.rows import TrafficRow, row_of
+from engine.tasks.traffic.rows import row_of
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
 
@@ -36,7 +34,3 @@ def row(before=7, extend=5, switch=9, **seen):
         horizon=20,
         state_file="",
     )
-
-
-def read_rows(path):
-    return [TrafficRow.model_validate(values) for values in json.loads(path.read_text())]

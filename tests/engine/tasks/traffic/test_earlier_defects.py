@@ -2,7 +2,7 @@
 
 * two readers of replies, and the truth table: ``test_reply.py``
 * limits that the model does not see: ``test_rows.py``
-* states without random numbers, branches with other seeds: ``test_simulation.py`` (stored states)
+* states without random numbers, branches with other seeds: ``test_simulation.py`` (live outcomes equal stored ones)
 * a validation that blocks the first run, data without rows: ``tests/grpo_training/traffic/test_steps.py``
 """
 
@@ -24,15 +24,16 @@ from agents.generator import generator_messages
 from engine.records import Completion
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.rewards import observation_of
-from engine.tasks.traffic.scenarios import GenerationSettings, SimulationOptions
+from engine.tasks.traffic.rows import read_rows
+from engine.tasks.traffic.scenarios import SimulationOptions
 from engine.tasks.traffic.simulation import generation
 from engine.tasks.traffic.simulation import process as process_module
-from engine.tasks.traffic.simulation.generation import generate_scenario
+from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
 from engine.tasks.traffic.simulation.process import SimulationFailedError, simulate
 from engine.tasks.traffic.task import TASK
 from grpo_training.train.online.rewards import TrlReward, dataset_rows
 from tests.conftest import ROOT
-from tests.engine.tasks.traffic.support import read_rows, row
+from tests.engine.tasks.traffic.support import row
 
 needs_sumo = [
     pytest.mark.sumo,
@@ -280,7 +281,7 @@ def test_f_training_on_stored_outcomes_needs_no_ports_and_no_sumo():
     assert run_python(code) == ["> []"]
 
 
-# G: braces
+# G: the checks are not skipped where it matters; braces
 
 
 @pytest.mark.parametrize("style", ["full", "compact", "zh"])

@@ -1,10 +1,10 @@
-"""Generation and closed loop in SUMO itself, on small scenarios and on a real network."""
+"""Generation, live outcomes and closed loop in SUMO itself, on small scenarios and on a real network."""
 
+import dataclasses
 import importlib.util
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,14 +15,14 @@ from itertools import pairwise
 import pytest
 
 from engine.errors import InputError
-from engine.tasks.traffic.rewards import observation_of
-from engine.tasks.traffic.rows import state_text
-from engine.tasks.traffic.scenarios import GenerationSettings, SimulationOptions, find_config
+from engine.tasks.traffic.rewards import OutcomeSettings, observation_of
+from engine.tasks.traffic.rows import read_rows, state_text
+from engine.tasks.traffic.scenarios import find_config
 from engine.tasks.traffic.simulation.closed_loop import run_closed_loop
-from engine.tasks.traffic.simulation.generation import generate_scenario
-from engine.tasks.traffic.simulation.process import SimulationFailedError, SimulationServer, simulate
+from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario
+from engine.tasks.traffic.simulation.live import LiveOutcomes, TooManyFailuresError, live_scenarios
+from engine.tasks.traffic.simulation.process import SimulationFailedError
 from tests.conftest import ROOT, shared_file
-from tests.engine.tasks.traffic.support import read_rows as rows_of
 from tests.support.sumo_scenarios import write_scenario
 
 pytestmark = [
@@ -31,6 +31,10 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 SHORT = GenerationSettings(max_decisions=12, keep_states=True, horizon=20)
+
+
+def rows_of(path):
+    return read_rows(path)
 
 
 def contents(folder):
@@ -66,31 +70,30 @@ def test_the_same_settings_give_the_same_bytes(grid, dataset, tmp_path):
     assert (tmp_path / grid.name / "grpo_dataset.json").read_bytes() == dataset.read_bytes()
 
 
-def simulated(config, dataset, row, branch):
-    options = SimulationOptions(str(config), row.seed, row.extend_seconds)
-    state = dataset.parent / row.state_file
-    with closing(SimulationServer(options)) as server:
-        decision = row.junction_id, branch == "extend", row.horizon
-        return simulate("branch", options, state, *decision, limit_s=60, server=server)
-
-
-def test_a_stored_state_that_is_simulated_again_gives_the_stored_outcomes(grid, dataset):
-    for row in reversed(rows_of(dataset)):
-        for branch in ("extend", "switch"):
-            assert simulated(find_config(grid), dataset, row, branch) == getattr(row.branches, branch)
+def test_live_outcomes_equal_the_stored_ones(grid, dataset):
+    rows = rows_of(dataset)
+    with closing(LiveOutcomes(live_scenarios(dataset, grid.parent), OutcomeSettings())) as live:
+        for row in reversed(rows):
+            assert live.branches(row) == row.branches
 
 
 def test_a_state_of_another_network_is_an_error_and_no_zero(grid, dataset, tmp_path):
     other = find_config(write_scenario(tmp_path, "single"))
-    with pytest.raises(SimulationFailedError):
-        simulated(other, dataset, rows_of(dataset)[0], "extend")
+    rows = rows_of(dataset)
+    scenarios = {
+        name: dataclasses.replace(each, config=other) for name, each in live_scenarios(dataset, grid.parent).items()
+    }
+    settings = OutcomeSettings(live_workers=1, live_max_failures=2)
+    with closing(LiveOutcomes(scenarios, settings)) as live:
+        assert live.branches(rows[0]) is None
+        with pytest.raises(TooManyFailuresError, match="3 simulated decisions failed"):
+            live.branches(rows[1])
 
 
 def test_a_kill_leaves_nothing_and_the_next_run_gives_the_same_files(grid, dataset, tmp_path):
     code = (
         "import sys; from pathlib import Path\n"
-        "from engine.tasks.traffic.scenarios import GenerationSettings\n"
-        "from engine.tasks.traffic.simulation.generation import generate_scenario\n"
+        "from engine.tasks.traffic.simulation.generation import GenerationSettings, generate_scenario\n"
         "short = GenerationSettings(max_decisions=12, keep_states=True, horizon=20)\n"
         "generate_scenario(Path(sys.argv[1]), Path(sys.argv[2]), short)"
     )
@@ -204,12 +207,3 @@ def test_the_process_of_a_simulation_does_not_run_the_script_of_its_user(grid, t
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script, grid], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout == "started 60.0\n", done.stderr
-
-
-def test_an_output_prefix_of_the_configuration_does_not_hide_the_trips(grid, tmp_path):
-    folder = shutil.copytree(grid, tmp_path / grid.name)
-    config = find_config(folder)
-    config.write_text(config.read_text().replace("</input>", '</input><output><output-prefix value="run_"/></output>'))
-    runs = [run_closed_loop(place, "fixed", 1, seconds=120) for place in (grid, folder)]
-    assert runs[0] == runs[1]
-    assert runs[0].figures["vehicles"] > 0

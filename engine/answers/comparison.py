@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from engine.answers.decimal_comma import with_decimal_point
 from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tail
 from engine.answers.shapes import Shape, all_but, as_interval, is_asked_for, is_constant, is_name, read_shape
 from engine.mathematics.quantities.numerals import read_numeral
@@ -20,7 +19,6 @@ Comparison = Literal["exact", "measured"]
 
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
 """In a truth ``x + y = 5`` these are coordinates of a line. ``a + b = 5`` asks for a value."""
-_SHOWS_DECIMALS = re.compile(r"(?<![\d,])\d*\.\d|[^\W\d_]")
 _POINT = re.compile(r"\A[A-Z]'?(?=\s*\()")
 _CHOICES = re.compile("[A-H]{2,8}")
 
@@ -56,13 +54,8 @@ class Comparer:
         return True
 
     def same_answers(self, answer: str, truth: str) -> bool:
-        """Compare two normalised texts. ``1,5`` is also a decimal where a unit or a decimal point is in one of them."""
-        if self.same(read_shape(answer), read_shape(truth)):
-            return True
-        readings = [with_decimal_point(text) for text in (answer, truth)]
-        if readings == [answer, truth] or not _SHOWS_DECIMALS.search(f"{answer} {truth}"):
-            return False
-        return self.same(*map(read_shape, readings))
+        """Compare two normalised texts."""
+        return self.same(read_shape(answer), read_shape(truth))
 
     def same(self, answer: Shape, truth: Shape) -> bool:
         """Whether an answer has the shape and the values of the truth."""

@@ -15,7 +15,7 @@ from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.execution import Execution, execute
-from engine.scaffold.interventions import InterventionReport, intervene
+from engine.scaffold.interventions import intervene
 from engine.scaffold.merge import merge_scaffolds
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 from engine.scaffold.problem_text import knowns_in_text
@@ -244,7 +244,6 @@ class ScaffoldTask(Task[Scaffold]):
         execution = execute(scaffold)
         structure = check_structure(execution.program)
         answer = self._computed(execution, stated)
-        interventions = InterventionReport(0.0) if answer is None else intervene(scaffold, execution)
         return _Graph(
             answer=answer,
             is_acyclic=structure.acyclic,
@@ -261,7 +260,7 @@ class ScaffoldTask(Task[Scaffold]):
                 "plan_agrees": plan_agreement(scaffold),
                 "rules_use_causes": rule_cause_agreement(execution.program),
                 "answers_agree": self._agreement(answer, stated),
-                "interventions": interventions.score,
+                "interventions": 0.0 if answer is None else intervene(scaffold, execution),
                 **self.logic_parts(scaffold, stated),
             },
         )

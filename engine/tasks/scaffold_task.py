@@ -71,13 +71,11 @@ class _Graph:
 
     Args:
         answer: the value of the target, as the final answer; None if the graph does not execute.
-        is_acyclic: whether the graph has no cycle.
         graph: the parts of ``r_graph``.
         logic: the parts of ``r_logic``.
     """
 
     answer: str | None
-    is_acyclic: bool
     graph: Mapping[str, float | None]
     logic: Mapping[str, float | None]
 
@@ -165,7 +163,7 @@ class ScaffoldTask(Task[Scaffold]):
                 "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),
             }
             detail |= {"graph": graph.graph, "logic": graph.logic}
-        is_cyclic = graph is not None and not graph.is_acyclic
+        is_cyclic = graph is not None and not graph.graph["acyclic"]
         outcome = Outcome.MODEL_FAULT if is_cyclic else Outcome.OK
         return Measurement(
             components={"r_ans": 1.0 if verdict.correct else 0.0, **structure},
@@ -246,14 +244,9 @@ class ScaffoldTask(Task[Scaffold]):
         answer = self._computed(execution, stated)
         return _Graph(
             answer=answer,
-            is_acyclic=structure.acyclic,
             graph={
-                "acyclic": float(structure.acyclic),
-                "knowns_used": structure.knowns_used or 0.0,
+                **structure,
                 "knowns_in_text": knowns_in_text(scaffold, text),
-                "target_covered": float(structure.target_covered),
-                "rules_parse": structure.rules_parse,
-                "target_reachable": float(structure.target_reachable),
                 "executes": float(execution.executed),
             },
             logic={

@@ -162,9 +162,7 @@ def test_rules_without_an_effect_are_dropped_and_recorded():
     assert parsed.repairs == ["dropped_rule", "missing_rule", "scalar_cause"]
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(None, "no_json"), (5, "schema"), ([OBJECT], "schema"), ("", "no_json")]
-)
+@pytest.mark.parametrize(("value", "kind"), [(None, "no_json"), (5, "schema"), ([OBJECT], "schema"), ("", "no_json")])
 def test_faults_of_objects_from_other_programs(value, kind):
     assert scaffold_from_object(value).fault.kind == kind
 

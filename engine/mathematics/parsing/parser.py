@@ -269,8 +269,8 @@ class _Parser(TokenCursor):
 
     def _latex(self, command: str) -> Node:
         if command in FRACTIONS:
-            top = self._group()
-            return apply(FRACTIONS[command], top, self._group())
+            top = self._group(digit=True)
+            return apply(FRACTIONS[command], top, self._group(digit=True))
         if command == "sqrt":
             if self.take("["):
                 degree = self._expression(0)
@@ -280,9 +280,16 @@ class _Parser(TokenCursor):
         self.at -= 1
         return self.refuse()
 
-    def _group(self) -> Node:
-        """A braced group, or one atom instead."""
+    def _group(self, digit: bool = False) -> Node:
+        r"""A braced group, or one atom instead.
+
+        Args:
+            digit: whether one digit is an atom, as LaTeX has it: ``\frac12`` is 1/2, but ``\sqrt 12`` is a cleaned √12.
+        """
         token = self.peek
+        if digit and token.kind == "number" and len(token.text) > 1 and token.text.isdecimal():
+            self.tokens[self.at] = Token("number", token.text[1:])
+            return Number(int(token.text[0]))
         if token.kind == "end":
             self.refuse()
         self._depth += 1

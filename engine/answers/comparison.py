@@ -10,17 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from engine.answers.decimal_comma import with_decimal_point
 from engine.answers.plain_values import same_plain_quantity, same_plain_value, without_tail
 from engine.answers.shapes import Shape, all_but, as_interval, is_asked_for, is_constant, is_name, read_shape
-from engine.mathematics.quantities.numerals import read_numeral
 
 Comparison = Literal["exact", "measured"]
 """How answers are compared: as exact values, or as measured quantities with a unit and a tolerance."""
 
 _COORDINATES = re.compile(r"[xyz]|[A-Z]{2}")
 """In a truth ``x + y = 5`` these are coordinates of a line. ``a + b = 5`` asks for a value."""
-_SHOWS_DECIMALS = re.compile(r"(?<![\d,])\d*\.\d|[^\W\d_]")
 _POINT = re.compile(r"\A[A-Z]'?(?=\s*\()")
 _CHOICES = re.compile("[A-H]{2,8}")
 
@@ -56,13 +53,8 @@ class Comparer:
         return True
 
     def same_answers(self, answer: str, truth: str) -> bool:
-        """Compare two normalised texts. ``1,5`` is also a decimal where a unit or a decimal point is in one of them."""
-        if self.same(read_shape(answer), read_shape(truth)):
-            return True
-        readings = [with_decimal_point(text) for text in (answer, truth)]
-        if readings == [answer, truth] or not _SHOWS_DECIMALS.search(f"{answer} {truth}"):
-            return False
-        return self.same(*map(read_shape, readings))
+        """Compare two normalised texts."""
+        return self.same(read_shape(answer), read_shape(truth))
 
     def same(self, answer: Shape, truth: Shape) -> bool:
         """Whether an answer has the shape and the values of the truth."""
@@ -118,23 +110,9 @@ class Comparer:
         return self._same_values(answer.text, truth.text)
 
     def _same_ratio(self, answer: Shape, truth: Shape) -> bool:
-        """Two ratios, reduced or not; a ratio of two terms and a quotient, but no integer."""
-        if answer.kind != truth.kind:
-            ratio, other = (answer, truth) if answer.kind == "ratio" else (truth, answer)
-            if ratio.text != ":" or len(ratio.parts) != 2 or other.kind != "value" or _is_integer(other.text):
-                return False
-            quotient = "({})/({})".format(*(part.text for part in ratio.parts))
-            return self._same_values(*((quotient, other.text) if ratio is answer else (other.text, quotient)))
-        if len(answer.parts) != len(truth.parts):
-            return False
-        are_reduced = answer.text == truth.text == ":" and all(is_constant(part.text) for part in answer.parts)
-        if not are_reduced or (_is_clock(answer) and _is_clock(truth)):
-            return self._same_in_order(answer.parts, truth.parts)
-        (said, *others), (meant, *true) = answer.parts, truth.parts
-        return all(
-            self._same_values(f"({one.text})*({meant.text})", f"({other.text})*({said.text})")
-            for one, other in zip(others, true, strict=True)
-        )
+        """Two ratios, term by term: 2:4 is not 1:2, as the truth is in lowest terms or a range."""
+        are_ratios = answer.kind == truth.kind and len(answer.parts) == len(truth.parts)
+        return are_ratios and self._same_in_order(answer.parts, truth.parts)
 
     def _same_point(self, answer: Shape, truth: Shape) -> bool:
         """``A(1, 2)`` is (1, 2). In a truth, ``C(5, 2)`` and ``P(5, 2)`` may be numbers."""
@@ -204,16 +182,6 @@ def _unwrapped(shape: Shape) -> Shape:
             break
         shape = shape.parts[0]
     return shape
-
-
-def _is_integer(text: str) -> bool:
-    number = read_numeral(text)
-    return number is not None and number.value.denominator == 1
-
-
-def _is_clock(ratio: Shape) -> bool:
-    """Whether a ratio looks like a time of day, such as 3:45."""
-    return len(ratio.parts) == 2 and re.fullmatch(r"[0-5]\d", ratio.parts[1].text) is not None
 
 
 def _are_tuples(*shapes: Shape) -> bool:

@@ -30,7 +30,6 @@ class HowCompared(Record):
         keys: of ``json``: the keys of all rows; one that an object leaves out is empty.
         day_first: of ``date``: whether 3/4/2026 is the 3rd of April.
         tolerance: of ``number``: the largest relative error of a right answer; None: by the digits of the truth.
-        decimal_comma: of ``number``: whether 1.234,5 is 1234.5; then 1.234 is 1234 or 1,234.
     """
 
     kind: Kind
@@ -42,7 +41,6 @@ class HowCompared(Record):
     keys: tuple[str, ...] = ()
     day_first: bool = False
     tolerance: float | None = None
-    decimal_comma: bool = False
 
     def named(self) -> Named:
         """The labels, or the options with their marks."""

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from engine.answers.dates import read_date
-from engine.answers.decimal_comma import with_decimal_points
 from engine.answers.how import LETTERS, HowCompared
 from engine.answers.reply import unwrapped
 from engine.answers.verify import is_value, verify_answer
@@ -138,14 +137,8 @@ def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
     bare = answer.rstrip("\\% ")
     if bare != answer and re.fullmatch(r"[1-9][\d,]*(?:\.\d+)?", truth.strip()):  # a unit on one side only
         answer = bare
-    readings = [answer]
-    if how.decimal_comma:
-        readings = [with_decimal_points(answer), with_decimal_points(answer, grouping_points=False)]
-        truth = with_decimal_points(truth)
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
-    return _any(
-        verify_answer(one.strip(EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct for one in readings
-    )
+    return verify_answer(answer.strip(EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
 
 
 def _any(verdicts: Iterable[bool | None]) -> bool | None:

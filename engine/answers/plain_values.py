@@ -76,9 +76,6 @@ _TEN = 10
 _SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # "20 4" is not 204
 _ONE_SIGN = re.compile(r"([_^])\{(\w)\}")
 _DEGREE: Powers = read_unit("deg") or ()
-_ANGLES = tuple(read_unit(name) or () for name in ("deg", "arcmin", "arcsec"))
-_PRIMES = {"'": (read_unit("ft") or (), _ANGLES[1]), "''": (read_unit("in") or (), _ANGLES[2])}
-"""What a number with these signs measures: a length, or an angle where the other side is one."""
 
 
 def same_plain_value(answer: str, truth: str, rel_tol: float | None) -> Decision | None:
@@ -164,8 +161,6 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         rest = re.sub(r"\A\s*%(?=\s*[A-Za-z])", "", prefix[1])  # a share of something is a number
         head = text[: len(text) - len(rest)].rstrip()
         words = MARKUP.sub(r" \1", rest)
-        if rest.strip() in _PRIMES:
-            return head, Tail(_PRIMES[rest.strip()][expected in _ANGLES])
         if _UNITS.fullmatch(words):
             return head, Tail(nouns=frozenset(["unit"]))
         unit_of = _UNIT_OF.fullmatch(words) if not CHANGES_MEANING.search(words) else None

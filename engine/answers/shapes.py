@@ -11,8 +11,7 @@ Policies:
 * An equation is a value only if it states one: ``x = 5``, ``f(2) = 5`` and ``|AB| = 5`` are 5; ``2x = 5``, ``x^2 = 5``
   and ``x^2 + y^2 = 25`` are equations, and equal other equations only. An answer ``m + n = 5`` is 5, because it cannot
   be solved for one unknown; an answer ``33 + 1 + 24 = 58`` is 58 if it is true. A truth ``x + y = 5`` is a line.
-* ``1:2`` is a ratio and equals 2:4 and 1/2, but no integer; ``1:2:3`` is no quotient. "3 to 5" is ordered and is not
-  reduced, because it may be a range or a score.
+* ``1:2`` and "1 to 2" are ratios, whose terms are compared in order: they are no quotients, and are not reduced.
 * A matrix of one row differs from one of one column; ``(1, 2)`` equals both.
 
 ``comparison`` compares shapes.

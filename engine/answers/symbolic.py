@@ -25,10 +25,8 @@ from engine.mathematics.quantities.units import Quantity, read_quantity, same_qu
 
 _COMPOSITION = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]")
 """``f \\circ g``. After a number the sign means degrees."""
-_BOLD = re.compile(r"\\(?:mathbf|boldsymbol)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![A-Za-z]))")
-_VECTOR = re.compile(_BOLD.pattern.replace("mathbf", "mathbf|vec|hat"))
-_PRODUCT_OF_VECTORS = re.compile(rf"{_VECTOR.pattern}\s*(?:\\times\s*)?{_VECTOR.pattern}")
-"""A product of vectors or matrices, which has an order."""
+_VECTOR = re.compile(r"\\(?:mathbf|boldsymbol|vec|hat)(?![A-Za-z])")
+"""A vector or a matrix: products of them have an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _DEGREE = read_unit("deg")
 _MULTIPLE_OF_PI = re.compile(
@@ -85,10 +83,8 @@ class WorkerComparer(Comparer):
             if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
                 return False
         self.method = "symbolic" if right is None else "units"
-        has_order = _have_order(answer, truth)
-        answer, truth = _with_names_of_vectors(answer, truth)
-        if has_order and not written_alike(answer, truth):
-            return False
+        if _have_order(answer, truth):
+            return written_alike(answer, truth)
         try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))
         except FormulaSyntaxError:
@@ -112,10 +108,8 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
-        has_order = _have_order(answer, truth) or _calls(answer) != _calls(truth)
-        answer, truth = _with_names_of_vectors(answer, truth)
-        if has_order and not written_alike(answer, truth):
-            return False
+        if _have_order(answer, truth) or _calls(answer) != _calls(truth):
+            return written_alike(answer, truth)
         try:
             left, right = read_formula(_as_fraction(answer)), read_formula(_as_fraction(truth))
         except FormulaSyntaxError as error:
@@ -144,15 +138,8 @@ class WorkerComparer(Comparer):
 
 
 def _have_order(*texts: str) -> bool:
-    """Whether one of the texts has a composition of functions, or a product of vectors or matrices."""
-    return any(pattern.search(text) for pattern in (_COMPOSITION, _PRODUCT_OF_VECTORS) for text in texts)
-
-
-def _with_names_of_vectors(answer: str, truth: str) -> tuple[str, str]:
-    r"""Two formulas with names for ``\mathbf{i}`` and ``\vec{a}``; where only one has any, bold letters are letters."""
-    if _VECTOR.search(answer) and _VECTOR.search(truth):
-        return _VECTOR.sub(r" \1\2_{v} ", answer), _VECTOR.sub(r" \1\2_{v} ", truth)
-    return _BOLD.sub(r" \1\2 ", answer), _BOLD.sub(r" \1\2 ", truth)
+    """Whether one of the texts has a composition of functions, or a vector."""
+    return any(pattern.search(text) for pattern in (_COMPOSITION, _VECTOR) for text in texts)
 
 
 def _as_fraction(text: str) -> str:

@@ -35,7 +35,7 @@ from engine.mathematics.quantities.units import read_quantity
 from engine.records import Outcome
 from engine.sandbox.worker import KillablePool, shared_pool
 
-VERIFIER_VERSION = 13
+VERIFIER_VERSION = 14
 """Increased with each change of verdicts: in reading replies, knowns, formulas or answers, or in comparing them.
 
 It is stored with each rollout as ``reward_detail.verifier``. Records without it were scored by version 1.

@@ -29,7 +29,7 @@ DENIES = re.compile(
     re.IGNORECASE,
 )
 HEDGES = re.compile(
-    r"\b(?:or|either|may|might|could|maybe|perhaps|possibly|unsure|unclear|uncertain|unknown|depends|if)\b|或|可能|也许",
+    r"\b(?:or|either|(?-i:may)|might|could|maybe|perhaps|possibly|unsure|unclear|uncertain|unknown|depends|if)\b|或|可能|也许",
     re.IGNORECASE,
 )
 TURNS = re.compile(

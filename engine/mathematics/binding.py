@@ -48,11 +48,6 @@ class BoundRule:
     reads: frozenset[str]
     unknown: frozenset[str]
 
-    @property
-    def sides(self) -> tuple[Node, ...]:
-        """The sides of an equation, or the expression alone."""
-        return (self.right,) if self.left is None else (self.left, self.right)
-
 
 def bind_rule(
     rule: Rule,

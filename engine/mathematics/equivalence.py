@@ -24,7 +24,6 @@ _SEED = 20240601
 _DIGITS = 150
 _SAME = 10.0**-100
 _ENOUGH = 3
-_OTHER_POINTS = (Fraction(-22, 3), Fraction(16, 3), Fraction(23, 2))
 _RANGES = ((1, 5), (-5, -1), (0, 1), (-3, 3))
 
 
@@ -87,11 +86,6 @@ def same_zeros(answer: Node, truth: Node) -> int:
     return 1 if evaluator.context.re(ratio) > 0 else -1
 
 
-def same_constant(left: Fraction, right: Fraction) -> bool:
-    """Whether two values of ``constant_value`` and ``linear_bound`` are the same number."""
-    return abs(left - right) <= Fraction(1, 10**25) * max(abs(left), abs(right))
-
-
 def constant_value(node: Node) -> Fraction | None:
     """The value of a real constant to many digits, or None (symbols, complex, infinite, undefined, too large)."""
     if symbols_of(node):
@@ -108,30 +102,6 @@ def constant_value(node: Node) -> Fraction | None:
     if not context.isfinite(value) or abs(context.im(value)) > abs(value) * _SAME:
         return None
     return Fraction(context.nstr(context.re(value), _DIGITS - 5))
-
-
-def linear_bound(node: Node) -> tuple[Fraction, bool] | None:
-    """Where a linear function of one variable is zero, and whether it rises; None for every other formula."""
-    names = sorted(symbols_of(node))
-    if len(names) != 1:
-        return None
-    evaluator = _evaluator(_DIGITS, None)
-    context = evaluator.context
-    try:
-        values = [evaluator.value_at(node, {names[0]: Fraction(point)}) for point in (0, 1, *_OTHER_POINTS)]
-    except FormulaValueError:
-        return None
-    if not all(context.isfinite(value) and not context.im(value) for value in values):
-        return None
-    start, one, *others = map(context.re, values)
-    slope = one - start
-    for point, value in zip(_OTHER_POINTS, others, strict=True):
-        line = start + slope * point.numerator / point.denominator
-        if abs(line - value) > _SAME * (abs(start) + abs(value)):
-            return None
-    if not slope:
-        return None
-    return Fraction(context.nstr(-start / slope, _DIGITS - 15)), bool(slope > 0)
 
 
 _evaluator = lru_cache(maxsize=8)(HighPrecision)

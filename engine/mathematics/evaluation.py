@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from engine.mathematics.functions import OPERATIONS, positive
-from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series, children
+from engine.mathematics.functions import OPERATIONS
+from engine.mathematics.parsing.tree import Apply, Name, Node, Number, Series
 from engine.mathematics.values import (
     FormulaValueError,
     Value,
     WorkBudget,
-    agree,
     as_whole,
     bits_of,
     checked,
@@ -30,35 +29,18 @@ CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e}
 _ANGLE_FUNCTIONS = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
 
 
-def evaluate(
-    node: Node,
-    values: Mapping[str, Value],
-    budget: WorkBudget | None = None,
-    *,
-    logarithm: Callable[[float], float] = math.log,
-) -> Value:
-    """The value of a tree.
+def evaluate(node: Node, values: Mapping[str, Value], budget: WorkBudget | None = None) -> Value:
+    """The value of a tree. ``log`` without a base is the natural logarithm.
 
     Args:
         node: the tree.
         values: numbers by name; they have priority over ``pi`` and ``e``.
         budget: shared by all evaluations of one scaffold; a new one if None.
-        logarithm: the meaning of ``log`` of one argument.
 
     Raises:
         FormulaValueError: there is no value; ``kind`` is the reason.
     """
-    value: Value = _MachineEvaluator(values, budget or WorkBudget(), logarithm).value(node)
-    return value
-
-
-def evaluate_rule(node: Node, values: Mapping[str, Value], budget: WorkBudget | None = None) -> Value:
-    """As ``evaluate``, but raises FormulaValueError if ``log`` without a base leaves the value ambiguous."""
-    budget = budget or WorkBudget()
-    value = evaluate(node, values, budget)
-    has_log = "log" in node.functions and _has_bare_log(node)
-    if has_log and not agree(value, evaluate(node, values, budget, logarithm=math.log10)):
-        fail("ambiguous_log", "log without a base could be natural or decimal, and the value differs")
+    value: Value = _MachineEvaluator(values, budget or WorkBudget()).value(node)
     return value
 
 
@@ -67,14 +49,9 @@ def exact_value(node: Node) -> Fraction | None:
     if node.names:
         return None
     try:
-        return Fraction(_ExactEvaluator({}, WorkBudget(), math.log).value(node))
+        return Fraction(_ExactEvaluator({}, WorkBudget()).value(node))
     except FormulaValueError:
         return None
-
-
-def _has_bare_log(node: Node) -> bool:
-    is_bare = isinstance(node, Apply) and node.function == "log" and len(node.arguments) == 1
-    return is_bare or any(map(_has_bare_log, children(node)))
 
 
 class Evaluator(ABC):
@@ -139,10 +116,6 @@ class Evaluator(ABC):
 class _MachineEvaluator(Evaluator):
     """Exact integers and fractions, and floats where there is no exact value."""
 
-    def __init__(self, values: Mapping[str, Value], budget: WorkBudget, logarithm: Callable[[float], float]) -> None:
-        super().__init__(values, budget)
-        self._logarithm = logarithm
-
     def number(self, value: Value) -> Value:
         return value
 
@@ -167,8 +140,6 @@ class _MachineEvaluator(Evaluator):
             exact = function in ("mul", "add", "neg", "abs")
             plain = exact and not any(isinstance(argument, Fraction) for argument in arguments)
             self._budget.charge(len(arguments) * (bits >> 8 if plain else bits * bits >> 16))
-        if function == "log" and len(arguments) == 1:
-            return checked(self._logarithm(positive(arguments[0])))
         entry = OPERATIONS.get(function)
         if entry is None:
             fail("unknown_function", f"there is no function {function[:40]}")

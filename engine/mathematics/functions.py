@@ -150,7 +150,10 @@ def _rounded(budget: WorkBudget, value: Value, digits: Value = 0) -> Value:
     return float(result) if isinstance(value, float) and isinstance(result, Fraction) else result
 
 
-def _logarithm(budget: WorkBudget, value: Value, base: Value) -> Value:
+def _logarithm(budget: WorkBudget, value: Value, base: Value | None = None) -> Value:
+    """The logarithm; the natural one without a base."""
+    if base is None:
+        return 0 if value == 1 else math.log(positive(value))
     number, root = positive(value), positive(base)
     if root == 1:
         fail("domain", "a logarithm to the base one")
@@ -204,8 +207,8 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "numerator": (1, 1, lambda budget, value: as_rational(value).numerator),
     "denominator": (1, 1, lambda budget, value: as_rational(value).denominator),
     "exp": (1, 1, _at_zero(math.exp, 1)),
-    "ln": (1, 1, lambda budget, value: 0 if value == 1 else math.log(positive(value))),
-    "log": (2, 2, _logarithm),
+    "ln": (1, 1, _logarithm),
+    "log": (1, 2, _logarithm),
     "log2": (1, 1, lambda budget, value: _logarithm(budget, value, 2)),
     "log10": (1, 1, lambda budget, value: _logarithm(budget, value, 10)),
     "sin": (1, 1, _at_zero(math.sin, 0)),

@@ -25,7 +25,7 @@ class FormulaValueError(ScaffoldError, ArithmeticError):
     """A formula has no value.
 
     ``kind``: ``unknown_name``, ``unknown_function``, ``arity``, ``too_large``, ``division_by_zero``,
-    ``domain``, ``not_an_integer``, ``not_rational``, ``ambiguous_angle``, ``ambiguous_log``.
+    ``domain``, ``not_an_integer``, ``not_rational``, ``ambiguous_angle``.
     """
 
     def __init__(self, kind: str, message: str) -> None:

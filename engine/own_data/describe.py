@@ -239,7 +239,7 @@ def _is_mathematics(found: Description, read: _Read, answers: Sequence[str]) -> 
 
     That is a solution with ``####`` or a box, TeX or operators in answers or questions, or the column ``problem``.
     """
-    if found.how.kind not in ("number", "formula") or found.how.decimal_comma or not are_formulas(answers):
+    if found.how.kind not in ("number", "formula") or not are_formulas(answers):
         return False
     if are_identifiers(answers) and not _have_tex(found, read):
         return False

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from engine.answers.dates import plain_date, read_date
-from engine.answers.decimal_comma import uses_decimal_commas, with_decimal_points
 from engine.answers.how import KINDS, HowCompared, Kind
 from engine.answers.kinds import alternatives, plain, read_json
 from engine.answers.normal import plainly_written
@@ -68,7 +67,7 @@ def how_compared(answers: Sequence[str], kind: str | None = None, *, are_codes: 
         how = HowCompared(kind="date", day_first=_is_day_first(answers))
     elif found == "number":
         answers = [half_width(answer) for answer in answers]
-        how = HowCompared(kind="number", tolerance=tolerance, decimal_comma=uses_decimal_commas(answers))
+        how = HowCompared(kind="number", tolerance=tolerance)
     elif found == "json":
         objects = [value for value in map(read_json, answers) if isinstance(value, dict)]
         how = HowCompared(kind="json", keys=tuple(dict.fromkeys(key for value in objects for key in value)))
@@ -187,9 +186,7 @@ def described(how: HowCompared) -> str:
         return f"compared as one of {len(how.labels)} labels ({shown})"
     names = {
         "choice": "one choice of the options",
-        "number": "numbers"
-        + (" with decimal commas (1.234 is 1234 or 1,234)" if how.decimal_comma else "")
-        + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
+        "number": "numbers" + (f", right within {100 * how.tolerance:g} %" if how.tolerance else ""),
         "formula": "formulas",
         "text": "short texts, equal but for case and punctuation",
         "contains": "texts that the answer has to contain",
@@ -264,14 +261,13 @@ def _tolerance(kind: str, text: str) -> float:
 
 
 def _reads_as_number(answer: str) -> bool:
-    """Whether an answer is a number, also with a word after it or with a unit of several parts: ``3,2·10^4 kg m/s``."""
+    """Whether an answer is a number, also with a word after it or with a unit of several parts: ``3.2·10^4 kg m/s``."""
     if plain_date(answer):
         return False
     if _UNIT_NUMBER.fullmatch(answer):
         return True
-    texts = (plainly_written(clean(text), reads_times=False) for text in {answer, with_decimal_points(answer)})
-    quantities = map(read_quantity, texts)
-    return any(quantity is not None and quantity.number is not None and not quantity.prose for quantity in quantities)
+    quantity = read_quantity(plainly_written(clean(answer), reads_times=False))
+    return quantity is not None and quantity.number is not None and not quantity.prose
 
 
 def _are_choices(answer: str) -> bool:

@@ -34,24 +34,18 @@ def load_object(place: str) -> Any:
     except MissingInputError:
         raise
     except Exception as error:  # the module is the user's own code
-        if not source.endswith(".py") and _is_no_module(source, error):
-            raise InputError(
-                f"There is no Python file or module {source!r}",
-                why=f"{place!r} is read as MODULE:NAME, as the part before the colon does not end in .py.",
-                fix="Give FILE.py:NAME or MODULE:NAME, such as my_task.py:TASK.",
-            ) from None
-        why = f"{type(error).__name__}: {error}{_line_of(error, Path(source).name)}"
-        raise InputError(f"Cannot import {source}", why=why, fix=_import_fix(source, error)) from error
+        own_lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(source)]
+        line = f" (line {own_lines[-1].lineno})" if own_lines else ""
+        raise InputError(
+            f"Cannot import {source}",
+            why=f"{type(error).__name__}: {error}{line}",
+            fix=f"Give FILE.py:NAME or MODULE:NAME, such as my_task.py:TASK. Modules beside a file are found with "
+            f"PYTHONPATH={Path(source).expanduser().resolve().parent}",
+        ) from error
     if not hasattr(module, name):
         public = ", ".join(key for key in vars(module) if not key.startswith("_"))
         raise InputError(f"{source} has no {name!r}", why=f"It has: {public[:300] or 'no public name'}.")
     return getattr(module, name)
-
-
-def _line_of(error: Exception, file: str) -> str:
-    """The last line of the file that an exception came through; empty if it names the line itself or has none."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name == file]
-    return f" ({file}, line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
 
 def source_digest(objects: Iterable[Any]) -> str:
@@ -138,25 +132,6 @@ def _modules_below(folder: Path) -> list[Path]:
     return found
 
 
-def _import_fix(source: str, error: Exception) -> str:
-    """What to do about a module that cannot be imported."""
-    folder = Path(source).expanduser().resolve().parent
-    if isinstance(error, ModuleNotFoundError) and source.endswith(".py") and error.name:
-        if (folder / f"{error.name}.py").is_file() or (folder / error.name).is_dir():
-            return f"Modules beside a file are found with PYTHONPATH={folder}"
-        return f"Install the package of {error.name!r} in this environment."
-    if "relative import" in str(error):
-        return f"Import modules beside the file by their names, without a dot, and set PYTHONPATH={folder}"
-    return "Fix the error, or correct the place."
-
-
-def _is_no_module(source: str, error: Exception) -> bool:
-    """Whether an import failed because there is no such module, and not in its code."""
-    if isinstance(error, ModuleNotFoundError):
-        return f"{source}.".startswith(f"{error.name}.")
-    return source.startswith(".")  # a path such as ./data.jsonl, which Python takes for a relative import
-
-
 def _file_module(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
     if not path.is_file():
@@ -165,8 +140,8 @@ def _file_module(path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
+    assert spec is not None
+    assert spec.loader is not None  # its name ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up here
     try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.mathematics.binding import BoundRule, bind_rule
-from engine.mathematics.evaluation import evaluate_rule
+from engine.mathematics.evaluation import evaluate
 from engine.mathematics.parsing.tree import FormulaSyntaxError
 from engine.mathematics.rule import parse_rule
 from engine.mathematics.solver import Equation, allowed, solve
@@ -213,7 +213,7 @@ class _Run:
             raise FormulaValueError("unknown_name", f"the rule uses {names}, which has no value")
         self._budget.charge(2)
         if rule.left is None:
-            return evaluate_rule(rule.right, self._values, self._budget)
+            return evaluate(rule.right, self._values, self._budget)
         if rule.effect not in rule.left.names | rule.right.names:
             raise FormulaValueError("effect_absent", f"the equation does not contain {rule.effect}")
         values = {name: self._values[name] for name in rule.reads}

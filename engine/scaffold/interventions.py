@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from fractions import Fraction
 
 from engine.mathematics.solver import UNMEASURED
@@ -17,39 +16,7 @@ MAX_KNOWNS = 8
 _UNITS = 400_000
 
 
-@dataclass(frozen=True)
-class KnownReaction:
-    """The effects of changing one known.
-
-    Args:
-        known: the variable that was changed.
-        expected: the effects that are its descendants in the graph.
-        reacted: the effects whose values changed, or were lost, in at least one run.
-        target_reacted: whether the target's value changed.
-        score: half if the target reacted where it was expected to and only there, half for
-            |expected and reacted| / |expected or reacted|.
-    """
-
-    known: str
-    expected: frozenset[str]
-    reacted: frozenset[str]
-    target_reacted: bool
-    score: float
-
-
-@dataclass(frozen=True)
-class InterventionReport:
-    """The mean score over the knowns that could be measured; None where there was none.
-
-    Not measured are knowns whose changed runs failed, or that have no descendants in the graph and no effect on any
-    value.
-    """
-
-    score: float | None
-    reactions: tuple[KnownReaction, ...] = ()
-
-
-def intervene(scaffold: Scaffold, execution: Execution) -> InterventionReport:
+def intervene(scaffold: Scaffold, execution: Execution) -> float | None:
     """Change each numeric known by itself and compare the changed values with the graph's descendants.
 
     Args:
@@ -57,49 +24,48 @@ def intervene(scaffold: Scaffold, execution: Execution) -> InterventionReport:
         execution: its execution without interventions; the target must have a value in it.
 
     Returns:
-        a score in [0, 1], 1 if exactly the descendants of each known reacted; at most 8 knowns are changed, in
-        the order of the scaffold.
+        the mean of the scores of the knowns, in [0, 1]: 1 if exactly the descendants of each known reacted. At most 8
+        knowns are changed, in the order of the scaffold. Not measured are knowns whose changed runs failed, or that
+        have no descendants in the graph and no effect on any value. None where none was measured.
     """
     if scaffold.target_variable not in execution.order:
-        return InterventionReport(None)
+        return None
     children: dict[str, list[str]] = defaultdict(list)
     for edge in scaffold.causal_graph:
         for cause in edge.cause:
             children[cause].append(edge.effect)
     budget = WorkBudget(units=_UNITS)
-    reactions: list[KnownReaction] = []
+    scores = []
     for known in list(execution.program.knowns)[:MAX_KNOWNS]:
         descendants = reached(known, lambda name: children.get(name, ()))
-        reaction = _reaction(execution, known, descendants, budget)
-        if reaction is not None:
-            reactions.append(reaction)
-    score = math.fsum(reaction.score for reaction in reactions) / len(reactions) if reactions else None
-    return InterventionReport(score, tuple(reactions))
+        effects = frozenset(execution.order) - {known}
+        scores.append(_score(execution, known, descendants & effects, effects, budget))
+    measured = [score for score in scores if score is not None]
+    return math.fsum(measured) / len(measured) if measured else None
 
 
-def _reaction(
-    execution: Execution, known: str, descendants: frozenset[str], budget: WorkBudget
-) -> KnownReaction | None:
-    """The effects of changing one known; None where nothing could be measured."""
+def _score(
+    execution: Execution, known: str, expected: frozenset[str], effects: frozenset[str], budget: WorkBudget
+) -> float | None:
+    """Half if the target reacted to a known where it was expected to and only there, and half the overlap.
+
+    The overlap is |expected and reacted| / |expected or reacted|. None where nothing could be measured.
+    """
     target = execution.program.scaffold.target_variable
-    effects = frozenset(execution.order) - {known}
-    expected = descendants & effects
     reacted: set[str] = set()
-    measured = False
+    is_measured = False
     for changed in _changes(execution.values[known]):
         moved = _moved(execution, run(execution.program, {known: changed}, budget), effects)
         if moved is None:
             continue
-        measured = True
+        is_measured = True
         reacted |= moved
         if reacted >= expected:  # no further change is needed; min(a, b) may need several
             break
-    if not measured or not (expected or reacted):
+    if not is_measured or not (expected or reacted):
         return None
     target_agrees = (target in expected) == (target in reacted)
-    common = len(expected & reacted) / len(expected | reacted)
-    score = 0.5 * target_agrees + 0.5 * common
-    return KnownReaction(known, expected, frozenset(reacted), target in reacted, score)
+    return 0.5 * target_agrees + 0.5 * len(expected & reacted) / len(expected | reacted)
 
 
 def _moved(before: Execution, after: Execution, effects: frozenset[str]) -> set[str] | None:

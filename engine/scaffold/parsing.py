@@ -6,7 +6,6 @@ readable scaffold gets a fault with a kind. No text raises an exception.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ MAX_PARTS = 100_000
 MAX_EDGES = 10_000
 _MAX_NAME = 300
 _KEYS = ("causal_graph", "target_variable", "knowns", "computation_plan", "final_answer")
-_NESTED = ("scaffold", "causal_scaffold", "fused_scaffold", "final_scaffold", "result", "output", "response")
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class ParsedScaffold:
     Args:
         scaffold: the scaffold, or None.
         repairs: codes of the repairs, in order.
-        fault: why there is no scaffold: ``no_json``, ``cut_off``, ``not_an_object``, ``schema``, ``too_large``.
+        fault: why there is no scaffold: ``no_json``, ``cut_off``, ``schema``, ``too_large``.
         stated_answer: the answer that the object or the text around it states.
     """
 
@@ -56,19 +54,20 @@ def parse_scaffold(text: str) -> ParsedScaffold:
         the scaffold or the fault, the repairs, and the stated answer. Never raises.
     """
     repairs = RepairLog()
-    shortened = len(text) > MAX_TEXT
-    if shortened:
-        text = text[-MAX_TEXT:]
-        repairs.note("text_shortened")
-    text, is_thinking = _without_thinking(text, repairs)
+    is_shortened = len(text) > MAX_TEXT
+    text = text[-MAX_TEXT:]
+    after, opened = after_reasoning(text)
+    if len(after) < len(text):
+        repairs.note("thinking")
+    text = after
     try:
         found = _best_object(text, repairs)
     except TooDeepError as error:
         found = Fault(kind="too_large", message=str(error))
     if isinstance(found, Fault):
-        if shortened:
+        if is_shortened:
             found = Fault(kind="too_large", message=f"no scaffold in the last {MAX_TEXT} characters")
-        elif is_thinking and found.kind == "no_json":
+        elif opened and found.kind == "no_json":
             found = Fault(kind="cut_off", message="the reply ends inside its thinking")
         return ParsedScaffold(None, repairs.codes, found, read_answer(text))
     for code in found.repairs.codes:
@@ -98,19 +97,9 @@ def scaffold_from_object(value: Any) -> ParsedScaffold:
         return parse_scaffold(value)
     if value is None:
         return ParsedScaffold(None, fault=Fault(kind="no_json", message="there is no scaffold"))
-    repairs = RepairLog()
     if not isinstance(value, Mapping):
-        message = f"a {type(value).__name__} instead of an object"
-        return ParsedScaffold(None, fault=Fault(kind="not_an_object", message=message))
-    return _from_plain(value, repairs)
-
-
-def _without_thinking(text: str, repairs: RepairLog) -> tuple[str, bool]:
-    """The text after the thinking, and whether the thinking was not closed."""
-    rest, opened = after_reasoning(text)
-    if len(rest) < len(text):
-        repairs.note("thinking")
-    return rest, opened is not None
+        return ParsedScaffold(None, fault=Fault(kind="schema", message=f"a {type(value).__name__} and no object"))
+    return _from_plain(value, RepairLog())
 
 
 def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
@@ -145,17 +134,8 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
         return second_best
     if unreadable:
         return Fault(kind="schema", message=f"the object cannot be read: {unreadable}")
-    return _no_object(text, bool(search.spans))
-
-
-def _no_object(text: str, has_other_objects: bool) -> Fault:
-    if has_other_objects:
+    if search.spans:
         return Fault(kind="schema", message="no object of the text has a key of a scaffold")
-    bare = text.strip().removeprefix("```json").strip("`\n ")
-    if bare[:1] in ("[", '"', "-") or bare[:1].isdigit():
-        with contextlib.suppress(ValueError, RecursionError):
-            json.loads(bare)
-            return Fault(kind="not_an_object", message="the JSON is not an object")
     return Fault(kind="no_json", message="the text holds no JSON object")
 
 
@@ -163,8 +143,7 @@ def _unwrapped(value: Any, notes: RepairLog) -> Any:
     """The scaffold inside of an object that only wraps it."""
     if not isinstance(value, dict) or "causal_graph" in value:
         return value
-    for key in (*_NESTED, *value):
-        inner = value.get(key)
+    for inner in value.values():
         if isinstance(inner, dict) and "causal_graph" in inner:
             notes.note("unwrapped")
             return {**inner, "final_answer": inner.get("final_answer", value.get("final_answer"))}
@@ -175,7 +154,7 @@ def _from_plain(value: Any, repairs: RepairLog) -> ParsedScaffold:
     answer: str | None = None
     try:
         content = plain(_unwrapped(dict(value), repairs), repairs, MAX_PARTS)
-        answer = _answer(content, repairs)
+        answer = _answer(content)
         if len(_edges(content)) > MAX_EDGES:
             raise TooDeepError(f"more than {MAX_EDGES} rules")
         scaffold = _scaffold(content, answer, repairs)
@@ -208,8 +187,6 @@ def _scaffold(content: Mapping[str, Any], answer: str | None, repairs: RepairLog
 
 def _edges(content: Mapping[str, Any]) -> list[Any]:
     graph = content.get("causal_graph")
-    if isinstance(graph, dict):
-        graph = next((graph[key] for key in ("edges", "links", "rules") if key in graph), None)
     if not isinstance(graph, list):
         raise _SchemaError("causal_graph is not a list of rules")
     return graph
@@ -217,50 +194,28 @@ def _edges(content: Mapping[str, Any]) -> list[Any]:
 
 def _edge(item: Any, repairs: RepairLog) -> CausalEdge | None:
     """One rule; None, and a repair recorded, where it has no effect."""
-    effect = _name(_either(item, ("effect", "effects", "to"), repairs)) if isinstance(item, dict) else ""
+    effect = _name(item.get("effect")) if isinstance(item, dict) else ""
     if not effect:
         repairs.note("dropped_rule")
         return None
-    rule = _either(item, ("rule", "formula", "equation", "expression"), repairs)
-    if rule is None:
+    if "rule" not in item:
         repairs.note("missing_rule")
-    causes = _either(item, ("cause", "causes", "from"), repairs)
-    return CausalEdge(cause=_causes(causes, repairs), effect=effect, rule=_text(rule))
-
-
-def _either(item: Mapping[str, Any], keys: tuple[str, ...], repairs: RepairLog) -> Any:
-    for key in keys:
-        if key in item:
-            if key != keys[0]:
-                repairs.note("renamed_key")
-            return item[key]
-    return None
+    return CausalEdge(cause=_causes(item.get("cause") or [], repairs), effect=effect, rule=_text(item.get("rule")))
 
 
 def _causes(causes: Any, repairs: RepairLog) -> list[str]:
-    if causes is None or causes == "":
-        return []
     if not isinstance(causes, list):
         repairs.note("scalar_cause")
-        causes = causes.split(",") if isinstance(causes, str) and "(" not in causes else [causes]
+        causes = causes.split(",") if isinstance(causes, str) else [causes]
     return [name for cause in causes if (name := _name(cause))]
 
 
 def _knowns(knowns: Any, repairs: RepairLog) -> dict[str, Any]:
     """Knowns by name; none, and a repair recorded, if they are no object."""
     if isinstance(knowns, dict):
-        return {name.strip(): _known(value, repairs) for name, value in knowns.items() if name.strip()}
+        return {name.strip(): value for name, value in knowns.items() if name.strip()}
     repairs.note("missing_knowns" if knowns is None else "knowns_form")
     return {}
-
-
-def _known(value: Any, repairs: RepairLog) -> Any:
-    """A value unchanged, but ``{"value": 5, "unit": "m"}`` as the quantity "5 m"."""
-    if not isinstance(value, dict) or "value" not in value:
-        return value
-    repairs.note("knowns_form")
-    unit = value.get("unit") or value.get("units")
-    return f"{value['value']} {unit}" if unit else value["value"]
 
 
 def _plan(plan: Any, repairs: RepairLog) -> list[PlanStep]:
@@ -307,22 +262,15 @@ def _inputs(inputs: Any, ids: set[str], repairs: RepairLog) -> list[str]:
     return names
 
 
-def _answer(content: Mapping[str, Any], repairs: RepairLog) -> str | None:
-    for key in ("final_answer", "answer"):
-        value = content.get(key)
-        if isinstance(value, dict):
-            value = value.get("value", value.get("answer"))
-        if isinstance(value, list):
-            value = ", ".join(_text(item) for item in value)
-        if value is not None and not isinstance(value, bool | dict):
-            return unwrapped_answer(_text(value))
-    return None
+def _answer(content: Mapping[str, Any]) -> str | None:
+    value = content.get("final_answer", content.get("answer"))
+    if value is None or isinstance(value, bool | dict):
+        return None
+    return unwrapped_answer(", ".join(map(_text, value)) if isinstance(value, list) else _text(value))
 
 
 def _name(value: Any) -> str:
-    """The name in a value: a text, the only item of a list, or the name of an object."""
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
+    """The name in a value: a text, or the name of an object."""
     if isinstance(value, dict):
         value = next((value[key] for key in ("ref", "name", "variable", "var", "id", "step") if key in value), "")
     if isinstance(value, bool | dict | list) or value is None:

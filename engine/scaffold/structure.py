@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from engine.records import Scaffold
 from engine.scaffold.execution import Program
@@ -15,38 +14,26 @@ STRUCTURE_VERSION = 7
 """Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
 
 
-@dataclass(frozen=True)
-class StructureReport:
-    """The checks of a scaffold's graph.
+def check_structure(program: Program) -> dict[str, float]:
+    """Measure a scaffold's graph, in time linear in its size; of one beyond the limits no rule counts as readable.
 
-    Args:
-        acyclic: the graph has no cycle.
-        knowns_used: share of the knowns that are a cause of some rule; None if there are no knowns.
-        target_covered: the target is the effect of a rule.
-        rules_parse: share of the rules that can be read.
-        target_reachable: the target follows from knowns (and rules without causes) along the edges.
+    Returns:
+        parts of ``r_graph``, in [0, 1]: ``acyclic``; ``knowns_used``, the share of the knowns that are a cause of some
+        rule (0 without knowns); ``target_covered``, whether the target is the effect of a rule; ``rules_parse``, the
+        share of the rules that can be read; ``target_reachable``, whether the target follows from knowns (and rules
+        without causes) along the edges.
     """
-
-    acyclic: bool
-    knowns_used: float | None
-    target_covered: bool
-    rules_parse: float
-    target_reachable: bool
-
-
-def check_structure(program: Program) -> StructureReport:
-    """Measure a scaffold's graph, in time linear in its size; of one beyond the limits no rule counts as readable."""
     scaffold, edges = program.scaffold, program.scaffold.causal_graph
     causes = {cause for edge in edges for cause in edge.cause}
     effects = {edge.effect for edge in edges}
     used = [name in causes for name in scaffold.knowns]
-    return StructureReport(
-        acyclic=find_cycle(scaffold) is None,
-        knowns_used=sum(used) / len(used) if used else None,
-        target_covered=scaffold.target_variable in effects,
-        rules_parse=len(program.rules) / len(edges) if edges else 0.0,
-        target_reachable=scaffold.target_variable in _reachable(scaffold) & effects,
-    )
+    return {
+        "acyclic": float(find_cycle(scaffold) is None),
+        "knowns_used": sum(used) / len(used) if used else 0.0,
+        "target_covered": float(scaffold.target_variable in effects),
+        "rules_parse": len(program.rules) / len(edges) if edges else 0.0,
+        "target_reachable": float(scaffold.target_variable in _reachable(scaffold) & effects),
+    }
 
 
 def _reachable(scaffold: Scaffold) -> set[str]:

@@ -15,7 +15,7 @@ from engine.answers.verify import VERIFIER_VERSION, check_ground_truth, is_value
 from engine.errors import InputError
 from engine.records import AnswerSource, Candidate, Completion, Fault, Outcome, Problem, Scaffold
 from engine.scaffold.execution import Execution, execute
-from engine.scaffold.interventions import InterventionReport, intervene
+from engine.scaffold.interventions import intervene
 from engine.scaffold.merge import merge_scaffolds
 from engine.scaffold.parsing import ParsedScaffold, parse_scaffold, scaffold_from_object
 from engine.scaffold.problem_text import knowns_in_text
@@ -71,13 +71,11 @@ class _Graph:
 
     Args:
         answer: the value of the target, as the final answer; None if the graph does not execute.
-        is_acyclic: whether the graph has no cycle.
         graph: the parts of ``r_graph``.
         logic: the parts of ``r_logic``.
     """
 
     answer: str | None
-    is_acyclic: bool
     graph: Mapping[str, float | None]
     logic: Mapping[str, float | None]
 
@@ -165,7 +163,7 @@ class ScaffoldTask(Task[Scaffold]):
                 "r_logic": worth * (mean_of_measured(graph.logic) or 0.0),
             }
             detail |= {"graph": graph.graph, "logic": graph.logic}
-        is_cyclic = graph is not None and not graph.is_acyclic
+        is_cyclic = graph is not None and not graph.graph["acyclic"]
         outcome = Outcome.MODEL_FAULT if is_cyclic else Outcome.OK
         return Measurement(
             components={"r_ans": 1.0 if verdict.correct else 0.0, **structure},
@@ -244,24 +242,18 @@ class ScaffoldTask(Task[Scaffold]):
         execution = execute(scaffold)
         structure = check_structure(execution.program)
         answer = self._computed(execution, stated)
-        interventions = InterventionReport(0.0) if answer is None else intervene(scaffold, execution)
         return _Graph(
             answer=answer,
-            is_acyclic=structure.acyclic,
             graph={
-                "acyclic": float(structure.acyclic),
-                "knowns_used": structure.knowns_used or 0.0,
+                **structure,
                 "knowns_in_text": knowns_in_text(scaffold, text),
-                "target_covered": float(structure.target_covered),
-                "rules_parse": structure.rules_parse,
-                "target_reachable": float(structure.target_reachable),
                 "executes": float(execution.executed),
             },
             logic={
                 "plan_agrees": plan_agreement(scaffold),
                 "rules_use_causes": rule_cause_agreement(execution.program),
                 "answers_agree": self._agreement(answer, stated),
-                "interventions": interventions.score,
+                "interventions": 0.0 if answer is None else intervene(scaffold, execution),
                 **self.logic_parts(scaffold, stated),
             },
         )

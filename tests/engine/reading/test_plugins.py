@@ -104,27 +104,21 @@ def test_the_digest_of_a_file_covers_the_modules_beside_it_that_it_imports(tmp_p
     assert source_digest([load_object(place)]) != digest
 
 
-@pytest.mark.parametrize(
-    ("line", "fix"),
-    [
-        ("import no_such_module_2", "Install the package of 'no_such_module_2'"),
-        ("import helper_beside", "PYTHONPATH={folder}"),
-        ("from .helper_beside import x", "by their names, without a dot, and set PYTHONPATH={folder}"),
-    ],
-)
-def test_an_import_that_fails_says_what_to_do(line, fix, tmp_path):
+@pytest.mark.parametrize("line", ["import no_such_module_2", "import helper_beside", "from .helper_beside import x"])
+def test_an_import_that_fails_says_why_and_where_modules_are_looked_for(line, tmp_path):
     (tmp_path / "own_task.py").write_text(f"{line}\n")
     (tmp_path / "helper_beside.py").write_text("x = 1\n")
     with pytest.raises(InputError) as refused:
         load_object(f"{tmp_path}/own_task.py:TASK")
-    assert fix.format(folder=tmp_path) in refused.value.fix
+    assert f"PYTHONPATH={tmp_path}" in refused.value.fix
+    assert refused.value.why.endswith("(line 1)")
 
 
 @pytest.mark.parametrize("source", ["p.jsonl", "data/p.jsonl", "./p.jsonl", "no_such_module", "json.no_such_module"])
 def test_a_place_that_is_no_python_code_is_refused_with_what_is_expected(source):
     with pytest.raises(InputError) as refused:
         load_object(f"{source}:TASK")
-    assert refused.value.what == f"There is no Python file or module {source!r}"
+    assert refused.value.what == f"Cannot import {source}"
     assert "FILE.py:NAME or MODULE:NAME" in refused.value.fix
 
 
@@ -139,5 +133,5 @@ def test_a_module_that_lacks_another_one_is_told_apart(place, tmp_path, monkeypa
 def test_the_line_of_an_error_in_a_file_of_the_user_is_named(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("import math\n\nTASK = SimpleTusk()\n")
-    with pytest.raises(InputError, match=r"NameError: name 'SimpleTusk' is not defined \(mine.py, line 3\)"):
+    with pytest.raises(InputError, match=r"NameError: name 'SimpleTusk' is not defined \(line 3\)"):
         load_object(f"{path}:TASK")

@@ -159,6 +159,10 @@ def test_merging_recorded_groups(recorded):
                 assert not merge.conflicts
                 assert execute(merge.merged).answer == merge.answer == merge.merged.final_answer
                 structure = check_structure(compile_scaffold(merge.merged))
-                assert (structure.acyclic, structure.target_covered, structure.target_reachable) == (True, True, True)
-                assert (structure.knowns_used, structure.rules_parse) == (1.0, 1.0)
+                assert (structure["acyclic"], structure["target_covered"], structure["target_reachable"]) == (
+                    True,
+                    True,
+                    True,
+                )
+                assert (structure["knowns_used"], structure["rules_parse"]) == (1.0, 1.0)
     assert (merged, conflicting) == (4, 34)

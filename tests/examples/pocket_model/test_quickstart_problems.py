@@ -72,10 +72,10 @@ def test_the_right_graph_gives_the_answer_and_the_mistaken_one_another_number(fa
         assert executed(right) == answer
         assert executed(mistaken) != answer
         structure = check_structure(compile_scaffold(right))
-        assert structure.acyclic
-        assert structure.target_covered
-        assert structure.knowns_used == 1.0
-        assert structure.rules_parse == 1.0
+        assert structure["acyclic"]
+        assert structure["target_covered"]
+        assert structure["knowns_used"] == 1.0
+        assert structure["rules_parse"] == 1.0
 
 
 @EACH

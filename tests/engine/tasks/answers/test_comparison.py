@@ -283,86 +283,28 @@ def test_a_rubric_is_measured_by_a_judge_and_without_one_nothing_is_scored():
     assert task.rubric(with_answer) is None
 
 
-GERMAN = ["10.025,40 €", "7,125 kg", "50,0 km/h", "7.161 W"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "truth", "is_correct"),
-    [
-        ("10025,40 €", "10.025,40 €", True),
-        ("10,025.40 €", "10.025,40 €", True),
-        ("10025.40 €", "10.025,40 €", True),
-        ("100,25 €", "10.025,40 €", False),
-        ("7.125 kg", "7125 kg", True),
-        ("7125 kg", "7,125 kg", False),
-        ("7125 g", "7,125 kg", True),
-        ("50 km/h", "50,0 km/h", True),
-        ("500 km/h", "50,0 km/h", False),
-        ("50,0 or 60,0 km/h", "50,0 km/h", False),
-        ("7161 W", "7.161 W", True),
-        ("7,161 kW", "7.161 W", True),
-        ("7,161 W", "7.161 W", False),
-        (r"7{,}125 \text{ kg}", "7,125 kg", True),
-    ],
-)
-def test_numbers_with_decimal_commas(answer, truth, is_correct):
-    how = how_compared(GERMAN)
-    assert (how.kind, how.decimal_comma) == ("number", True)
-    assert compare(answer, truth, how).is_correct is is_correct
-
-
-@pytest.mark.parametrize("answers", [["1.5 kg", "2,5 kg"], ["1,024", "2,048"], ["12", "13"], ["1,024.5 m", "3 m"]])
-def test_a_decimal_comma_needs_a_number_that_can_be_read_in_no_other_way(answers):
-    assert how_compared(answers, "number").decimal_comma is False
-
-
 def test_temperatures_and_a_minus_sign_are_numbers():
     assert how_compared(["−3.5 °C", "12 °C", "€5", "30°"]).kind == "number"
 
 
-def test_numbers_with_decimal_commas_are_not_read_as_lists_of_mathematics():
-    rows = [{"problem": "?", "answer": text} for text in ("3,14", "12", "1.250,5")]
-    assert not describe(rows, where="").is_mathematics
+def test_numbers_and_formulas_are_mathematics():
     for texts in (("3,14", "x^2"), ("3.14", "1,024")):
         assert describe([{"problem": "?", "answer": text} for text in texts], where="").is_mathematics
 
 
 def test_a_text_among_numbers_is_named():
-    answers = [*(f"{number},5 kg" for number in range(9)), "none"]
+    answers = [*(f"{number}.5 kg" for number in range(9)), "none"]
     assert remark(answers, how_compared(answers)) == "9 of 10 are numbers, but not 'none' (--compare number)"
     assert remark(answers[-1:], how_compared(answers[-1:])) == ""
-
-
-@pytest.mark.parametrize(
-    ("truths", "answer", "right"),
-    [
-        (["3,14", "1,234"], "1.234", "1,234"),
-        (["3,14", "1,234", "1.234,5"], "1,234", "1,234"),
-        (["3,14", "2500"], "2.500", "2500"),
-        (["3,14", "1,234"], "1.234.567,0", None),
-        (["1234,5", "2,25"], "1.234,5", "1234,5"),
-        (["12 345,67 m", "2,5 m"], "12.345,67 m", "12 345,67 m"),
-    ],
-)
-def test_a_point_before_three_digits_is_a_decimal_comma_or_groups_thousands(truths, answer, right):
-    how = how_compared(truths)
-    assert (how.kind, how.decimal_comma) == ("number", True)
-    found = [truth for truth in truths if compare(answer, truth, how).is_correct]
-    assert found == ([] if right is None else [right])
-
-
-def test_what_a_point_means_is_said():
-    how = how_compared(["3,14 m", "2,5 m", "1.234,5 m"])
-    assert described(how) == "compared as numbers with decimal commas (1.234 is 1234 or 1,234)"
 
 
 @pytest.mark.parametrize(
     ("truths", "answer"),
     [
         (["5 kg m/s", "3 N s"], "5 kg·m/s"),
-        (["3,2·10^4", "1,5·10^3"], "32000"),
-        (["3,2 * 10^4 m", "2 m"], "32 kilometers"),
-        (["3,2·10^4 kg m/s", "2 N s"], "3,2e4 N s"),
+        (["3.2·10^4", "1.5·10^3"], "32000"),
+        (["3.2 * 10^4 m", "2 m"], "32 kilometers"),
+        (["3.2·10^4 kg m/s", "2 N s"], "3.2e4 N s"),
         (["2小时30分钟", "5小时"], "150分钟"),
         (["3/4 cup", "1 cup"], "0.75 cups"),
     ],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
+from engine.storage.append_log import opened
 from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
 from engine.storage.summaries import FusionSummary, GroupSummary, Place, Summary, summarise_fusion, summarise_group
@@ -76,9 +78,8 @@ class RecordFile(Generic[SummaryT, RecordT]):
 
     def _line(self, place: Place) -> Line:
         try:
-            with self.path.open("rb") as stream:
-                stream.seek(place.start)
-                text = stream.read(place.end - place.start).strip()
+            with opened(self.path, os.O_RDONLY) as fd:
+                text = os.pread(fd, place.end - place.start, place.start).strip()
         except FileNotFoundError:
             text = b""
         if hash(text) != place.digest:

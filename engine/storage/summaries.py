@@ -107,7 +107,7 @@ class Place(NamedTuple):
     digest: int
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """What is known of a record without reading it.
 
     Args:
@@ -134,7 +134,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.problem_id, self.epoch
 
 
-class Spread(msgspec.Struct, frozen=True, gc=False):
+class Spread(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One component in one group: mean, lowest and highest value, and the number of rollouts it was measured in."""
 
     mean: float
@@ -147,7 +147,7 @@ class Spread(msgspec.Struct, frozen=True, gc=False):
         return [self.low] + [self.high] * (self.measured - 1)
 
 
-class GroupSummary(Summary, frozen=True, kw_only=True, gc=False):
+class GroupSummary(Summary, frozen=True, kw_only=True, gc=False, array_like=True):
     """What a start, a table and the charts need of a group.
 
     Args:
@@ -323,7 +323,7 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(sum(measured) / len(measured), min(measured), max(measured), len(measured))
 
 
-class FusionSummary(Summary, frozen=True, kw_only=True, gc=False):
+class FusionSummary(Summary, frozen=True, kw_only=True, gc=False, array_like=True):
     """What the list of fusions needs of one.
 
     Args:
@@ -349,6 +349,11 @@ class FusionSummary(Summary, frozen=True, kw_only=True, gc=False):
         return self.problem_id, self.epoch, self.generator
 
 
+def _bounded(count: int) -> int:
+    """A count that fits into 64 bits, whatever another program has written."""
+    return max(-(10**12), min(10**12, count))
+
+
 def summarise_fusion(line: Line) -> FusionSummary:
     """The summary of a line of a fusions file.
 
@@ -361,16 +366,16 @@ def summarise_fusion(line: Line) -> FusionSummary:
         place=_place(line),
         problem_id=fusion.problem_id,
         problem=fusion.problem_text[:200],
-        epoch=fusion.epoch,
-        step=fusion.step,
+        epoch=_bounded(fusion.epoch),
+        step=None if fusion.step is None else _bounded(fusion.step),
         generator=fusion.generator_id,
         is_correct=fusion.is_correct,
         answer=(fusion.final_answer or "")[:120],
         total=fusion.rewards.r_total,
         added=None if added is None else added - 0.5,
         merged=fusion.merged or "",
-        prompt_tokens=completion.usage.prompt_tokens,
-        completion_tokens=completion.usage.completion_tokens,
+        prompt_tokens=_bounded(completion.usage.prompt_tokens),
+        completion_tokens=_bounded(completion.usage.completion_tokens),
         cost_usd=completion.usage.cost_usd,
         latency_s=completion.latency_s,
         complete=fusion.outcome.carries_reward,

@@ -1,10 +1,10 @@
 """Files and databases that survive a crash.
 
 ``append_log.py`` writes lines and replaces whole files, ``lines.py`` reads files that grow. ``rollout_store.py`` has
-the lines of groups and fusions; ``stored_records.py`` finds them by key, and keeps their places and summaries
+the lines of groups and fusions; ``stored_records.py`` finds them by key, and keeps their packed summaries
 (``summaries.py``) instead of the records. Rows of datasets come from files (``data_files.py``), the Hugging Face hub
 (``hub.py``) or a fixed address (``web_rows.py``). Of a file,
 ``source_files.py`` finds compression and encoding, and ``table_rows.py`` (with ``column_names.py``), ``json_rows.py``
 (with ``json_forms.py``) and ``parquet_rows.py`` read the forms. ``sqlite.py`` opens databases that processes share. The
-other modules say where files of the project and of the user are, and which process or version of a file is meant.
+other modules say where files of the project and of the user are, and which version of a file is meant.
 """

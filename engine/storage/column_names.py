@@ -22,8 +22,6 @@ _OTHER = frozenset(
     "french spanish chinese russian japanese word key value user task task_id year country v1 v2 "
     "选项 解析 序号 编号".split()
 )
-_NO_LETTERS = re.compile(r"(?=.*\d)[\W\d_]+")
-_ENDS = (".", "?", "!", "。", "？", "！", ":")
 _LOOKED_AT = 1000
 
 
@@ -52,25 +50,15 @@ def has_known_name(first: Sequence[object], below: Iterable[Sequence[object]]) -
 def why_row(first: Sequence[str], below: Sequence[Sequence[str]]) -> str:
     """Why the first line of a table is a row and not names of columns. Empty: it may have names.
 
-    It is a row if one of its values occurs below in the same column, is a number above numbers, or a sentence above
-    sentences with the same end. A line with a known name is none, and neither are the numbers of the columns.
+    It is a row if one of its values occurs below in the same column. A line with a known name is none, and neither are
+    the numbers of the columns.
     """
     below = [row for row in below[:_LOOKED_AT] if len(row) == len(first) and list(row) != list(first)]
     if not below or has_known_name(first, below) or are_numbered(first):
         return ""
-    columns = [(cell.strip(), [other.strip() for other in column]) for cell, *column in zip(first, *below, strict=True)]
-    repeated = next((value for value, column in columns if value and value in column), None)
-    if repeated is not None:
-        return f"{_short(repeated)} is also a value of this column below"
-    for value, column in columns:
-        filled = [other for other in column if other]
-        if not value or not filled:
-            continue
-        if _NO_LETTERS.fullmatch(value) and sum(bool(_NO_LETTERS.fullmatch(one)) for one in filled) > len(filled) / 2:
-            return f"{_short(value)} is a number, as the values below it"
-        if _is_sentence(value) and sum(one[-1] == value[-1] and _is_sentence(one) for one in filled) > len(filled) / 3:
-            return f"{_short(value)} is a sentence, as the values below it"
-    return ""
+    columns = [(name.strip(), {cell.strip() for cell in cells}) for name, *cells in zip(first, *below, strict=True)]
+    repeated = next((name for name, cells in columns if name and name in cells), None)
+    return "" if repeated is None else f"{_short(repeated)} is also a value of this column below"
 
 
 def without_names(source: object, first: Sequence[str], below: Sequence[Sequence[str]], why: str) -> InputError:
@@ -111,9 +99,3 @@ def are_numbered(cells: Iterable[str]) -> bool:
     return len(numbers) > 1 and any(
         numbers == [str(number) for number in range(begin, begin + len(numbers))] for begin in (0, 1)
     )
-
-
-def _is_sentence(text: str) -> bool:
-    wide = sum(letter > "\u2e7f" for letter in text)
-    words = len(text.split()) + wide // 2
-    return words >= 8 or (words >= 3 and text.endswith(_ENDS))

@@ -20,9 +20,6 @@ SPLITS = {
 }
 """Names of splits, and the usual one of each."""
 
-_ABOUT = frozenset(("schema", "features", "metadata", "meta", "info", "config"))
-"""Keys below which a document describes its rows."""
-
 _COLUMNS = ("rows are columns",)
 _DEPTH = 6
 _FEW = 10
@@ -30,15 +27,11 @@ _FEW = 10
 
 
 class Form(NamedTuple):
-    """Rows that were found in a document.
-
-    ``names`` has those of the columns if the rows were lists, and ``has_names`` says that the first list had them.
-    """
+    """Rows that were found in a document; ``is_named``: they were lists, whose columns got names."""
 
     rows: list[Any]
     notes: tuple[str, ...] = ()
-    names: Sequence[str] = ()
-    has_names: bool = False
+    is_named: bool = False
 
 
 def rows_of_document(
@@ -62,7 +55,7 @@ def rows_of_document(
         whole = as_rows(value, columns, source)
         form, notes = (Form(value) if whole is None else whole), []
     else:
-        found = dict(_found(value, (), columns, source)) or dict(_found(value, (), columns, source, describes=True))
+        found = dict(_found(value, (), columns, source))
         if not found:
             if not isinstance(value, Mapping) or not value or not all(map(_is_deep, value.values())):
                 return iter([value]), []
@@ -70,7 +63,7 @@ def rows_of_document(
         place = _chosen({".".join(path): one.rows for path, one in found.items()}, source, split)
         form = next(one for path, one in found.items() if ".".join(path) == place)
         notes = _about_place(place, [".".join(path) for path in found], form)
-    if columns is not None and not form.names:
+    if columns is not None and not form.is_named:
         raise names_are_there(source)
     below = nesting(form.rows)
     if below:
@@ -95,22 +88,12 @@ def as_rows(value: Any, columns: Sequence[str] | None, source: str) -> Form | No
     """
     if isinstance(value, list) and value:
         if all(isinstance(one, Mapping) for one in value):
-            return Form([one["row"] for one in value] if _are_wrapped(value) else value)
+            return Form(value)
         if all(map(_is_line, value)):
             return _of_lists(value, columns, source)
     if isinstance(value, Mapping) and value:
-        names, data = value.get("columns"), value.get("data")
-        if (
-            isinstance(names, list) and isinstance(data, list) and data and all(map(_is_line, data))
-        ):  # of pandas, "split"
-            return Form([dict(zip(map(str, names), row, strict=False)) for row in data])
         return _of_columns(value) or _by_id(value)
     return None
-
-
-def _are_wrapped(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are rows as the viewer of the hub has them: ``{"row_idx": 0, "row": {...}}``."""
-    return all("row_idx" in one and isinstance(one.get("row"), Mapping) for one in rows)
 
 
 def _is_line(value: Any) -> bool:
@@ -135,38 +118,26 @@ def _of_lists(value: list[list[Any]], columns: Sequence[str] | None, source: str
     names = [str(one) for one in first] if has_names and columns is None else columns
     names = list(names or map(str, range(1, max(map(len, value)) + 1)))
     notes = () if columns or has_names else (f"rows are lists; their columns are {', '.join(names)}",)
-    return Form([named(names, row) for row in value[1 if has_names else 0 :]], notes, names, has_names)
-
-
-def named(names: Sequence[str], row: Any) -> Any:
-    """A list as a row with these names; anything else, and a list with more values, as it is."""
-    return dict(zip(names, row, strict=False)) if isinstance(row, list) and len(row) <= len(names) else row
+    rows = [dict(zip(names, row, strict=False)) for row in value[1 if has_names else 0 :]]
+    return Form(rows, notes, is_named=True)
 
 
 def _of_columns(value: Mapping[str, Any]) -> Form | None:
-    """Rows of ``{"question": [...], "answer": [...]}`` or ``{"question": {"0": ...}, "answer": {"0": ...}}``."""
+    """Rows of ``{"question": [...], "answer": [...]}``."""
     plain = [name for name, column in value.items() if not _is_deep(column)]
     lists = {name: column for name, column in value.items() if isinstance(column, list)}
-    if lists and len(lists) + len(plain) == len(value):
-        length = len(next(iter(lists.values())))
-        if not length or any(len(column) != length for column in lists.values()) or set(lists) <= SPLITS.keys():
-            return None
-        if (plain or len(lists) == 1) and (asks(plain) or answers(plain) or not any(map(known, lists))):
-            return None
-        if any(_has_question_and_answer(column[0]) for column in lists.values()):
-            return None
-        if all(_is_deep(one) for column in lists.values() for one in column):
-            return None
-        return Form([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)], _COLUMNS)
-    columns = list(value.values())
-    if not all(isinstance(column, Mapping) and column for column in columns):
+    if not lists or len(lists) + len(plain) != len(value):
         return None
-    keys = list(columns[0])
-    by_number = all(key.isdigit() for key in keys) and not all(name.isdigit() for name in value)
-    by_name = any(map(known, value)) and not any(map(known, keys))
-    if not (by_number or by_name) or any(list(column) != keys for column in columns) or set(value) <= SPLITS.keys():
+    length = len(next(iter(lists.values())))
+    if not length or any(len(column) != length for column in lists.values()) or set(lists) <= SPLITS.keys():
         return None
-    return Form([{name: column[key] for name, column in value.items()} for key in keys], _COLUMNS)
+    if (plain or len(lists) == 1) and (asks(plain) or answers(plain) or not any(map(known, lists))):
+        return None
+    if any(_has_question_and_answer(column[0]) for column in lists.values()):
+        return None
+    if all(_is_deep(cell) for column in lists.values() for cell in column):
+        return None
+    return Form([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)], _COLUMNS)
 
 
 def _by_id(value: Mapping[str, Any]) -> Form | None:
@@ -182,12 +153,7 @@ def _by_id(value: Mapping[str, Any]) -> Form | None:
 
 
 def _found(
-    value: Any,
-    path: tuple[str, ...],
-    columns: Sequence[str] | None,
-    source: str,
-    *,
-    describes: bool = False,
+    value: Any, path: tuple[str, ...], columns: Sequence[str] | None, source: str
 ) -> Iterator[tuple[tuple[str, ...], Form]]:
     """Every list of rows below an object, with its keys."""
     form = as_rows(value, columns, source)
@@ -195,8 +161,7 @@ def _found(
         yield path, form
     elif isinstance(value, Mapping) and len(path) < _DEPTH:
         for name, inner in value.items():
-            if describes or name.lower() not in _ABOUT:
-                yield from _found(inner, (*path, name), columns, source, describes=describes)
+            yield from _found(inner, (*path, name), columns, source)
 
 
 def _chosen(found: Mapping[str, list[Any]], source: str, split: str | None) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import count
 from typing import Any, NoReturn
 
-from engine.errors import InputError
-from engine.storage.json_forms import as_rows, named, names_are_there, nesting, rows_of_document, unfolded
+from engine.storage.json_forms import names_are_there, nesting, rows_of_document, unfolded
 from engine.storage.source_files import MAX_DOCUMENT_BYTES, SourceFile, bad_line
 
 _BOM = b"\xef\xbb\xbf"
@@ -19,7 +17,6 @@ _BEGINS = re.compile(rb"\{\s*[\"'}]|\[\s*([\[{\"\]\d-]|true|false|null)")
 _SURROGATE = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
 _ONE_LINE = "Each line must be one complete JSON object."
 _FORMS = f"{_ONE_LINE} Or the whole file is one array of objects: [{{...}}, {{...}}]."
-_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def begins_as_json(begin: bytes) -> bool:
@@ -51,21 +48,17 @@ def json_rows(
     is_row = source.path.name.endswith((".jsonl", ".jsonl.gz"))
     if not first or ((second or is_row) and _is_complete(first)):
         return _of_lines(source, max_line_bytes, columns, [first, second])
-    content = _content(source)
+    with source.open() as handle:
+        content = handle.read(MAX_DOCUMENT_BYTES + 1)
+    if second and len(first) <= max_line_bytes and _is_complete(second):
+        _parse(first, source, number)  # one line of many is broken, and it is the first
     if len(content) > MAX_DOCUMENT_BYTES:
-        if second and len(first) <= max_line_bytes and _is_complete(second):
-            _parse(first, source, number)
         why = f"it is one JSON document of more than {MAX_DOCUMENT_BYTES:,} bytes"
         raise bad_line(source.path, number, why, fix="Write JSONL: one object per line.")
-    try:
-        values = _documents(content, source, number)
-    except InputError:
-        if second and len(first) <= max_line_bytes and _is_complete(second):
-            _parse(first, source, number)  # one line of many is broken, and it is the first
-        raise
-    if len(values) > 1:
-        return unfolded(values, nesting(values)), [f"{len(values)} JSON objects of several lines"]
-    return rows_of_document(values[0], str(source.path), split, columns, fix=_FORMS)
+    text = _decoded(content.removeprefix(_BOM), source, 1)
+    with _json_errors(source, number, is_line=False):
+        value = json.loads(text, parse_constant=_no_constant)
+    return rows_of_document(_without_surrogates(content, value), str(source.path), split, columns, fix=_FORMS)
 
 
 def _of_lines(
@@ -78,10 +71,6 @@ def _of_lines(
             yield _parse(line, source, number)
 
     first = [_value(line) for line in begin if line]
-    form = as_rows(first, columns, str(source.path))
-    if form is not None and form.names:
-        rows = (named(form.names, row) for row in values())
-        return _without_first(rows) if form.has_names else rows, list(form.notes)
     if columns is not None:
         raise names_are_there(source.path)
     path = nesting(first)
@@ -97,29 +86,14 @@ def _value(line: bytes) -> Any:
         return None
 
 
-def _without_first(rows: Iterator[Any]) -> Iterator[Any]:
-    yield from islice(filter(None, rows), 1, None)
-
-
 def _lines(source: SourceFile, limit: int) -> Iterator[bytes]:
-    """The lines as UTF-8, the first without a byte order mark. A line ends after ``limit`` + 1 bytes."""
-    if source.marked in ("utf-16", "utf-32"):
-        with io.TextIOWrapper(source.open(), encoding=source.marked, newline="\n") as text:
-            while wide := text.readline(limit + 1):
-                yield wide.encode()
-        return
+    """The lines, the first without a byte order mark. A line ends after ``limit`` + 1 bytes."""
     with source.open() as handle:
         for number in count(1):
             line = handle.readline(limit + 1)
             if not line:
                 return
             yield line.removeprefix(_BOM) if number == 1 else line
-
-
-def _content(source: SourceFile) -> bytes:
-    with source.open() as handle:
-        content = handle.read(MAX_DOCUMENT_BYTES + 1)
-    return content.decode(source.marked).encode() if source.marked in ("utf-16", "utf-32") else content
 
 
 def _is_complete(line: bytes) -> bool:
@@ -131,18 +105,6 @@ def _is_complete(line: bytes) -> bool:
     except (ValueError, RecursionError):
         pass
     return True
-
-
-def _documents(content: bytes, source: SourceFile, line: int) -> list[Any]:
-    """The values of a file, which stand one after another."""
-    text = _decoded(content.removeprefix(_BOM), source, 1)
-    decoder, values, place = json.JSONDecoder(parse_constant=_no_constant), [], 0
-    while (place := _SPACE.match(text, place).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
-        with _json_errors(source, line, is_line=False):
-            value, place = decoder.raw_decode(text, place)
-        values.append(value)
-    documents: list[Any] = _without_surrogates(content, values)
-    return documents
 
 
 def _parse(line: bytes, source: SourceFile, number: int) -> Any:

@@ -19,13 +19,11 @@ MAX_LINE_BYTES = 1 << 20
 """Limit of a line; a longer one is refused before it is read completely."""
 
 MAX_DOCUMENT_BYTES = 256 << 20
-"""Limit of what is read as a whole: one JSON document, or a pipe. Parsed, it takes about five times its size."""
+"""Limit of what is read as a whole: one JSON document. Parsed, it takes about five times its size."""
 
 _BEGIN = 4096
 _GZIP = b"\x1f\x8b"
 _MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -33,11 +31,6 @@ _MARKS = (
 _AS_CSV = "Save it as CSV: in Excel Save As, CSV UTF-8."
 _FOREIGN = {
     b"PK\x03\x04": ("a workbook of Excel, or another zip file", _AS_CSV + " Unpack another file."),
-    b"\xd0\xcf\x11\xe0": ("a workbook of Excel, or another file of Office", _AS_CSV),
-    b"ARROW1": (
-        "an Arrow file (Feather)",
-        "Convert it to parquet: pyarrow.parquet.write_table(TABLE, 'rows.parquet').",
-    ),
     b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "Fetch it: git lfs pull."),
 }
 """First bytes of a file -> what it is, and the fix."""
@@ -82,7 +75,7 @@ def bad_line(source: object, number: int, why: str, *, fix: str = "") -> InputEr
 
 
 class SourceFile:
-    """A file that can be read several times. What gzip has packed is unpacked; a pipe is kept in memory.
+    """A file that can be read several times. What gzip has packed is unpacked.
 
     Attributes:
         path: the file.
@@ -93,21 +86,17 @@ class SourceFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-        self._kept: bytes | None = None
-        if path.exists() and not path.is_file() and not path.is_dir():
-            with path.open("rb") as handle:
-                self._kept = handle.read(MAX_DOCUMENT_BYTES)
         with self.open() as handle:
             self.begin = handle.read(_BEGIN)
 
     def open(self) -> BinaryIO:
         """Open the file, from its first byte."""
-        handle = self.path.open("rb") if self._kept is None else io.BytesIO(self._kept)
+        handle = self.path.open("rb")
         if handle.read(2) != _GZIP:
             handle.seek(0)
-            return cast("BinaryIO", handle)
+            return handle
         handle.close()
-        return cast("BinaryIO", gzip.open(self.path if self._kept is None else io.BytesIO(self._kept)))
+        return cast("BinaryIO", gzip.open(self.path))
 
     @property
     def marked(self) -> str:
@@ -130,7 +119,7 @@ class SourceFile:
         if self.begin.lstrip(codecs.BOM_UTF8).lstrip().lower().startswith(_PAGES):
             fix = "Download the file itself: on the web, by its link to the raw content."
             raise InputError(f"{self.path} is a page of HTML, or XML", fix=fix)
-        if b"\0" in self.begin and self.marked not in ("utf-16", "utf-32"):
+        if b"\0" in self.begin and self.marked != "utf-16":
             why = "It has bytes of value zero, as files without text have, and UTF-16 without a byte order mark."
             raise InputError(f"{self.path} is not a text file", why=why, fix="Save it as UTF-8.")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from engine.errors import ScaffoldError
 
@@ -62,11 +61,15 @@ def database_errors(kind: type[SharedFileError], what: str, fix: str) -> Iterato
         raise kind(what, why=str(error), fix=fix) from error
 
 
-def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-@retry(retry=retry_if_exception(_is_busy), wait=wait_fixed(_RETRY_S), stop=stop_after_delay(_BUSY_S), reraise=True)
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
     """Enable WAL. This statement does not wait for locks as others do, so it is repeated."""
-    connection.execute("PRAGMA journal_mode=WAL")
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return

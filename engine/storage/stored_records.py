@@ -1,13 +1,17 @@
-"""Records of a file by key, read one at a time: only keys and places stay in memory."""
+"""Records of a file by key, read one at a time: only keys and packed summaries stay in memory."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from engine.errors import InputError
 from engine.records import Fusion, Record, RolloutGroup
+from engine.storage.append_log import opened
 from engine.storage.lines import Line, LineReader
 from engine.storage.rollout_store import BrokenLine, UnreadableLineError, decode_line, in_problem_order
 from engine.storage.summaries import FusionSummary, GroupSummary, Place, Summary, summarise_fusion, summarise_group
@@ -16,13 +20,7 @@ KeyT = TypeVar("KeyT", bound=tuple[Any, ...])
 RecordT = TypeVar("RecordT", bound=Record)
 SummaryT = TypeVar("SummaryT", bound=Summary)
 
-
-class _Stored(NamedTuple):
-    """The place of a record, its step, and whether it has all its rewards."""
-
-    place: Place
-    step: int | None
-    complete: bool
+_PACK = msgspec.msgpack.Encoder().encode
 
 
 class RecordFile(Generic[SummaryT, RecordT]):
@@ -64,26 +62,14 @@ class RecordFile(Generic[SummaryT, RecordT]):
             InputError: the file was replaced.
             UnreadableLineError: the record has a fault in a field that its summary does not have.
         """
-        return decode_line(self._line(place), self._model)
-
-    def summary(self, place: Place) -> SummaryT:
-        """The summary of the record at a place.
-
-        Raises:
-            InputError: the file was replaced.
-        """
-        return self._summarise(self._line(place))
-
-    def _line(self, place: Place) -> Line:
         try:
-            with self.path.open("rb") as stream:
-                stream.seek(place.start)
-                text = stream.read(place.end - place.start).strip()
+            with opened(self.path, os.O_RDONLY) as fd:
+                text = os.pread(fd, place.end - place.start, place.start).strip()
         except FileNotFoundError:
             text = b""
         if hash(text) != place.digest:
             raise InputError(f"{self.path} was replaced while it was being read", fix="Start the command again.")
-        return Line(place.line, text, "", place.start, place.end)
+        return decode_line(Line(place.line, text), self._model)
 
 
 class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
@@ -100,12 +86,14 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     _model: type[RecordT]
     _summarise: Callable[[Line], SummaryT]
+    _packed: msgspec.msgpack.Decoder[SummaryT]
 
     def __init__(self, path: Path, *, is_growing: bool = False, with_incomplete: bool = False) -> None:
         self._file = RecordFile(path, self._model, self._summarise)
         self.broken = self._file.broken
         self._with_incomplete = with_incomplete
-        self._stored: dict[KeyT, _Stored | None] = {}  # None: not complete yet
+        self._stored: dict[KeyT, bytes | None] = {}
+        """The summaries as MessagePack, a seventh of the memory of the objects; None: not complete yet."""
         if not is_growing:
             self.read(to_the_end=True)
 
@@ -118,9 +106,10 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
         changed = []
         for summary in self._file.read(to_the_end=to_the_end):
             key: KeyT = summary.key
-            known = self._stored.setdefault(key, None)
+            self._stored.setdefault(key, None)
+            known = self.summary(key)
             if summary.complete or (self._with_incomplete and not (known and known.complete)):
-                self._stored[key] = _Stored(summary.place, summary.step, summary.complete)
+                self._stored[key] = _PACK(summary)
                 if known is None or known.place.digest != summary.place.digest:
                     changed.append(key)
         return changed
@@ -138,26 +127,22 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 
     def step(self, key: KeyT) -> int | None:
         """The step of a complete record, without reading the record."""
-        stored = self._stored.get(key)
-        return stored.step if stored else None
+        summary = self.summary(key)
+        return summary.step if summary else None
 
     def summary(self, key: KeyT) -> SummaryT | None:
-        """The summary of a complete record, without reading the record; None if there is none.
-
-        Raises:
-            InputError: the file was replaced.
-        """
-        stored = self._stored.get(key)
-        return self._file.summary(stored.place) if stored else None
+        """The summary of a complete record, without reading the record; None if there is none."""
+        packed = self._stored.get(key)
+        return self._packed.decode(packed) if packed else None
 
     def __getitem__(self, key: KeyT) -> RecordT:
-        stored = self._stored.get(key)
-        if stored is None:
+        summary = self.summary(key)
+        if summary is None:
             raise KeyError(key)
         try:
-            return self._file.record(stored.place)
+            return self._file.record(summary.place)
         except UnreadableLineError as error:  # in a field that the summary has not
-            self.broken.append(BrokenLine(self._file.path, stored.place.line, str(error)))
+            self.broken.append(BrokenLine(self._file.path, summary.line, str(error)))
             self._stored[key] = None
             raise KeyError(key) from None
 
@@ -181,13 +166,19 @@ class StoredRecords(Mapping[KeyT, RecordT], Generic[KeyT, RecordT, SummaryT]):
 class StoredGroups(StoredRecords[tuple[str, int], RolloutGroup, GroupSummary]):
     """The complete groups of a generator's file by (problem_id, epoch)."""
 
-    _model, _summarise = RolloutGroup, staticmethod(summarise_group)
+    _model, _packed = RolloutGroup, msgspec.msgpack.Decoder(GroupSummary)
+
+    @staticmethod
+    def _summarise(line: Line) -> GroupSummary:
+        """Without the text of the problem, which is for the viewer's search and as long as the rest."""
+        return msgspec.structs.replace(summarise_group(line), problem_text="")
 
 
 class StoredFusions(StoredRecords[tuple[str, int, str], Fusion, FusionSummary]):
     """The fusions of the critic's file that carry a reward, by (problem_id, epoch, generator_id)."""
 
     _model, _summarise = Fusion, staticmethod(summarise_fusion)
+    _packed = msgspec.msgpack.Decoder(FusionSummary)
 
 
 class StepNumbers:

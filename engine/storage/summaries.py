@@ -69,7 +69,6 @@ class _Stats(msgspec.Struct):
 
 class _Policy(msgspec.Struct):
     model: str | None = ""
-    library_version: str | None = ""
 
 
 class _Group(msgspec.Struct):
@@ -78,8 +77,6 @@ class _Group(msgspec.Struct):
     problem_text: str | None = ""
     ground_truth: str | None = ""
     timestamp: str | None = ""
-    generator_id: str | None = ""
-    task: str | None = ""
     epoch: _Count | None = 0
     step: _Count | None = None
     format: int | None = 0
@@ -110,7 +107,7 @@ class Place(NamedTuple):
     digest: int
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """What is known of a record without reading it.
 
     Args:
@@ -137,7 +134,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return self.problem_id, self.epoch
 
 
-class Spread(msgspec.Struct, frozen=True):
+class Spread(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One component in one group: mean, lowest and highest value, and the number of rollouts it was measured in."""
 
     mean: float
@@ -150,7 +147,7 @@ class Spread(msgspec.Struct, frozen=True):
         return [self.low] + [self.high] * (self.measured - 1)
 
 
-class GroupSummary(Summary, frozen=True, kw_only=True):
+class GroupSummary(Summary, frozen=True, kw_only=True, gc=False, array_like=True):
     """What a start, a table and the charts need of a group.
 
     Args:
@@ -170,8 +167,6 @@ class GroupSummary(Summary, frozen=True, kw_only=True):
 
     problem_text: str
     problem: bytes
-    generator_id: str
-    task: str
     timestamp: str
     rollouts: int
     right: int
@@ -187,7 +182,6 @@ class GroupSummary(Summary, frozen=True, kw_only=True):
     cost_usd: float | None
     latency_s: float
     experiences: int
-    library_version: str
     model: str
     repaired: int
     re_asked: int
@@ -273,8 +267,6 @@ def _summary(group: _Group, line: Line) -> GroupSummary:
         problem_id=group.problem_id,
         problem_text=(group.problem_text or "")[:MAX_TEXT],
         problem=problem_hash(group.problem_text or "", group.ground_truth or ""),
-        generator_id=(group.generator_id or "")[:MAX_TEXT],
-        task=(group.task or "")[:MAX_TEXT],
         epoch=group.epoch or 0,
         step=group.step,
         timestamp=(group.timestamp or "")[:_MAX_NAME],
@@ -293,7 +285,6 @@ def _summary(group: _Group, line: Line) -> GroupSummary:
         cost_usd=sum(costs) if costs else None,
         latency_s=max((completion.latency_s or 0.0 for completion in completions), default=0.0),
         experiences=max(len(rollout.experience_ids or ()) for rollout in group.rollouts),
-        library_version=(policy.library_version or "")[:MAX_TEXT],
         model=(policy.model or next((one.model for one in completions if one.model), ""))[:MAX_TEXT],
         repaired=sum(bool(rollout.repairs) for rollout in group.rollouts),
         re_asked=sum("re_asked" in (rollout.repairs or ()) for rollout in group.rollouts),
@@ -332,7 +323,7 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(sum(measured) / len(measured), min(measured), max(measured), len(measured))
 
 
-class FusionSummary(Summary, frozen=True, kw_only=True):
+class FusionSummary(Summary, frozen=True, kw_only=True, gc=False, array_like=True):
     """What the list of fusions needs of one.
 
     Args:
@@ -358,6 +349,11 @@ class FusionSummary(Summary, frozen=True, kw_only=True):
         return self.problem_id, self.epoch, self.generator
 
 
+def _bounded(count: int) -> int:
+    """A count that fits into 64 bits, whatever another program has written."""
+    return max(-(10**12), min(10**12, count))
+
+
 def summarise_fusion(line: Line) -> FusionSummary:
     """The summary of a line of a fusions file.
 
@@ -370,16 +366,16 @@ def summarise_fusion(line: Line) -> FusionSummary:
         place=_place(line),
         problem_id=fusion.problem_id,
         problem=fusion.problem_text[:200],
-        epoch=fusion.epoch,
-        step=fusion.step,
+        epoch=_bounded(fusion.epoch),
+        step=None if fusion.step is None else _bounded(fusion.step),
         generator=fusion.generator_id,
         is_correct=fusion.is_correct,
         answer=(fusion.final_answer or "")[:120],
         total=fusion.rewards.r_total,
         added=None if added is None else added - 0.5,
         merged=fusion.merged or "",
-        prompt_tokens=completion.usage.prompt_tokens,
-        completion_tokens=completion.usage.completion_tokens,
+        prompt_tokens=_bounded(completion.usage.prompt_tokens),
+        completion_tokens=_bounded(completion.usage.completion_tokens),
         cost_usd=completion.usage.cost_usd,
         latency_s=completion.latency_s,
         complete=fusion.outcome.carries_reward,

@@ -1,20 +1,39 @@
-"""What is missing before anything is installed. Uses the standard library only, and runs before other modules load."""
+"""What a command does before its modules are imported. Uses the standard library only.
+
+Until then, Ctrl-C prints a traceback, and a package that is missing another one.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import re
+import signal
 import sys
 import tomllib
 from pathlib import Path
 from types import TracebackType
 
 from engine.storage.installation import install_command
-from grpo_training.cli.start import started_module
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DISTRIBUTION = "scaffold-grpo"
 _DOCTOR = "grpo_training.doctor"
+
+
+def started_module() -> str:
+    """The module of ``python -m MODULE``; empty for another start."""
+    return sys.orig_argv[sys.orig_argv.index("-m") + 1] if "-m" in sys.orig_argv[:-1] else ""
+
+
+def leave_ctrl_c_to_the_system() -> None:
+    """Let Ctrl-C end a command without a traceback while its modules are imported; ``run_command`` handles it then.
+
+    Another program that imports the package keeps its own handler.
+    """
+    package, _, command = started_module().partition(".")
+    is_command = package == "grpo_training" and "." not in command
+    if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under nohup, for example
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def explain_missing_packages() -> None:

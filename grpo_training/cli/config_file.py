@@ -93,8 +93,6 @@ def _field_name(path: Path, model: type[Settings], key: str) -> str:
             return model.aliases[spelling]
     if plain in model.model_fields:
         return plain
-    if plain in model.refused:
-        raise InputError(f"{path}: {key} is not supported", why=f"{plain}: {model.refused[plain]}.")
     known = [*model.model_fields, *model.aliases, *declared.names, *declared.without_effect]
     near = difflib.get_close_matches(plain, known, 1)
     raise InputError(

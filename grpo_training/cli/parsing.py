@@ -155,8 +155,7 @@ def _is_common(model: type[Settings], name: str) -> bool:
 def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str) -> argparse.Action:
     field = model.model_fields[name]
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
-    flags = list(dict.fromkeys("--" + form for one in spellings for form in (one.replace("_", "-"), one)))
-    flags += [model.letters[name]] if name in model.letters else []
+    flags = list(dict.fromkeys(flag for spelling in spellings for flag in (as_flag(spelling), f"--{spelling}")))
     text = argparse.SUPPRESS if name in model.not_in_help else _help_text(field, spellings[1:]).replace("%", "%%")
     if plain_type(field.annotation) is bool:
         return group.add_argument(

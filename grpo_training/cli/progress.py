@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _BAR = "{desc} {bar:10} {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
 _SHORTEST_NAME = 10
 """The fewest columns of the name of a problem in a line."""
-_TIME_LEFT_S = 30.0
-"""Seconds between two lines of a file or pipe that say how long the run will take."""
 _WHO = {"rollout": "generator", "fusion": "critic", "analysis": "analyst"}
 """Purpose of a request -> who asks, where that is another word."""
 
@@ -89,7 +87,6 @@ class Progress:
         self._started = clock()
         self._straggler = Stragglers(clock)
         self._waits = ""
-        self._told = self._started  # when the time left was told
         self._bar: tqdm[Any] | None = None
 
     def __enter__(self) -> Progress:
@@ -155,7 +152,7 @@ class Progress:
         verdict = "" if line.triggered is None else " → Extract (σ>τ)" if line.triggered else " → Skip (σ≤τ)"
         number = f"[{self._done + self._before}/{self._of()}]"
         begin = f"{number} {self._label}: μ={line.mean:.3f}, σ={line.std:.3f}{verdict} ["
-        end = f", {line.correct} of {line.size} right]{self._time_left()}"
+        end = f", {line.correct} of {line.size} right]"
         self._say(f"{begin}{shortened(problem_id, self._left(begin, end))}{end}")
 
     def ended(
@@ -284,22 +281,6 @@ class Progress:
         retries = [f"{counters.retries} retries"] if counters.retries else []
         at_most = "at most " if counters.estimated else ""
         return " · ".join([*shares, f"{self._saved} saved", at_most + spent, f"{counters.in_flight} asked", *retries])
-
-    def _seconds_left(self) -> float | None:
-        """Seconds until all groups are there, at the speed of this start; None while that is not known."""
-        if self._total is None or not self._done:
-            return None
-        left = max(0, self._total - self._done - self._before)
-        return (self._clock() - self._started) / self._done * left
-
-    def _time_left(self) -> str:
-        """The end of a line where there is no bar, such as ``, about 3 min left``; usually empty."""
-        left, now = self._seconds_left(), self._clock()
-        if self._is_terminal or not left or now - self._told < _TIME_LEFT_S:
-            return ""
-        self._told = now
-        seconds, unit = next((one for one in ((3600, "h"), (60, "min")) if left >= 1.5 * one[0]), (1, "s"))
-        return f", about {left / seconds:.0f} {unit} left"
 
     def _of(self) -> str:
         return "?" if self._total is None else str(self._total)

@@ -98,9 +98,9 @@ class Settings(BaseModel):
     groups: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Title of a group in ``--help`` -> its fields, the commonest first. Other fields are listed at the end."""
     aliases: ClassVar[Mapping[str, str]] = {}
-    """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only."""
-    letters: ClassVar[Mapping[str, str]] = {}
-    """Field -> its flag of one letter, such as ``-s``."""
+    """Other spelling -> field, on the command line and in YAML; ``section.key`` holds inside that section only.
+
+    A spelling of one letter is a flag such as ``-s``."""
     not_in_help: ClassVar[Sequence[str]] = ()
     """Fields of a base that the command refuses with a message of its own."""
     sections: ClassVar[frozenset[str]] = frozenset()
@@ -109,8 +109,6 @@ class Settings(BaseModel):
     ``section.key`` is a section in a section."""
     sections_of_others: ClassVar[frozenset[str]] = frozenset()
     """YAML sections that belong to other commands: not read, with one note."""
-    refused: ClassVar[Mapping[str, str]] = {}
-    """YAML keys (also sections) that are not supported -> why, or what to set instead."""
     translated: ClassVar[Mapping[str, Mapping[Any, tuple[str, Any]]]] = {}
     """YAML key -> for each of its values the field and the value that it sets."""
     overridden: ClassVar[Mapping[str, str]] = {}
@@ -135,8 +133,8 @@ class Given(NamedTuple):
 
 
 def as_flag(name: str) -> str:
-    """The flag of a field."""
-    return "--" + name.replace("_", "-")
+    """The flag of a field, or of a spelling of one letter."""
+    return ("-" if len(name) == 1 else "--") + name.replace("_", "-")
 
 
 def refuse_overwriting(settings: Settings, output: str, inputs: Sequence[str]) -> None:

@@ -72,7 +72,8 @@ class View:
         if not self.is_terminal:
             self.table(title, head, rows)
             return
-        console = self._titled(title)
+        console = Console(file=self._stream)
+        console.print(Text(harmless(title)))
         cells = [[harmless(cell) for cell in row] for row in (head, *rows)]
         widths = [max(map(cell_len, column)) for column in list(zip(*cells, strict=True))[:-1]]
         for number, (*short, text) in enumerate(cells if rows else ()):
@@ -82,11 +83,6 @@ class View:
             console.print(line, no_wrap=True, highlight=False)
         if not rows:
             console.print("  none yet")
-
-    def _titled(self, title: str) -> Console:
-        console = Console(file=self._stream)
-        console.print(Text(harmless(title)))
-        return console
 
     def _rich_table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(

@@ -10,7 +10,6 @@ from typing import Any
 from engine.experience.log import HistoryEntry
 from engine.experience.state import LibraryState
 from engine.records import Experience, Operation
-from grpo_training.cli.pager import paged
 from grpo_training.cli.tables import View
 from grpo_training.cli.terminal_text import counted
 from grpo_training.experiences.descriptions import change_of, evidence_rollouts, measured, number, origin, uses
@@ -48,11 +47,7 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
         _change(folder, arguments, View(sys.stdout))
         return 0
     subcommand = _show if arguments.command == "show" else _list
-    if sys.stdout.isatty():
-        with paged(sys.stdout) as stream:
-            subcommand(folder, arguments, View(stream))
-    else:
-        subcommand(folder, arguments, View(sys.stdout))
+    subcommand(folder, arguments, View(sys.stdout))
     return 0
 
 

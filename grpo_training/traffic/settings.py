@@ -34,7 +34,7 @@ class GenerateSettings(Chosen):
     """Settings of ``traffic generate``."""
 
     summary: ClassVar[str] = "simulate both decisions at every decision point and store what they led to"
-    letters: ClassVar[Mapping[str, str]] = {"scenario": "-s", "all": "-a", "parallel": "-p", "output_dir": "-o"}
+    aliases: ClassVar[Mapping[str, str]] = {"s": "scenario", "a": "all", "p": "parallel", "o": "output_dir"}
 
     output_dir: Path = Field(DATASETS, description="where NAME/grpo_dataset.json is written")
     parallel: Positive = Field(1, description="scenarios that are simulated at the same time")

@@ -52,12 +52,6 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     server = parser.add_argument_group("server")
     server.add_argument("--port", type=int, default=7860, metavar="N", help="port; 0: any free one (default: 7860)")
-    server.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address to listen on; any other than this machine's own requires the printed token (default: 127.0.0.1)",
-    )
     export = parser.add_argument_group("export")
     export.add_argument(
         "--export",

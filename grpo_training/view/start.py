@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import socket
 import sys
 import tempfile
@@ -20,8 +19,10 @@ from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.export import export
-from grpo_training.view.web.security import is_loopback
 from grpo_training.view.web.server import application
+
+HOST = "127.0.0.1"
+"""Only this machine reaches the pages; another one forwards a port of its own over SSH."""
 
 
 def view(arguments: Namespace) -> int:
@@ -39,7 +40,7 @@ def view(arguments: Namespace) -> int:
     with contextlib.ExitStack() as stack:
         store = Store([_as_folder(path, stack) for path in _folders(given)])
         if arguments.export is None:
-            _serve(store, arguments.host, arguments.port)
+            _serve(store, arguments.port)
         else:
             target: Path = arguments.export
             pages = export(store, target, arguments.export_groups)
@@ -67,17 +68,13 @@ def _folders(given: list[Path]) -> list[Path]:
     return given or list(DEFAULT_FOLDERS)
 
 
-def _serve(store: Store, host: str, port: int) -> None:
-    listening = listen(host, port)
-    port = listening.getsockname()[1]
-    token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104 - every address of this machine
-    shown = f"[{name}]" if ":" in name else name
-    print(f"http://{shown}:{port}/{'' if token is None else f'?token={token}'}")
+def _serve(store: Store, port: int) -> None:
+    listening = listen(port)
+    print(f"http://{HOST}:{listening.getsockname()[1]}/")
     print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
     sys.stdout.flush()
     config = uvicorn.Config(
-        application(store, token=token),
+        application(store),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=2,
@@ -86,18 +83,17 @@ def _serve(store: Store, host: str, port: int) -> None:
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections.
+def listen(port: int) -> socket.socket:
+    """A socket that accepts connections of this machine.
 
     Raises:
-        InputError: the address or the port cannot be used.
+        InputError: the port cannot be used.
     """
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
         raise InputError(
-            f"Cannot listen on {host}, port {port}",
+            f"Cannot listen on {HOST}, port {port}",
             why=str(error),
             fix="Pass another --port; --port 0 takes any free one.",
         ) from None

@@ -19,6 +19,8 @@ from engine.storage.summaries import FusionSummary, GroupSummary, Summary, summa
 _SETTLED_S = 2.0
 """A last line without a newline is taken as cut off once the file has not changed for this long."""
 _MAX_DIGITS = 9
+_CHECKED_BYTES = 1 << 18
+"""The clock is read after so many bytes: in some containers one reading takes as long as a line."""
 
 
 class NotFoundError(InputError):
@@ -71,6 +73,7 @@ class RecordIndex(Generic[SummaryT, RecordT]):
             budget_s: stop after about this many seconds; None reads to the end.
         """
         deadline = None if budget_s is None else self._clock() + budget_s
+        checked = 0
         with self._guard:
             if self._file.lines.replaced():
                 self._version += 1
@@ -83,8 +86,10 @@ class RecordIndex(Generic[SummaryT, RecordT]):
                 known = self._latest.get(summary.key)
                 if known is None or summary.complete or not known.complete:
                     self._latest[summary.key] = summary
-                if deadline is not None and self._clock() > deadline:
-                    break
+                if deadline is not None and self._file.lines.offset >= checked + _CHECKED_BYTES:
+                    checked = self._file.lines.offset
+                    if self._clock() > deadline:
+                        break
         return self
 
     def progress(self) -> float:

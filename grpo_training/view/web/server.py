@@ -27,13 +27,8 @@ _READING_S = 0.3
 """How long a request may read files; the page says how far it is, and asks again."""
 
 
-def application(store: Store, *, token: str | None = None) -> Starlette:
-    """The server's application.
-
-    Args:
-        store: what the pages show.
-        token: required of every visitor; None: none.
-    """
+def application(store: Store) -> Starlette:
+    """The server's application; ``store`` is what the pages show."""
     start = secrets.token_hex(4)
 
     def tag() -> str:
@@ -53,7 +48,7 @@ def application(store: Store, *, token: str | None = None) -> Starlette:
     assets = Mount("/assets", StaticFiles(directory=str(files("grpo_training.view") / "assets")))
     return Starlette(
         routes=[Route("/", endpoint(PAGES[0])), assets, *pages],
-        middleware=[Middleware(Guard, token=token), Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)],
+        middleware=[Middleware(Guard), Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)],
         exception_handlers={404: _not_found, ScaffoldError: _failed},
     )
 

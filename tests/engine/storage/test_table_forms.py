@@ -77,13 +77,10 @@ def test_other_encodings_are_refused_with_the_ways_out(opened, content, said):
     ("text", "columns"),
     [
         ("ham\tmessage one\nspam\tmessage two\nham\tmessage three\n", "label,text"),
-        ("a fine, moving film\t1\nbad\t0\ndull\t0\n", "text,label"),
+        ("a fine, moving film\t1\nbad\t0\ndull\t0\ngood\t1\n", "text,label"),
         ("What is it?,x,y,z,A\nHow is it?,x,q,y,B\nWhy is it so?,p,q,r,A\n", "question,A,B,C,answer"),
-        ("3,First title,A long text about it\n1,Second title,Another text\n", "answer,column2,question"),
-        ('"Who came in first?","It was Bob."\n"Who came in last?","It was Ann."\n', None),
         ("Web;Erster Text\nSport;Zweiter Text\nWeb;Dritter Text\n", "label,text"),
-        ("2024-01-05,Rain fell\n2024-01-06,It was dry\n", None),
-        ("这部电影真的很好看，我很喜欢。|好\n这部电影真的不好看，我不喜欢。|坏\n", None),
+        ("这部电影真的很好看，我很喜欢。|好\n这部电影真的不好看，我不喜欢。|坏\n这部电影还可以。|好\n", None),
     ],
 )
 def test_a_table_without_names_is_refused_with_names_for_its_columns(opened, text, columns):

@@ -126,27 +126,6 @@ def test_what_the_run_waits_for_is_named_after_ten_seconds_and_then_ever_less_of
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "total", "before", "expected"),
-    [
-        (10.0, 8, 0, ["", "", ", about 50 s left", "", "", ", about 20 s left", "", ""]),
-        (200.0, 4, 0, [", about 10 min left", ", about 7 min left", ", about 3 min left", ""]),
-        (200.0, 6, 2, [", about 10 min left", ", about 7 min left", ", about 3 min left", ""]),
-        (7000.0, 3, 0, [", about 4 h left", ", about 2 h left", ""]),
-        (200.0, None, 0, ["", ""]),
-    ],
-)
-def test_a_log_says_now_and_then_how_long_the_run_will_take(seconds, total, before, expected):
-    stream, now = io.StringIO(), [100.0]
-    with Progress("generator_1", total, Traffic, stream=stream, clock=lambda: now[0]) as progress:
-        for step in range(before):
-            progress.restored_one(step, line(0.5, 0.0, False, 3))
-        for step in range(len(expected)):
-            now[0] += seconds
-            progress.scored(before + step, "p", line(0.5, 0.0, False, 3))
-    assert [text.partition("right]")[2] for text in stream.getvalue().splitlines()] == expected
-
-
 @pytest.mark.parametrize(("count", "expected"), [(0, "0 groups"), (1, "1 group"), (2, "2 groups")])
 def test_a_number_and_its_noun_agree(count, expected):
     assert counted(count, "group") == expected

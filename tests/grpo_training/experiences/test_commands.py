@@ -98,16 +98,15 @@ class Terminal(io.StringIO):
         return True
 
 
-def on_terminal(monkeypatch, run, *words, columns=80, lines=24):
-    """What a terminal of a width and height shows, without colours; and what went through the pager."""
-    stream, pages = Terminal(), []
+def on_terminal(monkeypatch, run, *words, columns=80):
+    """What a terminal of a width shows, without colours."""
+    stream = Terminal()
     with monkeypatch.context() as patch:
-        for name, value in (("COLUMNS", columns), ("LINES", lines), ("TERM", "xterm")):
+        for name, value in (("COLUMNS", columns), ("LINES", 24), ("TERM", "xterm")):
             patch.setenv(name, str(value))
         patch.setattr(sys, "stdout", stream)
-        patch.setattr("pydoc.pager", pages.append)
         run(*words)
-    return [re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (stream.getvalue(), "".join(pages))]
+    return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
 
 
 def with_long_text(places):
@@ -121,22 +120,13 @@ def with_long_text(places):
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_terminal_lists_one_line_an_experience_and_show_has_the_whole_text(places, monkeypatch, run, columns):
     _, content = with_long_text(places)
-    shown, _ = on_terminal(monkeypatch, run, "--library", "generator_1", columns=columns)
+    shown = on_terminal(monkeypatch, run, "--library", "generator_1", columns=columns)
     lines = shown.splitlines()
     assert max(map(len, lines)) <= columns
     assert [line.split()[0] for line in lines[2:]] == ["G1-001", "G1-002", "G1-003"]
     assert content[:15] in lines[-1]
     assert lines[-1].rstrip().endswith("…")
     assert content in run("show", "g1-003").replace("\n", " ")
-
-
-def test_a_list_that_is_higher_than_the_terminal_goes_through_the_pager(places, monkeypatch, run):
-    shown, paged = on_terminal(monkeypatch, run, lines=24)
-    assert PARITY in shown
-    assert paged == ""
-    shown, paged = on_terminal(monkeypatch, run, lines=4)
-    assert shown == ""
-    assert PARITY in paged
 
 
 def test_a_list_is_searched(places, run):

@@ -27,7 +27,7 @@ def pocket(tmp_path_factory):
 
 @contextlib.contextmanager
 def _served(folders):
-    listening = listen("127.0.0.1", 0)
+    listening = listen(0)
     server = uvicorn.Server(uvicorn.Config(application(Store(folders)), log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

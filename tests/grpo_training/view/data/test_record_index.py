@@ -82,7 +82,9 @@ def test_a_replaced_file_is_read_from_its_start(tmp_path):
 
 
 def test_a_budget_stops_after_a_line_and_the_next_call_goes_on(tmp_path):
-    path = write(tmp_path / "a_rollouts.jsonl", [group(f"p{number}", [0.1, 0.9]) for number in range(5)])
+    groups = [group(f"p{number}", [0.1, 0.9]) for number in range(5)]
+    long = [stored.model_copy(update={"problem_text": "x" * 300_000}) for stored in groups]
+    path = write(tmp_path / "a_rollouts.jsonl", long)
     index = rollout_index(path, clock=iter(range(100)).__next__)
     index.update(budget_s=1.5)
     assert len(index.all()) == 2

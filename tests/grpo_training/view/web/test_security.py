@@ -1,4 +1,4 @@
-"""Hosts, the token, headers."""
+"""Hosts, headers."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,12 +11,6 @@ from grpo_training.view.web.server import application
 @pytest.fixture
 def local(tmp_path):
     return TestClient(application(Store([tmp_path])), base_url="http://localhost:7860", follow_redirects=False)
-
-
-@pytest.fixture
-def remote(tmp_path):
-    app = application(Store([tmp_path]), token="s3cret")
-    return TestClient(app, base_url="http://box.example:7860", follow_redirects=False)
 
 
 @pytest.mark.parametrize("path", ["/", "/index.html", "/assets/base.css", "/nothing/here"])
@@ -37,17 +31,6 @@ def test_every_response_forbids_inline_scripts_other_origins_and_frames(local, p
 )  # fmt: skip
 def test_a_name_that_was_pointed_at_this_machine_is_refused(local, host, status):
     assert local.get("/", headers={"host": host}).status_code == status
-
-
-def test_a_server_for_others_asks_for_the_token_and_keeps_it_in_a_cookie(remote):
-    assert remote.get("/").status_code == 401
-    assert remote.get("/?token=wrong").status_code == 401
-    assert remote.get("/", headers={"cookie": "scaffold_viewer=wrong"}).status_code == 401
-    first = remote.get("/index.html?token=s3cret&a=1")
-    assert (first.status_code, first.headers["location"]) == (303, "/index.html?a=1")
-    assert "HttpOnly" in first.headers["set-cookie"]
-    assert "SameSite=strict" in first.headers["set-cookie"]
-    assert remote.get("/").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ class Progress:
         counters: returns the client's counters.
         stream: where lines are written, stdout by default. If it is no terminal and stderr is one, a bar is there.
         verbose: the final table has all rows.
+        is_one_of_several: others are displayed beside it, with the same counters: its lines say whose they are.
         clock: monotonic time in seconds.
     """
 
@@ -78,9 +79,11 @@ class Progress:
         *,
         stream: TextIO | None = None,
         verbose: bool = False,
+        is_one_of_several: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._label, self._total, self._counters, self._verbose = label, total, counters, verbose
+        self._is_one_of_several = is_one_of_several
         self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_terminal = self._stream.isatty()
         self._done = self._before = self._restored = self._saved = 0
@@ -185,9 +188,9 @@ class Progress:
         for text in saved:
             self._say(f"  ✅ Saved: {text}")
         for text in refused:
-            self._say(f"  ✗ Refused: {text} [{name}]")
+            self.note(f"  ✗ Refused: {text} [{name}]")
         if why_none:
-            self._say(f"  – No experience: {why_none} [{name}]")
+            self.note(f"  – No experience: {why_none} [{name}]")
 
     def set_total(self, total: int) -> None:
         """Set the number of groups once it is known."""
@@ -198,18 +201,18 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line of its own, such as a warning. Only the terminal itself breaks it, as it may hold a path."""
-        self._say(text)
+        self._say(f"{self._label}: {text.strip()}" if self._is_one_of_several and self._label not in text else text)
 
     def set_waiting(self, text: str) -> None:
         """Say what the run waits for, until it is called with an empty text."""
         if text and text != self._waits:
-            self._say(text)
+            self.note(text)
         self._waits = text
 
     def tick(self) -> None:
         """Redraw the bar, and name a problem for which groups after it wait. Call it about every second."""
         if text := self._straggler.news():
-            self._say(text)
+            self.note(text)
         if self._bar is not None:
             self._bar.set_postfix_str(self._state())
 
@@ -224,7 +227,10 @@ class Progress:
             Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
             *([Row("experiences saved", str(self._saved))] if totals["could trigger"] else []),
             *rows,
-            Row("cost", _cost(counters) + (" in this start" if self._before else "")),
+            Row(
+                "cost of all" if self._is_one_of_several else "cost",
+                _cost(counters) + (" in this start" if self._before else ""),
+            ),
             *(Row("" if place else "spent", text, True) for place, text in enumerate(_spending(counters))),
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from engine.records import Completion, Fault, Outcome, Problem
 
 _GROUP_KEYS = ("family", "difficulty", "level", "subject")
 """Keys of a problem's ``meta`` that may name its group; the first one that is present is used."""
+FORMAT = 1
+"""Version of the figures' and the samples' format."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +115,9 @@ class Arm:
     """One way of answering a set of problems: a model, a library or a fusion.
 
     Args:
-        name: shown in tables and written to files.
         results: one per problem, in the order of the dataset.
     """
 
-    name: str
     results: Sequence[ProblemResult]
 
     @property
@@ -127,6 +129,30 @@ class Arm:
     def left_out(self) -> tuple[str, ...]:
         """Ids of the other problems."""
         return tuple(result.problem_id for result in self.results if not result.is_complete)
+
+
+def write_samples(
+    file: BinaryIO, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]
+) -> None:
+    """Write the judged samples of one problem, one JSON object per line."""
+    for sample in samples:
+        row = {
+            "format": FORMAT,
+            "model": model,
+            "draw": draw,
+            "task_id": result.problem_id,
+            "group": result.group,
+            "sample_idx": sample.index,
+            "is_correct": sample.is_right,
+            "outcome": sample.outcome,
+            "fault": sample.fault and sample.fault.model_dump(),
+            "answer": sample.answer,
+            "truncated": sample.is_truncated,
+            "readable": sample.is_readable,
+            "completion": sample.completion
+            and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
+        }
+        file.write(json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
 
 
 def refused_lines(results: Sequence[ProblemResult]) -> list[str]:

@@ -46,18 +46,6 @@ def show_models(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_valu
         view.line(line)
 
 
-def partial_lines(arms: Sequence[Arm], problems: int) -> list[str]:
-    """What an evaluation that did not end has measured; empty without a complete problem."""
-    found = [(arm, figures(arm)) for arm in arms]
-    lines = [
-        f"  {arm.name}: {percent(one.mean_at_n.value)} correct of {one.problems} of {problems} problems "
-        f"(95 % interval {percent_interval(one.mean_at_n)})"
-        for arm, one in found
-        if one.mean_at_n is not None
-    ]
-    return lines and ["Not finished, so no figures are written. So far, in the order of the dataset:", *lines]
-
-
 def pass_at_k_lines(figures: Figures) -> list[str]:
     """pass@k between rules, such as ``pass@  1: 0.4523 (45.23%)``: the format that other tools print and read."""
     lines = [f"pass@{k:>3}: {one.value:.4f} ({one.value:.2%})" for k, one in figures.pass_at_k.items()]

@@ -23,8 +23,14 @@ from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import counted
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault, refused_lines, sum_of_costs
-from grpo_training.evaluate.files import write_samples
+from grpo_training.evaluate.arms import (
+    JudgedSample,
+    ProblemResult,
+    frequent_fault,
+    refused_lines,
+    sum_of_costs,
+    write_samples,
+)
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.earlier import (
     dataset_hash,
@@ -77,9 +83,7 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings, stream)
-    found = gate_before(settings, named_endpoints(settings), library, problems)
-    if found is not None:
-        _tell(found, problems, stream)
+    if told_before(settings, named_endpoints(settings), library, problems, stream) is not None:
         return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
@@ -119,13 +123,26 @@ def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
     return shuffled(problems, settings.seed)
 
 
-def _tell(found: GateEvent, problems: Sequence[Problem], stream: TextIO) -> None:
-    """Print the verdict of an earlier gate."""
-    if found.dataset == dataset_hash(problems):
+def told_before(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+) -> GateEvent | None:
+    """Print the verdict of an earlier gate that is valid; None if the library has to be tested.
+
+    Args:
+        settings, library, problems, stream: as :func:`gate`.
+        manager: the endpoints, of which only the names of the models are used.
+    """
+    earlier = gate_before(settings, manager, library, problems)
+    if earlier is None:
+        return None
+    if earlier.dataset == dataset_hash(problems):
         print("This version was tested on these problems before; nothing is asked.", file=stream)
     else:
-        print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
-    print("\n".join(verdict_lines(found)), file=stream)
+        print(
+            f"This version was rejected with {earlier.model}; nothing is asked until the library changes.", file=stream
+        )
+    print("\n".join(verdict_lines(earlier)), file=stream)
+    return earlier
 
 
 async def gate(
@@ -158,10 +175,9 @@ async def gate(
     """
     state, model = library.state, manager.endpoint(settings.role).model
     samples = samples_of(settings, problems)
-    found = gate_before(settings, manager, library, problems)
-    if found is not None:
-        _tell(found, problems, stream)
-        return found
+    told = told_before(settings, manager, library, problems, stream)
+    if told is not None:
+        return told
     before, earlier = tests_before(library, problems, model), same_test(settings, manager, library, problems)
     # A test that goes on keeps its alpha: the intervals of all its looks hold together.
     alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha

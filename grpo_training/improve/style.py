@@ -11,6 +11,7 @@ from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError
 from engine.llm.client import LLMClient
+from engine.llm.limits.budget import Budget
 from engine.records import Problem, Sampling
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
@@ -55,7 +56,7 @@ def stored_style(path: Path) -> ChosenStyle | None:
 
 
 def chosen_style(
-    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], path: Path
+    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], path: Path, budget: Budget
 ) -> ChosenStyle:
     """The style with more right answers; of equal ones that with more replies that can be used whole, else ``full``.
 
@@ -66,12 +67,13 @@ def chosen_style(
         manager: the endpoints; the first generator's is asked.
         problems: those of :func:`tried_problems`.
         path: file of the choice.
+        budget: is spent from.
 
     Raises:
         IncompleteRunError: answers are missing.
         ScaffoldError: from the client.
     """
-    tried = run_async(_tried_all(settings, manager, problems))
+    tried = run_async(_tried_all(settings, manager, problems, budget))
     refused = {name for own in tried.values() for name, one in own.items() if one is None}
     if len(refused) == len(problems):
         raise _incomplete("The endpoint refused all of them.")
@@ -89,9 +91,9 @@ def chosen_style(
 
 
 async def _tried_all(
-    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem]
+    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], budget: Budget
 ) -> dict[str, dict[str, tuple[int, int] | None]]:
-    async with open_client(settings, manager) as client:
+    async with open_client(settings, manager, budget=budget) as client:
         return {style: await _tried(settings, client, manager, problems, style) for style in _STYLES}
 
 

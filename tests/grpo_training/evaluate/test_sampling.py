@@ -87,7 +87,7 @@ async def test_a_failed_call_leaves_the_problem_open_and_is_never_wrong():
     assert results[0].verdicts == (True, None)
     assert not results[0].is_complete
     assert results[0].endings == {"ok": 1, "infra_fault: http_503": 1}
-    arm = Arm("model", results)
+    arm = Arm(results)
     assert (len(arm.complete), arm.left_out) == (1, ("p1",))
 
 

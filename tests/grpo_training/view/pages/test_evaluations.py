@@ -46,8 +46,8 @@ def gated(folder):
 
 def evaluated(folder, **changes):
     """An evaluation as the command writes it: the model is right in 5 of 6 samples, the base in 3 of 6."""
-    after = Arm("tuned", [result("a", "++"), result("b", "+-"), result("c", "++")])
-    before = Arm("plain", [result("a", "+-"), result("b", "--"), result("c", "++")])
+    after = Arm([result("a", "++"), result("b", "+-"), result("c", "++")])
+    before = Arm([result("a", "+-"), result("b", "--"), result("c", "++")])
     sides = [
         {**figures_json(figures(arm, (1, 2))), "task_results": task_results(arm), "model": arm.name, "seconds": 3.0}
         for arm in (after, before)

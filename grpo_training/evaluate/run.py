@@ -26,9 +26,9 @@ from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path
 from grpo_training.cli.tables import View
 from grpo_training.evaluate.arms import (
     FORMAT,
-    Arm,
     JudgedSample,
     ProblemResult,
+    complete,
     frequent_fault,
     refused_lines,
     sum_of_costs,
@@ -75,7 +75,7 @@ class ModelResult:
     """
 
     model: str = ""
-    draws: dict[str, Arm] = field(default_factory=dict)
+    draws: dict[str, list[ProblemResult]] = field(default_factory=dict)
     seconds: float = 0.0
     from_journal: int = 0
 
@@ -142,11 +142,11 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
             f"{shown_path(settings.output)} has another configuration", why=error.why, fix=fix
         ) from None
     view = View(stream)
-    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
-    show_models(view, arms, settings.k_values)
+    draws = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    show_models(view, draws, settings.k_values)
     view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(settings.output)}")
     view.line(f"Samples: {shown_path(samples)}")
-    _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
+    _check_complete([draw for result in results.values() for draw in result.draws.values()], len(problems))
     return 0
 
 
@@ -241,7 +241,7 @@ def _measured(
         async with LLMClient(endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget) as client:
             client.report_trouble_to(note)
             for draw, sampling in samplings.items():
-                results[name].draws[draw] = Arm(await answers(client, endpoint, name, draw, sampling))
+                results[name].draws[draw] = await answers(client, endpoint, name, draw, sampling)
             results[name].from_journal += client.counters.journal_hits
 
     for name, model in models.items():
@@ -310,16 +310,16 @@ def _model_json(result: ModelResult, k_values: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _check_complete(arms: Sequence[Arm], problems: int) -> None:
+def _check_complete(draws: Sequence[Sequence[ProblemResult]], problems: int) -> None:
     """Name the problems whose requests alone failed.
 
     Raises:
         IncompleteRunError: problems are left out for another reason, or no other one is left.
     """
-    for line in refused_lines([result for arm in arms for result in arm.results]):
+    incomplete = [result for draw in draws for result in draw if not result.is_complete]
+    for line in refused_lines(incomplete):
         print(line)
-    incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
-    if all(result.refused for result in incomplete) and any(arm.complete for arm in arms):
+    if all(result.refused for result in incomplete) and any(map(complete, draws)):
         return
     raise IncompleteRunError(
         f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "

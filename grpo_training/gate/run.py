@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Literal, TextIO
 
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
-from engine.experience.events import BeginEvent, GateEvent
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState, kept_text, sources_of, texts_of_sources
 from engine.llm.client import LLMClient
@@ -45,7 +45,7 @@ from grpo_training.gate.earlier import (
 )
 from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.gate.settings import GateSettings
-from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
+from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
@@ -184,43 +184,35 @@ async def gate(
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
     stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
-    print(
+    remarks = [
         f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
-        f"{len(problems)} problems with {samples} answers each way. {stops}.",
-        file=stream,
-    )
+        f"{len(problems)} problems with {samples} answers each way. {stops}."
+    ]
     if earlier is not None:
-        left = f", which has left {earlier.open} problems open," if earlier.open else ""
-        print(f"The gate that stopped after {earlier.problems} problems{left} goes on.", file=stream)
+        still_open = f", which has left {earlier.open} problems open," if earlier.open else ""
+        remarks.append(f"The gate that stopped after {earlier.problems} problems{still_open} goes on.")
     elif before:
-        print(
+        remarks.append(
             f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
             f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
-            "Problems that no gate has asked have no such loss.",
-            file=stream,
+            "Problems that no gate has asked have no such loss."
         )
     if own:
-        print(
+        remarks.append(
             f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
-            "The result holds for these problems.",
-            file=stream,
+            "The result holds for these problems."
         )
     if state.trials.model not in ("", model):
-        print(f"The experiences were measured with {state.trials.model}, and {model} is asked.", file=stream)
-    learned_on = {
-        task for entry in library.history() if isinstance(entry.event, BeginEvent) for task in entry.event.tasks
-    }
-    asked = {one.task for one in problems}
-    if learned_on and learned_on.isdisjoint(asked):
-        print(
-            f"The experiences were learned on problems of {_names(learned_on)}, and these are of {_names(asked)}.",
-            file=stream,
-        )
+        remarks.append(f"The experiences were measured with {state.trials.model}, and {model} is asked.")
+    print(*remarks, sep="\n", file=stream)
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
         finding, asked_pairs, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
-    verdict, results = verdict_of(finding), [pair for pair in asked_pairs if _is_complete(pair)]
+    verdict: Literal["adopted", "rejected", "not_proven"] = "not_proven"
+    if finding.verdict in ("better", "worse"):
+        verdict = "adopted" if finding.verdict == "better" else "rejected"
+    results = [pair for pair in asked_pairs if _is_complete(pair)]
     tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm) for arm in zip(*results, strict=True)]
     next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
@@ -316,8 +308,8 @@ async def _looks(
         differences = [_share(with_it) - _share(without) for with_it, without in filter(_is_complete, results)]
         finding = test.look(look, differences)
         print(
-            f"  after {len(differences)} problems: {points(finding.mean)} points "
-            f"({points(max(finding.low, -1.0))} to {points(min(finding.high, 1.0))})",
+            f"  after {len(differences)} problems: {100 * finding.mean:+z.1f} points "
+            f"({100 * max(finding.low, -1.0):+z.1f} to {100 * min(finding.high, 1.0):+z.1f})",
             file=stream,
             flush=True,
         )
@@ -345,7 +337,3 @@ def _share(result: ProblemResult) -> float:
 def _listed(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} or {last}"
-
-
-def _names(tasks: set[str]) -> str:
-    return ", ".join(sorted(tasks))

@@ -23,11 +23,11 @@ from grpo_training.gate.earlier import gate_before
 from grpo_training.gate.problems import check_number, few, shuffled, split
 from grpo_training.gate.run import gate, told_before
 from grpo_training.gate.settings import GateSettings
-from grpo_training.improve.home import Home, Results
 from grpo_training.improve.improved import Improved
 from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
+from grpo_training.improve.take_home import Home, Results
 from grpo_training.learning.critic import prepared_critic
 from grpo_training.learning.generator import prepared_generator
 from grpo_training.learning.run import Start, learn, shown_again
@@ -63,9 +63,11 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     settings = settings.for_its_model()
     run = run_folder(settings.run or own_name(settings, settings.dataset))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
-    asked_for, settings = settings.prompts, _estimated(settings)
+    is_to_choose = settings.prompts == TRY
+    if is_to_choose:  # until then the usual style is counted and shown
+        settings = settings.model_copy(update={"prompts": FULL})
     plan, note = read_plan(settings)
-    tried = tried_problems(plan.learned_from, asked_for)
+    tried = tried_problems(plan.learned_from) if is_to_choose else ()
     stored = stored_style(run.folder / PROMPT_STYLE) if tried else None
     if stored is not None:
         settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
@@ -106,11 +108,6 @@ def _say_places(run: RunFolder, has_learned: bool, stream: TextIO) -> None:
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
 
 
-def _estimated(settings: ImproveSettings) -> ImproveSettings:
-    """With the style whose prompts are counted and shown where the style is still to be chosen."""
-    return settings.model_copy(update={"prompts": FULL}) if settings.prompts == TRY else settings
-
-
 def _improve(
     settings: ImproveSettings, run: RunFolder, plan: Plan, tried: Sequence[Problem], stream: TextIO
 ) -> Improved:
@@ -142,8 +139,8 @@ def _improve(
         stopped = _learn(settings, plan, endpoints, budget, stream)
         nothing_to_test = stopped is not None and not _has_to_test(settings, plan)
         _allow(budget, settings, 1.0)
-        if nothing_to_test:
-            stopped = _learn(settings, plan, endpoints, budget, stream)
+        if nothing_to_test:  # the results of before are set aside already
+            stopped = _learn(settings.model_copy(update={"fresh": False}), plan, endpoints, budget, stream)
         home = Home(settings, run, plan, _model(settings))
         results = _tested(home, endpoints, budget, stopped, stream)
         if not endpoints.cache_info().currsize:

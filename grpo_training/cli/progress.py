@@ -236,10 +236,14 @@ class Progress:
             Row("replies from the journal", str(counters.journal_hits), True),
         ]
         shown = [row for row in shown if self._verbose or not row.is_detail]
-        names = [row.name for row in shown if not isinstance(row.value, Path)]
+        with tqdm.external_write_mode(self._stream):  # the bars of others are drawn again below it
+            self._print_table(shown)
+
+    def _print_table(self, rows: Sequence[Row]) -> None:
+        names = [row.name for row in rows if not isinstance(row.value, Path)]
         console, wide = _console(self._stream), max(map(len, names))
         console.print(Text(self._label, style="bold"))
-        for row in shown:
+        for row in rows:
             if not isinstance(row.value, Path):
                 value = Text(harmless(row.value, keep="\n"))
                 # Nothing is wrapped in a file, where a line may be searched for.
@@ -247,7 +251,7 @@ class Progress:
                 for place, line in enumerate(lines):
                     line.rstrip()
                     console.print(Text(f"  {'' if place else row.name:<{wide}}  ") + line, soft_wrap=True)
-        _print_unbroken([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
+        _print_unbroken([(row.name, str(row.value)) for row in rows if isinstance(row.value, Path)], self._stream)
 
     def _count(self, line: GroupLine, *, is_new: bool) -> None:
         self._totals.update(

@@ -183,28 +183,7 @@ async def gate(
     alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
-    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
-    remarks = [
-        f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
-        f"{len(problems)} problems with {samples} answers each way. {stops}."
-    ]
-    if earlier is not None:
-        still_open = f", which has left {earlier.open} problems open," if earlier.open else ""
-        remarks.append(f"The gate that stopped after {earlier.problems} problems{still_open} goes on.")
-    elif before:
-        remarks.append(
-            f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
-            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
-            "Problems that no gate has asked have no such loss."
-        )
-    if own:
-        remarks.append(
-            f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
-            "The result holds for these problems."
-        )
-    if state.trials.model not in ("", model):
-        remarks.append(f"The experiences were measured with {state.trials.model}, and {model} is asked.")
-    print(*remarks, sep="\n", file=stream)
+    print(*_introduction(settings, state, test, model, own, before, earlier, tests), sep="\n", file=stream)
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
@@ -245,6 +224,52 @@ async def gate(
     refused = refused_lines([one for pair in asked_pairs for one in pair])
     print("\n".join([*verdict_lines(event), *refused]), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
     return event
+
+
+def _introduction(
+    settings: GateSettings,
+    state: LibraryState,
+    test: GroupSequentialTest,
+    model: str,
+    own: int,
+    before: int,
+    earlier: GateEvent | None,
+    tests: int,
+) -> list[str]:
+    """What is going to be tested, and how sure its result will be, in sentences.
+
+    Args:
+        settings: of the gate.
+        state: of the library.
+        test: its looks and its alpha.
+        model: that is asked.
+        own: how many of the problems experiences were learned from.
+        before: how many other tests have asked some of these problems.
+        earlier: the test that goes on.
+        tests: libraries that are tested together.
+    """
+    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
+    remarks = [
+        f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
+        f"{test.looks[-1]} problems with {test.samples} answers each way. {stops}."
+    ]
+    if earlier is not None:
+        still_open = f", which has left {earlier.open} problems open," if earlier.open else ""
+        remarks.append(f"The gate that stopped after {earlier.problems} problems{still_open} goes on.")
+    elif before:
+        remarks.append(
+            f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
+            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
+            "Problems that no gate has asked have no such loss."
+        )
+    if own:
+        remarks.append(
+            f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
+            "The result holds for these problems."
+        )
+    if state.trials.model not in ("", model):
+        remarks.append(f"The experiences were measured with {state.trials.model}, and {model} is asked.")
+    return remarks
 
 
 async def _looks(

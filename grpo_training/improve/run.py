@@ -6,7 +6,7 @@ import asyncio
 import functools
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TextIO, TypeVar
 
 from agents.generator import generator_messages
@@ -160,7 +160,9 @@ def _tested(
     stopped: ScaffoldError | None,
     stream: TextIO,
 ) -> Results:
-    """Test what was learned. It is written before, so that it is there if the test does not end.
+    """Test the library of each generator; one without experiences in use has no test.
+
+    What was learned is written before, so that it is there if the test does not end.
 
     Args:
         home: where it is written.
@@ -172,18 +174,37 @@ def _tested(
     Raises:
         ScaffoldError: ``stopped``, if there is nothing to test; from the test.
     """
-    libraries = _libraries(home.settings)
-    is_testable = any(library.state.tested for library in libraries)
-    if stopped is None and not is_testable:
-        return [(library, None) for library in libraries]
+    settings, libraries = home.settings, _libraries(home.settings)
+    problems, named = shuffled(home.plan.tested, settings.seed), named_endpoints(settings)
+    results: Results = []
+    to_test = []
+    for role, library in zip(GENERATORS, libraries, strict=False):
+        of_role, event = _gate_settings(settings, home.plan, role), None
+        if library.state.tested:
+            event = told_before(of_role, named, library, problems, stream)
+            to_test += [(len(results), of_role)] if event is None else []
+        results.append((library, event))
+    if stopped is None and not to_test:
+        return results
+
+    async def test(manager: ApiManager) -> None:
+        async with open_client(settings, manager, budget=budget) as client:
+            for place, of_role in to_test:
+                library = libraries[place]
+                event = await gate(of_role, client, manager, library, problems, stream, tests=settings.generators)
+                results[place] = library, event
+
     try:
-        if stopped is not None and not is_testable:
+        if stopped is not None and not any(library.state.tested for library in libraries):
             raise stopped
-        return run_async(_test(home, libraries, endpoints, budget, stream))
+        if to_test:
+            home.write_unfinished(libraries)
+            run_async(test(endpoints()))
     except (ScaffoldError, KeyboardInterrupt):
         print(f"\n{home.write_unfinished(libraries)}", file=stream)
         _say_places(home.run, any(library.state.texts for library in libraries), stream)
         raise
+    return results
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
@@ -287,12 +308,17 @@ def _learn(
     settings: ImproveSettings, plan: Plan, endpoints: Callable[[], ApiManager], budget: Budget, stream: TextIO
 ) -> BudgetExceededError | None:
     """Run the generators and the critic; the error if the budget has stopped them before they were complete."""
+    numbers = ",".join(str(number) for number in range(1, settings.generators + 1))
+    of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True) if settings.critic else None
     try:
         generators = [
             prepared_generator(role, _generator_settings(settings, plan, index))
             for index, role in enumerate(GENERATORS[: settings.generators])
         ]
-        run_async(_learn_together(settings, generators, endpoints, budget))
+        starts = [start for start in generators if shown_again(start) is None]
+        if not starts and (of_critic is None or shown_again(prepared_critic(of_critic)) is not None):
+            return None
+        run_async(_learn_together(settings, starts, of_critic, endpoints(), budget))
     except BudgetExceededError as error:
         print(f"Learning has used its part of the budget ({error.why}).", file=stream, flush=True)
         return error
@@ -303,36 +329,33 @@ def _learn(
 
 
 async def _learn_together(
-    settings: ImproveSettings, generators: Sequence[Start], endpoints: Callable[[], ApiManager], budget: Budget
+    settings: ImproveSettings,
+    generators: Sequence[Start],
+    critic: CriticSettings | None,
+    manager: ApiManager,
+    budget: Budget,
 ) -> None:
-    """Run the generators, and the critic beside them, with one client. The first error stops all of them."""
+    """Run generators, and the critic beside them, with one client. The first error stops all of them."""
     is_one_of_several = settings.generators > 1 or settings.critic
-    async with AsyncExitStack() as stack:
-        clients: list[LLMClient] = []
-        begun = [asyncio.Event() for _ in generators]
+    begun = [asyncio.Event() for _ in generators]
+    async with open_client(settings, manager, budget=budget) as client:
 
         @asynccontextmanager
-        async def client_of_all(has_begun: asyncio.Event) -> AsyncIterator[LLMClient]:
+        async def with_locked_files(has_begun: asyncio.Event) -> AsyncIterator[LLMClient]:
             has_begun.set()
-            if not clients:
-                clients.append(await stack.enter_async_context(open_client(settings, endpoints(), budget=budget)))
-            yield clients[0]
+            yield client
 
         async def run(start: Start, has_begun: asyncio.Event) -> None:
-            if shown_again(start) is None:
-                await learn(start, endpoints(), client_of_all(has_begun), is_one_of_several=is_one_of_several)
-            has_begun.set()
+            await learn(start, manager, with_locked_files(has_begun), is_one_of_several=is_one_of_several)
 
-        async def run_critic() -> None:
+        async def run_critic(critic: CriticSettings) -> None:
             for event in begun:  # before, the results of an earlier start may look complete
                 await event.wait()
-            numbers = ",".join(str(number) for number in range(1, settings.generators + 1))
-            start = prepared_critic(_of_settings(CriticSettings, settings, generators=numbers, follow=True))
-            await run(start, asyncio.Event())
+            await run(prepared_critic(critic), asyncio.Event())
 
         tasks = [asyncio.ensure_future(task) for task in map(run, generators, begun)]
-        if settings.critic:
-            tasks.append(asyncio.ensure_future(run_critic()))
+        if critic is not None:
+            tasks.append(asyncio.ensure_future(run_critic(critic)))
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -355,31 +378,6 @@ def _of_settings(model: type[SettingsT], settings: ImproveSettings, **own: objec
     """The settings of a step: those that it shares with this command, and its own."""
     shared = {name: getattr(settings, name) for name in model.model_fields if hasattr(settings, name)}
     return model.model_validate(shared | {"run": None} | own)  # its folders are given
-
-
-async def _test(
-    home: Home,
-    libraries: Sequence[ExperienceLibrary],
-    endpoints: Callable[[], ApiManager],
-    budget: Budget,
-    stream: TextIO,
-) -> Results:
-    """Test the library of each generator; one without experiences in use has no test."""
-    settings, plan, results = home.settings, home.plan, Results()
-    problems, named = shuffled(plan.tested, settings.seed), named_endpoints(settings)
-    async with AsyncExitStack() as stack:
-        client: LLMClient | None = None
-        for role, library in zip(GENERATORS, libraries, strict=False):
-            own, event = _gate_settings(settings, plan, role), None
-            if library.state.tested:
-                event = told_before(own, named, library, problems, stream)
-            if library.state.tested and event is None:
-                if client is None:
-                    home.write_unfinished(libraries)
-                    client = await stack.enter_async_context(open_client(settings, endpoints(), budget=budget))
-                event = await gate(own, client, endpoints(), library, problems, stream, tests=settings.generators)
-            results.append((library, event))
-    return results
 
 
 def _gate_settings(settings: ImproveSettings, plan: Plan, role: str) -> GateSettings:

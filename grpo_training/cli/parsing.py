@@ -69,20 +69,6 @@ def _merged(in_file: Given | None, flag: Given) -> Given:
     return Given(in_file.value | keys, f"{flag.source} and {in_file.source}")
 
 
-def flags_of(settings: Settings) -> list[str]:
-    """The words of a command line that give these settings, where they are not the default ones."""
-    words: list[str] = []
-    for name, field in type(settings).model_fields.items():
-        value = getattr(settings, name)
-        if value is None or value == field.get_default(call_default_factory=True):
-            continue
-        if isinstance(value, bool):
-            words.append(as_flag(name if value else f"no-{name}"))
-        else:
-            words += [as_flag(name), ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    return words
-
-
 def settings_from_yaml(model: type[SettingsT], path: Path) -> SettingsT:
     """Read settings from a YAML file alone.
 

@@ -65,6 +65,7 @@ class Progress:
         counters: returns the client's counters.
         stream: where lines are written, stdout by default. If it is no terminal and stderr is one, a bar is there.
         verbose: the final table has all rows.
+        is_one_of_several: others are displayed beside it, with the same counters: its lines say whose they are.
         clock: monotonic time in seconds.
     """
 
@@ -76,9 +77,11 @@ class Progress:
         *,
         stream: TextIO | None = None,
         verbose: bool = False,
+        is_one_of_several: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._label, self._total, self._counters, self._verbose = label, total, counters, verbose
+        self._is_one_of_several = is_one_of_several
         self._stream: Any = LastingStream(stream or sys.stdout)
         self._is_terminal = self._stream.isatty()
         self._done = self._before = self._restored = self._saved = 0
@@ -182,9 +185,9 @@ class Progress:
         for text in saved:
             self._say(f"  ✅ Saved: {text}")
         for text in refused:
-            self._say(f"  ✗ Refused: {text} [{name}]")
+            self.note(f"  ✗ Refused: {text} [{name}]")
         if why_none:
-            self._say(f"  – No experience: {why_none} [{name}]")
+            self.note(f"  – No experience: {why_none} [{name}]")
 
     def set_total(self, total: int) -> None:
         """Set the number of groups once it is known."""
@@ -195,18 +198,18 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line of its own, such as a warning. Only the terminal itself breaks it, as it may hold a path."""
-        self._say(text)
+        self._say(f"{self._label}: {text.strip()}" if self._is_one_of_several and self._label not in text else text)
 
     def set_waiting(self, text: str) -> None:
         """Say what the run waits for, until it is called with an empty text."""
         if text and text != self._waits:
-            self._say(text)
+            self.note(text)
         self._waits = text
 
     def tick(self) -> None:
         """Redraw the bar, and name a problem for which groups after it wait. Call it about every second."""
         if text := self._straggler.news():
-            self._say(text)
+            self.note(text)
         if self._bar is not None:
             self._bar.set_postfix_str(self._state())
 
@@ -221,16 +224,23 @@ class Progress:
             Row("groups", f"{self._done}{before}, in {seconds:.0f} s{triggered}"),
             *([Row("experiences saved", str(self._saved))] if totals["could trigger"] else []),
             *rows,
-            Row("cost", _cost(counters) + (" in this start" if self._before else "")),
+            Row(
+                "cost of all" if self._is_one_of_several else "cost",
+                _cost(counters) + (" in this start" if self._before else ""),
+            ),
             *(Row("" if place else "spent", text, True) for place, text in enumerate(_spending(counters))),
             Row("retries", str(counters.retries), True),
             Row("replies from the journal", str(counters.journal_hits), True),
         ]
         shown = [row for row in shown if self._verbose or not row.is_detail]
-        names = [row.name for row in shown if not isinstance(row.value, Path)]
+        with tqdm.external_write_mode(self._stream):  # the bars of others are drawn again below it
+            self._print_table(shown)
+
+    def _print_table(self, rows: Sequence[Row]) -> None:
+        names = [row.name for row in rows if not isinstance(row.value, Path)]
         console, wide = _console(self._stream), max(map(len, names))
         console.print(Text(self._label, style="bold"))
-        for row in shown:
+        for row in rows:
             if not isinstance(row.value, Path):
                 value = Text(harmless(row.value, keep="\n"))
                 # Nothing is wrapped in a file, where a line may be searched for.
@@ -238,7 +248,7 @@ class Progress:
                 for place, line in enumerate(lines):
                     line.rstrip()
                     console.print(Text(f"  {'' if place else row.name:<{wide}}  ") + line, soft_wrap=True)
-        _print_unbroken([(row.name, str(row.value)) for row in shown if isinstance(row.value, Path)], self._stream)
+        _print_unbroken([(row.name, str(row.value)) for row in rows if isinstance(row.value, Path)], self._stream)
 
     def _count(self, line: GroupLine, *, is_new: bool) -> None:
         self._totals.update(

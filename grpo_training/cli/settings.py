@@ -21,16 +21,6 @@ DATASET_HELP = (
     "a name (an unknown one lists all), a file (JSON, a table, parquet), a folder, or owner/name:split of the Hugging "
     "Face hub; names are looked up in data/datasets and $SCAFFOLD_DATA"
 )
-COMPARE_HELP = (
-    "how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, contains, "
-    "list, set, json, date, sql or rubric (default: found out from all answers)"
-)
-FIELDS_HELP = (
-    "columns of the dataset that are the question, the right answer and the options, such as "
-    "problem=context+question,answer=final,options=A+B+C+D; problem may be a template, such as "
-    "'problem={passage}\\n\\n{question}'"
-)
-COLUMNS_HELP = "names of the columns of a table without a line of names, such as label,text"
 DEFAULT_DATASET = "aime2024"
 """The dataset of a run that names none."""
 PHASES = frozenset(
@@ -123,6 +113,25 @@ class Settings(BaseModel):
     @classmethod
     def _expand_user(cls, value: Any) -> Any:
         return value.expanduser() if isinstance(value, Path) else value
+
+
+class ColumnSettings(Settings):
+    """Base of the settings of a command that reads a user's dataset: which column is what."""
+
+    fields: str | None = Field(
+        None,
+        description="columns of the dataset that are the question, the right answer and the options, such as "
+        "problem=context+question,answer=final,options=A+B+C+D; problem may be a template, such as "
+        "'problem={passage}\\n\\n{question}'",
+    )
+    columns: str | None = Field(
+        None, description="names of the columns of a table without a line of names, such as label,text"
+    )
+    compare: str | None = Field(
+        None,
+        description="how answers are compared: choice, label, number, number:2% (with a tolerance), formula, text, "
+        "contains, list, set, json, date, sql or rubric (default: found out from all answers)",
+    )
 
 
 class Given(NamedTuple):

@@ -100,5 +100,12 @@ class LastingStream:
             except BrokenPipeError:
                 self._is_gone = True
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both write to the same stream, so that ``tqdm`` knows which bars a line would run into."""
+        return self._stream == getattr(other, "_stream", other)
+
+    def __hash__(self) -> int:
+        return hash(self._stream)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from engine.records import Completion, Fault, Outcome, Problem
 
-_GROUP_KEYS = ("family", "difficulty", "level", "subject")
-"""Keys of a problem's ``meta`` that may name its group; the first one that is present is used."""
+FORMAT = 1
+"""Version of the figures' and the samples' format."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,6 @@ class ProblemResult:
 
     Args:
         problem_id: id of the problem.
-        group: its family or difficulty; empty if the dataset names none.
         verdicts: one per sample, in order; None is a sample without a verdict.
         endings: number of samples by :attr:`JudgedSample.ending`.
         completions: number of samples with a completion.
@@ -63,7 +64,6 @@ class ProblemResult:
     """
 
     problem_id: str
-    group: str
     verdicts: tuple[bool | None, ...]
     endings: Mapping[str, int] = field(default_factory=dict)
     completions: int = 0
@@ -82,7 +82,6 @@ class ProblemResult:
         alone = [fault for fault in missing if fault is not None and fault.is_alone]
         return cls(
             problem.id,
-            group_of(problem),
             tuple(sample.is_right for sample in samples),
             Counter(sample.ending for sample in samples),
             completions=len(completions),
@@ -106,27 +105,32 @@ class ProblemResult:
         return len(judged), sum(judged)
 
 
-@dataclass(frozen=True)
-class Arm:
-    """One way of answering a set of problems: a model, a library or a fusion.
+def complete(results: Sequence[ProblemResult]) -> list[ProblemResult]:
+    """The results of the problems of which every sample has a verdict."""
+    return [result for result in results if result.is_complete]
 
-    Args:
-        name: shown in tables and written to files.
-        results: one per problem, in the order of the dataset.
-    """
 
-    name: str
-    results: Sequence[ProblemResult]
-
-    @property
-    def complete(self) -> list[ProblemResult]:
-        """The results of the problems of which every sample has a verdict."""
-        return [result for result in self.results if result.is_complete]
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Ids of the other problems."""
-        return tuple(result.problem_id for result in self.results if not result.is_complete)
+def write_samples(
+    file: BinaryIO, model: str, draw: str, result: ProblemResult, samples: Sequence[JudgedSample]
+) -> None:
+    """Write the judged samples of one problem, one JSON object per line."""
+    for sample in samples:
+        row = {
+            "format": FORMAT,
+            "model": model,
+            "draw": draw,
+            "task_id": result.problem_id,
+            "sample_idx": sample.index,
+            "is_correct": sample.is_right,
+            "outcome": sample.outcome,
+            "fault": sample.fault and sample.fault.model_dump(),
+            "answer": sample.answer,
+            "truncated": sample.is_truncated,
+            "readable": sample.is_readable,
+            "completion": sample.completion
+            and sample.completion.model_dump(mode="json", exclude={"token_ids", "logprobs", "ids_source"}),
+        }
+        file.write(json.dumps(row, ensure_ascii=False).encode(errors="backslashreplace") + b"\n")
 
 
 def refused_lines(results: Sequence[ProblemResult]) -> list[str]:
@@ -143,12 +147,6 @@ def frequent_fault(results: Sequence[ProblemResult]) -> str:
     endings = sum((Counter(result.endings) for result in results), Counter[str]())
     faults = Counter({name: count for name, count in endings.items() if name.startswith(Outcome.INFRA_FAULT)})
     return "".join(f"Most frequent error: {name} ({count} samples). " for name, count in faults.most_common(1))
-
-
-def group_of(problem: Problem) -> str:
-    """The family, difficulty, level or subject that the dataset gives a problem; empty if it gives none."""
-    given = (problem.meta.get(key) for key in _GROUP_KEYS)
-    return next((str(value) for value in given if isinstance(value, str | int) and str(value).strip()), "")
 
 
 def sum_of_costs(costs: Sequence[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""The figures of an evaluation: pure functions from an arm's judged samples to estimates and JSON values."""
+"""The figures of an evaluation: pure functions from the results of problems to estimates and JSON values."""
 
 from __future__ import annotations
 
@@ -9,20 +9,12 @@ from typing import Any
 
 from engine.statistics.paired import Estimate, paired_difference
 from engine.statistics.pass_at_k import Counts, difference_in_pass_at_k, mean_pass_at_k
-from grpo_training.evaluate.arms import Arm, ProblemResult, sum_of_costs
-
-
-@dataclass(frozen=True)
-class GroupFigures:
-    """One family or difficulty: the number of complete problems, and the share of correct samples."""
-
-    problems: int
-    mean_at_n: Estimate
+from grpo_training.evaluate.arms import ProblemResult, complete, sum_of_costs
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one arm. Problems with an unjudged sample are in ``left_out`` and in no accuracy.
+    """The figures of one way of answering. Problems with an unjudged sample are in ``left_out`` and in no accuracy.
 
     Args:
         problems: number of complete problems.
@@ -33,7 +25,6 @@ class Figures:
             complete problems.
         again: A/A test: mean of the samples with an even index minus mean of those with an odd one. It shows how
             large a difference chance makes at half the samples. None with fewer than two samples.
-        groups: by family or difficulty; empty if the dataset names none.
         truncated, unreadable: share of all completions that reached the token limit, or in which the task found
             no candidate; None without completions. These and the following cover all problems.
         outcomes: number of samples by outcome.
@@ -46,7 +37,6 @@ class Figures:
     pass_at_k: Mapping[int, Estimate]
     mean_at_n: Estimate | None
     again: Estimate | None
-    groups: Mapping[str, GroupFigures]
     truncated: float | None
     unreadable: float | None
     outcomes: Mapping[str, int]
@@ -55,19 +45,18 @@ class Figures:
     cost_usd: float | None
 
 
-def figures(arm: Arm, k_values: Sequence[int] = (1,)) -> Figures:
-    """All figures of an arm, with pass@k for the given k."""
-    results, complete, counts = arm.results, arm.complete, _counts(arm)
+def figures(results: Sequence[ProblemResult], k_values: Sequence[int] = (1,)) -> Figures:
+    """All figures of one way of answering problems, with pass@k for the given k."""
+    judged, counts = complete(results), _counts(results)
     estimates = {k: mean_pass_at_k(counts, k) for k in sorted(set(k_values))}
     completions = sum(result.completions for result in results)
     return Figures(
-        problems=len(complete),
-        samples=min((len(result.verdicts) for result in complete), default=0),
-        left_out=arm.left_out,
+        problems=len(judged),
+        samples=min((len(result.verdicts) for result in judged), default=0),
+        left_out=tuple(result.problem_id for result in results if not result.is_complete),
         pass_at_k={k: estimate for k, estimate in estimates.items() if estimate is not None},
         mean_at_n=mean_pass_at_k(counts, 1),
-        again=_even_minus_odd(complete),
-        groups=_groups(complete),
+        again=_even_minus_odd(judged),
         truncated=sum(result.truncated for result in results) / completions if completions else None,
         unreadable=sum(result.unreadable for result in results) / completions if completions else None,
         outcomes=dict(sum((Counter(result.endings) for result in results), Counter[str]()).most_common()),
@@ -77,7 +66,9 @@ def figures(arm: Arm, k_values: Sequence[int] = (1,)) -> Figures:
     )
 
 
-def differences(after: Arm, before: Arm, k_values: Sequence[int] = (1,)) -> dict[int, Estimate]:
+def differences(
+    after: Sequence[ProblemResult], before: Sequence[ProblemResult], k_values: Sequence[int] = (1,)
+) -> dict[int, Estimate]:
     """k -> pass@k of ``after`` minus that of ``before``, paired over the problems complete in both.
 
     pass@1 is always included; a k that exceeds the samples of some problem is missing.
@@ -96,7 +87,6 @@ def figures_json(sampled: Figures, greedy: Figures | None = None) -> dict[str, A
         "mean_at_n": sampled.mean_at_n and asdict(sampled.mean_at_n),
         "a_a_difference": sampled.again and asdict(sampled.again),
         "greedy_pass_at_1": greedy and greedy.mean_at_n and asdict(greedy.mean_at_n),
-        "groups": {name: asdict(group) for name, group in sampled.groups.items()},
         "left_out": list(sampled.left_out),
         "greedy_left_out": None if greedy is None else list(greedy.left_out),
         "truncated": sampled.truncated,
@@ -111,11 +101,11 @@ def figures_json(sampled: Figures, greedy: Figures | None = None) -> dict[str, A
     }
 
 
-def task_results(arm: Arm) -> dict[str, dict[str, Any]]:
+def task_results(results: Sequence[ProblemResult]) -> dict[str, dict[str, Any]]:
     """Problem id -> ``num_correct, num_total, pass_rate`` of the complete problems."""
     return {
         name: {"num_correct": right, "num_total": n, "pass_rate": right / n}
-        for name, (n, right) in _counts(arm).items()
+        for name, (n, right) in _counts(results).items()
     }
 
 
@@ -124,27 +114,18 @@ def estimates_json(estimates: Mapping[int, Estimate]) -> dict[str, Any]:
     return {str(k): asdict(estimate) for k, estimate in estimates.items()}
 
 
-def _counts(arm: Arm) -> dict[str, Counts]:
+def _counts(results: Sequence[ProblemResult]) -> dict[str, Counts]:
     """Problem id -> number of samples and of correct samples, of the complete problems."""
-    return {result.problem_id: result.counts for result in arm.complete}
+    return {result.problem_id: result.counts for result in complete(results)}
 
 
-def _even_minus_odd(complete: Sequence[ProblemResult]) -> Estimate | None:
+def _even_minus_odd(results: Sequence[ProblemResult]) -> Estimate | None:
     even, odd = (
         {
             result.problem_id: [float(bool(verdict)) for verdict in result.verdicts[start::2]]
-            for result in complete
+            for result in results
             if len(result.verdicts) > 1
         }
         for start in (0, 1)
     )
     return paired_difference(even, odd) if even else None
-
-
-def _groups(complete: Sequence[ProblemResult]) -> dict[str, GroupFigures]:
-    groups: dict[str, dict[str, Counts]] = {}
-    for result in complete:
-        if result.group and result.counts[0]:
-            groups.setdefault(result.group, {})[result.problem_id] = result.counts
-    shares = {name: mean_pass_at_k(counts, 1) for name, counts in sorted(groups.items())}
-    return {name: GroupFigures(len(groups[name]), share) for name, share in shares.items() if share is not None}

@@ -11,22 +11,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from agents.generator import prompt_hash
+from agents.generator import generator_messages, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import IncompleteRunError, InputError, MissingInputError
-from engine.experience.choice import LearnedExperiences, PromptExperiences
+from engine.experience.choice import LearnedExperiences, PromptExperiences, experiences_for
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
-from engine.llm.limits.budget import Budget
-from engine.records import Problem, Sampling, timestamp
+from engine.records import Message, Problem, Sampling, timestamp
+from engine.storage.append_log import AppendLog, replace_file, replacement
 from engine.tasks.registry import task_named
 from grpo_training.cli.bar import note, problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import POCKET_MODEL, as_flag, shown_path
 from grpo_training.cli.tables import View
-from grpo_training.evaluate.arms import Arm, JudgedSample, ProblemResult, frequent_fault, refused_lines
+from grpo_training.evaluate.arms import (
+    FORMAT,
+    JudgedSample,
+    ProblemResult,
+    complete,
+    frequent_fault,
+    refused_lines,
+    sum_of_costs,
+    write_samples,
+)
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
-from grpo_training.evaluate.files import FORMAT, ResultFiles, write_samples
 from grpo_training.evaluate.models import (
     BASE,
     GREEDY,
@@ -39,12 +47,13 @@ from grpo_training.evaluate.models import (
     samplings_by_server,
     served,
 )
-from grpo_training.evaluate.plan import plan_lines, prompt_of, subject_line
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.evaluate.tables import partial_lines, show_models
+from grpo_training.evaluate.tables import show_models
 from grpo_training.experiences.folder import learned_experiences
-from grpo_training.runs.estimate import show_prompt
+from grpo_training.runs.estimate import TOKENS_OF_REPLY, show_prompt, tokens_line
+from grpo_training.runs.estimate import tokens_of as tokens_of_prompts
+from grpo_training.runs.files import RunFiles
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import found_run, load_tasks_of
@@ -66,7 +75,7 @@ class ModelResult:
     """
 
     model: str = ""
-    draws: dict[str, Arm] = field(default_factory=dict)
+    draws: dict[str, list[ProblemResult]] = field(default_factory=dict)
     seconds: float = 0.0
     from_journal: int = 0
 
@@ -90,14 +99,16 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     settings = _in_run(settings)
     if settings.output.is_dir():
         raise InputError(f"--output: {settings.output} is a folder", fix="Give a file, such as results.json in it.")
-    files = ResultFiles(settings.output)
-    if settings.output == files.journal:
+    samples, journal = settings.output.with_suffix(".samples.jsonl"), settings.output.with_suffix(".sqlite")
+    if settings.output == journal:
         raise InputError(
             f"--output: {settings.output} is the name of the file of replies",
             why="The figures would replace the replies that are stored there.",
             fix="Give another ending, such as .json.",
         )
-    settings = files.run.resumed(settings)
+    manifest = settings.output.with_suffix(".run.json")
+    files = RunFiles(manifest, [settings.output, samples], lock=AppendLog(samples))
+    settings = files.resumed(settings)
     loaded = read_problems(settings)
     print(subject_line(settings))
     problems = without_duplicates(loaded.problems)  # equal prompts have equal replies, which are no further evidence
@@ -111,32 +122,31 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
     for text in plan_lines(settings, problems, models, in_prompts):
         print(text, flush=True)
     if settings.dry_run:
-        show_prompt(prompt_of(problems[0], in_prompts, settings.prompts), stream)
+        show_prompt(_prompt_of(problems[0], in_prompts, settings.prompts), stream)
         tell_what_is_missing(lambda: models_of(settings.to_ask()), stream)
         return 0
     if any(isinstance(model, LocalModel) for model in models.values()):
         choose_engine(settings.engine)  # fail before anything is written if it is not installed
     facts = _facts(settings, problems, experiences, models)
     try:
-        with files.run.open(settings, facts) as manifest:
-            with (
-                closing(ResponseJournal(files.journal)) as journal,
-                files.new_samples() as samples,
-            ):
-                budget = settings.open_budget()
-                results = _Evaluation(settings, problems, in_prompts, journal, samples, budget).of(models, stream)
-            files.write_figures(_report(settings, facts, results))
-            manifest.finish()
+        with files.open(settings, facts) as begun:
+            with closing(ResponseJournal(journal)) as replies, replacement(samples) as file:
+                results = _measured(settings, problems, in_prompts, models, replies, file)
+            report = json.dumps(_report(settings, facts, results), indent=2, ensure_ascii=False)
+            replace_file(settings.output, f"{report}\n".encode())
+            begun.finish()
     except OtherRunError as error:
         resume = "" if settings.resume else ", or --resume to continue with the stored settings"
         fix = f"Pass --output FILE to keep both, --fresh to set the stored results aside{resume}."
-        raise OtherRunError(f"{shown_path(files.figures)} has another configuration", why=error.why, fix=fix) from None
+        raise OtherRunError(
+            f"{shown_path(settings.output)} has another configuration", why=error.why, fix=fix
+        ) from None
     view = View(stream)
-    arms = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
-    show_models(view, arms, settings.k_values)
-    view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(files.figures)}")
-    view.line(f"Samples: {shown_path(files.samples)}")
-    _check_complete([arm for result in results.values() for arm in result.draws.values()], len(problems))
+    draws = {name: (result.draws[SAMPLED], result.draws.get(GREEDY)) for name, result in results.items()}
+    show_models(view, draws, settings.k_values)
+    view.line(f"{sum(result.seconds for result in results.values()):.0f} s. Figures: {shown_path(settings.output)}")
+    view.line(f"Samples: {shown_path(samples)}")
+    _check_complete([draw for result in results.values() for draw in result.draws.values()], len(problems))
     return 0
 
 
@@ -176,71 +186,35 @@ def _in_run(settings: EvaluateSettings) -> EvaluateSettings:
     return settings.model_copy(update=of_run)
 
 
-@dataclass(frozen=True)
-class _Evaluation:
-    """Evaluates one model after another on the same problems."""
+def _measured(
+    settings: EvaluateSettings,
+    problems: Sequence[Problem],
+    experiences: PromptExperiences,
+    models: Mapping[str, EvaluatedModel],
+    journal: ResponseJournal,
+    file: BinaryIO,
+) -> dict[str, ModelResult]:
+    """Draw and judge the samples of one model after another on the same problems.
 
-    settings: EvaluateSettings
-    problems: Sequence[Problem]
-    experiences: PromptExperiences
-    journal: ResponseJournal
-    samples: BinaryIO
-    budget: Budget
+    Args:
+        settings: of the evaluation.
+        problems: that are asked.
+        experiences: those in the prompts.
+        models: by name.
+        journal: of the replies.
+        file: gets the samples.
+    """
+    budget = settings.open_budget()
+    results = {name: ModelResult() for name in models}
 
-    def of(self, models: Mapping[str, EvaluatedModel], stream: TextIO) -> dict[str, ModelResult]:
-        """All draws of all models. What was measured before a budget, an error or a signal ends it is printed."""
-        results = {name: ModelResult() for name in models}
-        try:
-            for name, model in models.items():
-                self._add_draws(name, model, results[name])
-        except BaseException:
-            begun = [arm for result in results.values() for arm in result.draws.values()]
-            for text in partial_lines(begun, len(self.problems)):
-                print(text, file=stream, flush=True)
-            raise
-        return results
-
-    def _add_draws(self, name: str, model: EvaluatedModel, result: ModelResult) -> None:
-        """Make all draws of one model; ``result`` grows with each problem."""
-        for samplings in samplings_by_server(self.settings, model):
-            with served(self.settings, model, next(iter(samplings.values())), self.budget) as endpoint:
-                began = time.monotonic()
-                run_async(self._draw(name, endpoint, samplings, result))
-                result.seconds += time.monotonic() - began
-
-    async def _draw(
-        self, name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling], result: ModelResult
-    ) -> None:
-        """Add the draws of one endpoint to the result."""
-        result.model = endpoint.manager.endpoint(endpoint.role).model
-        async with LLMClient(
-            endpoint.manager,
-            journal=self.journal,
-            retry=endpoint.retry,
-            budget=endpoint.budget,
-        ) as client:
-            client.report_trouble_to(note)
-            for draw, sampling in samplings.items():
-                results: list[ProblemResult] = []
-                result.draws[draw] = Arm(f"{name}, {draw}", results)
-                await self._add_results(client, endpoint, name, draw, sampling, results)
-            result.from_journal += client.counters.journal_hits
-
-    async def _add_results(
-        self,
-        client: LLMClient,
-        endpoint: ServedModel,
-        name: str,
-        draw: str,
-        sampling: Sampling,
-        results: list[ProblemResult],
-    ) -> None:
-        watch = ReplyWatch(self.settings.prompts, self.settings.max_tokens, note)
-        with problem_bar(len(self.problems), f"{name}, {draw}") as advance:
+    async def answers(
+        client: LLMClient, endpoint: ServedModel, name: str, draw: str, sampling: Sampling
+    ) -> list[ProblemResult]:
+        watch = ReplyWatch(settings.prompts, settings.max_tokens, note)
+        with problem_bar(len(problems), f"{name}, {draw}") as advance:
 
             def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-                results.append(result)
-                write_samples(self.samples, name, draw, result, samples)
+                write_samples(file, name, draw, result, samples)
                 for sample in samples:
                     if sample.completion is not None:
                         watch.add(
@@ -252,16 +226,32 @@ class _Evaluation:
                 advance(right, count)
                 endpoint.check()
 
-            await evaluate_problems(
+            return await evaluate_problems(
                 client,
                 endpoint.role,
-                self.problems,
-                samples=1 if draw == GREEDY else self.settings.num_samples,
+                problems,
+                samples=1 if draw == GREEDY else settings.num_samples,
                 sampling=sampling,
-                style=self.settings.prompts,
-                experiences=self.experiences,
+                style=settings.prompts,
+                experiences=experiences,
                 judged=judged,
             )
+
+    async def add_draws(name: str, endpoint: ServedModel, samplings: Mapping[str, Sampling]) -> None:
+        async with LLMClient(endpoint.manager, journal=journal, retry=endpoint.retry, budget=endpoint.budget) as client:
+            client.report_trouble_to(note)
+            for draw, sampling in samplings.items():
+                results[name].draws[draw] = await answers(client, endpoint, name, draw, sampling)
+            results[name].from_journal += client.counters.journal_hits
+
+    for name, model in models.items():
+        for samplings in samplings_by_server(settings, model):
+            with served(settings, model, next(iter(samplings.values())), budget) as endpoint:
+                results[name].model = endpoint.manager.endpoint(endpoint.role).model
+                began = time.monotonic()
+                run_async(add_draws(name, endpoint, samplings))
+                results[name].seconds += time.monotonic() - began
+    return results
 
 
 def _facts(
@@ -320,16 +310,16 @@ def _model_json(result: ModelResult, k_values: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _check_complete(arms: Sequence[Arm], problems: int) -> None:
+def _check_complete(draws: Sequence[Sequence[ProblemResult]], problems: int) -> None:
     """Name the problems whose requests alone failed.
 
     Raises:
         IncompleteRunError: problems are left out for another reason, or no other one is left.
     """
-    for line in refused_lines([result for arm in arms for result in arm.results]):
+    incomplete = [result for draw in draws for result in draw if not result.is_complete]
+    for line in refused_lines(incomplete):
         print(line)
-    incomplete = [result for arm in arms for result in arm.results if not result.is_complete]
-    if all(result.refused for result in incomplete) and any(arm.complete for arm in arms):
+    if all(result.refused for result in incomplete) and any(map(complete, draws)):
         return
     raise IncompleteRunError(
         f"{len({result.problem_id for result in incomplete})} of {problems} problems are left out: "
@@ -337,3 +327,53 @@ def _check_complete(arms: Sequence[Arm], problems: int) -> None:
         why=f"{frequent_fault(incomplete)}The figures cover the other problems only.",
         fix="Run the same command again: it draws the missing samples and reuses all others.",
     )
+
+
+def subject_line(settings: EvaluateSettings) -> str:
+    """Which model is evaluated on which dataset, and the flags that name others, as far as they were not given."""
+    if settings.base_url is not None or settings.role is not None:
+        model, is_default = settings.model or f"the model of {settings.role}", False
+    else:
+        parts = [one for one in (settings.model_path, settings.adapter) if one is not None]
+        is_default = not parts
+        model = " + ".join(str(shown_path(one)) for one in parts or [POCKET_MODEL])
+    flags = ["--model-path FOLDER"] if is_default else []
+    flags += [] if "dataset" in settings.model_fields_set else ["--dataset FILE"]
+    others = f" (default; others: {', '.join(flags)})" if flags else ""
+    return f"Evaluates {model} on {settings.dataset}{others}"
+
+
+def plan_lines(
+    settings: EvaluateSettings,
+    problems: Sequence[Problem],
+    models: Mapping[str, EvaluatedModel],
+    experiences: PromptExperiences,
+) -> list[str]:
+    """How many answers, about how many tokens, and the price.
+
+    Args:
+        settings: of the evaluation.
+        problems: its problems.
+        models: by name; one on this machine costs nothing.
+        experiences: those in the prompts.
+    """
+    of_model = len(problems) * (settings.num_samples + settings.greedy)
+    read = of_model * tokens_of_prompts(
+        [_prompt_of(problem, experiences, settings.prompts) for problem in problems[:20]]
+    )
+    written, costs = of_model * TOKENS_OF_REPLY, list[float | None]()
+    for model in models.values():
+        endpoint = None if isinstance(model, LocalModel) else model.manager.endpoint(model.role)
+        costs.append(0.0 if endpoint is None else endpoint.cost_usd(read, written))
+    samples = f"{settings.num_samples} samples" if settings.num_samples > 1 else "1 sample"
+    greedy = " and a greedy one" if settings.greedy else ""
+    ways = f" of {len(models)} models" if len(models) > 1 else ""
+    return [
+        f"{len(problems)} problems, {samples}{greedy} each{ways}: {len(models) * of_model:,} answers of at most "
+        f"{settings.max_tokens:,} tokens. Stored ones are not asked for again.",
+        tokens_line(len(models) * read, len(models) * written, sum_of_costs(costs)),
+    ]
+
+
+def _prompt_of(problem: Problem, experiences: PromptExperiences, style: str) -> tuple[Message, ...]:
+    return generator_messages(task_named(problem.task), problem, experiences_for(problem, experiences), style)

@@ -9,13 +9,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from grpo_training.cli.settings import (
-    COLUMNS_HELP,
-    COMPARE_HELP,
     DATASET_HELP,
-    FIELDS_HELP,
     PHASES,
     POCKET_DATASET,
     WORKING_DIR,
+    ColumnSettings,
     Positive,
 )
 from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, DryRunSettings, ResumableSettings
@@ -23,7 +21,7 @@ from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, DryRunS
 _NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", "dry_run", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
 
-class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
+class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, ResumableSettings):
     """Settings of ``python -m grpo_training.evaluate``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -57,9 +55,6 @@ class EvaluateSettings(DryRunSettings, BudgetSettings, ResumableSettings):
     base_model: Path | None = Field(None, description="folder of a model to compare with on the same problems")
     role: str | None = Field(None, description="evaluate the endpoint of this role of the api config, not a folder")
     dataset: str = Field(f"{POCKET_DATASET}:test", description=DATASET_HELP)
-    fields: str | None = Field(None, description=FIELDS_HELP)
-    columns: str | None = Field(None, description=COLUMNS_HELP)
-    compare: str | None = Field(None, description=COMPARE_HELP)
     task: str | None = Field(
         None, description="task of rows that name none, or your own task: a name, FILE.py:NAME or MODULE:NAME"
     )

@@ -6,22 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from engine.statistics.paired import Estimate
-from grpo_training.evaluate.arms import Arm
+from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.figures import Figures, differences, figures
 
 if TYPE_CHECKING:
     from grpo_training.cli.tables import View
 
+Draws = tuple[Sequence[ProblemResult], Sequence[ProblemResult] | None]
+"""The results of the samples of a model, and of its greedy ones, if any."""
 _RULE = "=" * 50
 _NONE = "-"
 
 
-def show_models(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_values: Sequence[int]) -> None:
+def show_models(view: View, models: Mapping[str, Draws], k_values: Sequence[int]) -> None:
     """Write the tables of one model, or of a model and its base.
 
     Args:
         view: writes the tables.
-        models: name -> the sampled arm and the greedy one, if any. The evaluated model is first, its base second.
+        models: by name. The evaluated model is first, its base second.
         k_values: the requested k of pass@k.
     """
     by_model = {name: figures(sampled, k_values) for name, (sampled, _) in models.items()}
@@ -33,29 +35,11 @@ def show_models(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_valu
     )
     if len(models) > 1:
         _show_difference(view, models, k_values)
-    if first.groups:
-        view.table(
-            "Correct by group",
-            ("group", "problems", *(f"correct: {name}" for name in by_model)),
-            _group_rows(list(by_model.values())),
-        )
     for name, one in by_model.items():
         for text in _remarks(one, k_values):
             view.line(f"{name}: {text}")
     for line in pass_at_k_lines(first) if first.pass_at_k else ():
         view.line(line)
-
-
-def partial_lines(arms: Sequence[Arm], problems: int) -> list[str]:
-    """What an evaluation that did not end has measured; empty without a complete problem."""
-    found = [(arm, figures(arm)) for arm in arms]
-    lines = [
-        f"  {arm.name}: {percent(one.mean_at_n.value)} correct of {one.problems} of {problems} problems "
-        f"(95 % interval {percent_interval(one.mean_at_n)})"
-        for arm, one in found
-        if one.mean_at_n is not None
-    ]
-    return lines and ["Not finished, so no figures are written. So far, in the order of the dataset:", *lines]
 
 
 def pass_at_k_lines(figures: Figures) -> list[str]:
@@ -88,7 +72,7 @@ def points_interval(difference: Estimate) -> str:
     return f"{100 * difference.low:+z.1f} to {100 * difference.high:+z.1f}"
 
 
-def _show_difference(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k_values: Sequence[int]) -> None:
+def _show_difference(view: View, models: Mapping[str, Draws], k_values: Sequence[int]) -> None:
     (name, (after, greedy)), (base, (before, base_greedy)) = models.items()
     rows = [(f"pass@{k}", one) for k, one in differences(after, before, k_values).items()]
     if greedy and base_greedy:
@@ -100,7 +84,7 @@ def _show_difference(view: View, models: Mapping[str, tuple[Arm, Arm | None]], k
     )
 
 
-def _model_rows(name: str, sampled: Figures, greedy: Arm | None) -> list[tuple[str, ...]]:
+def _model_rows(name: str, sampled: Figures, greedy: Sequence[ProblemResult] | None) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (name, f"pass@{k}", percent(one.value), percent_interval(one)) for k, one in sampled.pass_at_k.items()
     ]
@@ -112,18 +96,6 @@ def _model_rows(name: str, sampled: Figures, greedy: Arm | None) -> list[tuple[s
     if (again := sampled.again) is not None:
         rows.append((name, "even minus odd samples (A/A)", f"{points(again)} points", points_interval(again)))
     return rows
-
-
-def _group_rows(by_model: Sequence[Figures]) -> list[tuple[str, ...]]:
-    names = sorted({name for one in by_model for name in one.groups})
-    return [
-        (
-            name,
-            str(max(one.groups[name].problems for one in by_model if name in one.groups)),
-            *(percent(one.groups[name].mean_at_n.value if name in one.groups else None) for one in by_model),
-        )
-        for name in names
-    ]
 
 
 def _remarks(figures: Figures, k_values: Sequence[int]) -> list[str]:

@@ -35,38 +35,33 @@ def gate_before(
         return earlier
     if not library.state.is_rejected:
         return None
-    of_version = [one for one in gates_of(library) if one.version == library.state.version]
-    return next(one for one in reversed(of_version) if one.verdict == "rejected")
+    of_version = [gate for gate in gates_of(library) if gate.version == library.state.version]
+    return next(gate for gate in reversed(of_version) if gate.verdict == "rejected")
 
 
 def same_test(
     settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem]
 ) -> GateEvent | None:
     """The last gate on the same experiences and problems, asked in the same way: its test may have more to ask."""
-    wanted = (library.state.version, dataset_hash(problems), samples_of(settings, problems))
-    asked, how = manager.endpoint(settings.role).model, ("", sampling_hash(settings))
-    tested = ("", tested_hash(library.state))
-    return next(
-        (
-            one
-            for one in reversed(gates_of(library))
-            if (one.version, one.dataset, one.samples) == wanted
-            and (one.model == asked and one.sampling in how and one.tested in tested)
-        ),
-        None,
+    wanted = (
+        *(library.state.version, dataset_hash(problems), samples_of(settings, problems)),
+        *(manager.endpoint(settings.role).model, sampling_hash(settings), tested_hash(library.state)),
     )
+    return next((gate for gate in reversed(gates_of(library)) if _asked(gate) == wanted), None)
 
 
 def tests_before(library: ExperienceLibrary, problems: Sequence[Problem], model: str) -> int:
     """How many tests of a library with this model have asked some of these problems; one that went on counts once."""
     dataset, hashes = dataset_hash(problems), set(problem_hashes(problems))
+    of_model = [gate for gate in gates_of(library) if gate.model == model]
     return len(
-        {
-            (one.version, one.dataset, one.samples, one.sampling, one.tested)
-            for one in gates_of(library)
-            if one.model == model and (one.dataset == dataset or not hashes.isdisjoint(one.problem_hashes))
-        }
+        {_asked(gate) for gate in of_model if gate.dataset == dataset or not hashes.isdisjoint(gate.problem_hashes)}
     )
+
+
+def _asked(gate: GateEvent) -> tuple[str | int, ...]:
+    """What tells the tests of a library apart."""
+    return gate.version, gate.dataset, gate.samples, gate.model, gate.sampling, gate.tested
 
 
 def gates_of(library: ExperienceLibrary) -> list[GateEvent]:

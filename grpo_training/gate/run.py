@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, Literal, TextIO
 
 from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError, InputError, MissingInputError
 from engine.experience.choice import LearnedExperiences
-from engine.experience.events import BeginEvent, GateEvent
+from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.state import LibraryState, kept_text, sources_of, texts_of_sources
 from engine.llm.client import LLMClient
@@ -23,8 +23,14 @@ from grpo_training.cli.bar import problem_bar
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import counted
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult, frequent_fault, refused_lines, sum_of_costs
-from grpo_training.evaluate.files import write_samples
+from grpo_training.evaluate.arms import (
+    JudgedSample,
+    ProblemResult,
+    frequent_fault,
+    refused_lines,
+    sum_of_costs,
+    write_samples,
+)
 from grpo_training.evaluate.sampling import evaluate_problems
 from grpo_training.gate.earlier import (
     dataset_hash,
@@ -39,7 +45,7 @@ from grpo_training.gate.earlier import (
 )
 from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.gate.settings import GateSettings
-from grpo_training.gate.verdicts import points, verdict_lines, verdict_of
+from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.runs.learner_files import library_file, manifest_file
 from grpo_training.runs.manifest import load_manifest
 from grpo_training.runs.named import in_found_run, load_tasks_of
@@ -77,9 +83,7 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings, stream)
-    found = gate_before(settings, named_endpoints(settings), library, problems)
-    if found is not None:
-        _tell(found, problems, stream)
+    if told_before(settings, named_endpoints(settings), library, problems, stream) is not None:
         return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
@@ -119,13 +123,26 @@ def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
     return shuffled(problems, settings.seed)
 
 
-def _tell(found: GateEvent, problems: Sequence[Problem], stream: TextIO) -> None:
-    """Print the verdict of an earlier gate."""
-    if found.dataset == dataset_hash(problems):
+def told_before(
+    settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
+) -> GateEvent | None:
+    """Print the verdict of an earlier gate that is valid; None if the library has to be tested.
+
+    Args:
+        settings, library, problems, stream: as :func:`gate`.
+        manager: the endpoints, of which only the names of the models are used.
+    """
+    earlier = gate_before(settings, manager, library, problems)
+    if earlier is None:
+        return None
+    if earlier.dataset == dataset_hash(problems):
         print("This version was tested on these problems before; nothing is asked.", file=stream)
     else:
-        print(f"This version was rejected with {found.model}; nothing is asked until the library changes.", file=stream)
-    print("\n".join(verdict_lines(found)), file=stream)
+        print(
+            f"This version was rejected with {earlier.model}; nothing is asked until the library changes.", file=stream
+        )
+    print("\n".join(verdict_lines(earlier)), file=stream)
+    return earlier
 
 
 async def gate(
@@ -158,53 +175,23 @@ async def gate(
     """
     state, model = library.state, manager.endpoint(settings.role).model
     samples = samples_of(settings, problems)
-    found = gate_before(settings, manager, library, problems)
-    if found is not None:
-        _tell(found, problems, stream)
-        return found
+    told = told_before(settings, manager, library, problems, stream)
+    if told is not None:
+        return told
     before, earlier = tests_before(library, problems, model), same_test(settings, manager, library, problems)
     # A test that goes on keeps its alpha: the intervals of all its looks hold together.
     alpha = alpha_of_test(before + 1) / tests if earlier is None else earlier.alpha
     test = GroupSequentialTest(len(problems), samples, alpha)
     own = _own(problems, state)
-    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
-    print(
-        f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
-        f"{len(problems)} problems with {samples} answers each way. {stops}.",
-        file=stream,
-    )
-    if earlier is not None:
-        left = f", which has left {earlier.open} problems open," if earlier.open else ""
-        print(f"The gate that stopped after {earlier.problems} problems{left} goes on.", file=stream)
-    elif before:
-        print(
-            f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
-            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
-            "Problems that no gate has asked have no such loss.",
-            file=stream,
-        )
-    if own:
-        print(
-            f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
-            "The result holds for these problems.",
-            file=stream,
-        )
-    if state.trials.model not in ("", model):
-        print(f"The experiences were measured with {state.trials.model}, and {model} is asked.", file=stream)
-    learned_on = {
-        task for entry in library.history() if isinstance(entry.event, BeginEvent) for task in entry.event.tasks
-    }
-    asked = {one.task for one in problems}
-    if learned_on and learned_on.isdisjoint(asked):
-        print(
-            f"The experiences were learned on problems of {_names(learned_on)}, and these are of {_names(asked)}.",
-            file=stream,
-        )
+    print(*_introduction(settings, state, test, model, own, before, earlier, tests), sep="\n", file=stream)
     judge_role = manager.role_of(JUDGE_ROLE, settings.role)
     place = settings.cache_dir / f"{settings.role}_gate_{len(gates_of(library)) + 1}.samples.jsonl"
     with replacement(place) as file:
         finding, asked_pairs, looks = await _looks(settings, client, state, problems, test, judge_role, stream, file)
-    verdict, results = verdict_of(finding), [pair for pair in asked_pairs if _is_complete(pair)]
+    verdict: Literal["adopted", "rejected", "not_proven"] = "not_proven"
+    if finding.verdict in ("better", "worse"):
+        verdict = "adopted" if finding.verdict == "better" else "rejected"
+    results = [pair for pair in asked_pairs if _is_complete(pair)]
     tokens = [sum(one.prompt_tokens + one.completion_tokens for one in arm) for arm in zip(*results, strict=True)]
     next_alpha = alpha_of_test(before + (2 if earlier is None else 1)) / tests  # of another gate on these problems
     event = GateEvent(
@@ -237,6 +224,52 @@ async def gate(
     refused = refused_lines([one for pair in asked_pairs for one in pair])
     print("\n".join([*verdict_lines(event), *refused]), f"Each answer is in {shown_path(place)}", sep="\n", file=stream)
     return event
+
+
+def _introduction(
+    settings: GateSettings,
+    state: LibraryState,
+    test: GroupSequentialTest,
+    model: str,
+    own: int,
+    before: int,
+    earlier: GateEvent | None,
+    tests: int,
+) -> list[str]:
+    """What is going to be tested, and how sure its result will be, in sentences.
+
+    Args:
+        settings: of the gate.
+        state: of the library.
+        test: its looks and its alpha.
+        model: that is asked.
+        own: how many of the problems experiences were learned from.
+        before: how many other tests have asked some of these problems.
+        earlier: the test that goes on.
+        tests: libraries that are tested together.
+    """
+    stops = "All are asked" if settings.ask_all else f"It may stop after {_listed(test.looks)} problems"
+    remarks = [
+        f"Library of {settings.role}, version {state.version}, {counted(len(state.tested), 'experience')} in use; "
+        f"{test.looks[-1]} problems with {test.samples} answers each way. {stops}."
+    ]
+    if earlier is not None:
+        still_open = f", which has left {earlier.open} problems open," if earlier.open else ""
+        remarks.append(f"The gate that stopped after {earlier.problems} problems{still_open} goes on.")
+    elif before:
+        remarks.append(
+            f"Earlier gates that asked some of these problems: {before}. This one may be wrong with a probability of "
+            f"{test.alpha:.2g} only (the first: {alpha_of_test(1) / tests:.2g}), so that its interval is wider. "
+            "Problems that no gate has asked have no such loss."
+        )
+    if own:
+        remarks.append(
+            f"{own} of the problems are those that experiences were learned from; each is asked without its own. "
+            "The result holds for these problems."
+        )
+    if state.trials.model not in ("", model):
+        remarks.append(f"The experiences were measured with {state.trials.model}, and {model} is asked.")
+    return remarks
 
 
 async def _looks(
@@ -300,8 +333,8 @@ async def _looks(
         differences = [_share(with_it) - _share(without) for with_it, without in filter(_is_complete, results)]
         finding = test.look(look, differences)
         print(
-            f"  after {len(differences)} problems: {points(finding.mean)} points "
-            f"({points(max(finding.low, -1.0))} to {points(min(finding.high, 1.0))})",
+            f"  after {len(differences)} problems: {100 * finding.mean:+z.1f} points "
+            f"({100 * max(finding.low, -1.0):+z.1f} to {100 * min(finding.high, 1.0):+z.1f})",
             file=stream,
             flush=True,
         )
@@ -329,7 +362,3 @@ def _share(result: ProblemResult) -> float:
 def _listed(numbers: Sequence[int]) -> str:
     *first, last = map(str, numbers)
     return f"{', '.join(first)} or {last}"
-
-
-def _names(tasks: set[str]) -> str:
-    return ", ".join(sorted(tasks))

@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from grpo_training.cli.settings import COLUMNS_HELP, COMPARE_HELP, DATASET_HELP, FIELDS_HELP, Positive
+from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Positive
 from grpo_training.runs.settings import ENDPOINTS, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
 
 
-class GateSettings(RoleSettings):
+class GateSettings(ColumnSettings, RoleSettings):
     """What a gate asks, and whom."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -29,9 +29,6 @@ class GateSettings(RoleSettings):
         "generator_1", description="whose library is tested, with its endpoint"
     )
     dataset: str = Field(description=f"problems, best those that nothing was learned from: {DATASET_HELP}")
-    fields: str | None = Field(None, description=FIELDS_HELP)
-    columns: str | None = Field(None, description=COLUMNS_HELP)
-    compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Positive | None = Field(None, description="number of problems, from the start (default: all)")
     samples: Positive | None = Field(
         None, description="answers of a problem, with and without the library (default: 4; below 100 problems 8)"

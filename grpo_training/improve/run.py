@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from typing import TextIO, TypeVar
 
 from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, ApiManager
 from engine.errors import BudgetExceededError, ScaffoldError
 from engine.experience.library import ExperienceLibrary
+from engine.llm.client import LLMClient
+from engine.llm.limits.budget import Budget
 from engine.records import Problem
 from engine.tasks.registry import check_verifiers, task_named
 from grpo_training.cli.entry import run_async
-from grpo_training.cli.parsing import flags_of
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before
 from grpo_training.gate.problems import check_number, few, shuffled, split
-from grpo_training.gate.run import gate
+from grpo_training.gate.run import gate, told_before
 from grpo_training.gate.settings import GateSettings
-from grpo_training.improve.home import Home, Results
 from grpo_training.improve.improved import Improved
-from grpo_training.improve.manifest import is_complete, open_problems, own_manifest, run_stamp
 from grpo_training.improve.plan import Plan, passes
 from grpo_training.improve.settings import FULL, TRY, ImproveSettings
 from grpo_training.improve.style import PROMPT_STYLE, chosen_style, replies_of_trial, stored_style, tried_problems
-from grpo_training.learning.generator import run_generator
+from grpo_training.improve.take_home import Home, Results
+from grpo_training.learning.critic import prepared_critic
+from grpo_training.learning.generator import prepared_generator
+from grpo_training.learning.run import Start, learn, shown_again
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
-from grpo_training.learning.status import LearnerStatus, is_writing
 from grpo_training.runs.estimate import show_prompt, tokens_of
-from grpo_training.runs.learner_files import library_file
-from grpo_training.runs.manifest import OtherRunError
+from grpo_training.runs.learner_files import library_file, manifest_file
+from grpo_training.runs.manifest import OtherRunError, load_manifest
 from grpo_training.runs.named import RunFolder, own_name, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
 from grpo_training.runs.settings import ClientSettings, tell_what_is_missing
-from grpo_training.runs.supervisor import Command, CommandFailedError, supervise
 from grpo_training.serve.endpoints import (
     check_budget,
     check_endpoint,
@@ -45,7 +48,6 @@ from grpo_training.serve.endpoints import (
 
 _SEED_STEP = 1000
 """Difference between the seeds of generators: equal prompts to one model must draw different samples."""
-_STOPPED_BY_BUDGET = BudgetExceededError.exit_code
 _NO_GAIN = 3
 
 SettingsT = TypeVar("SettingsT", bound=ClientSettings)
@@ -61,9 +63,11 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
     settings = settings.for_its_model()
     run = run_folder(settings.run or own_name(settings, settings.dataset))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
-    asked_for, settings = settings.prompts, _estimated(settings)
+    is_to_choose = settings.prompts == TRY
+    if is_to_choose:  # until then the usual style is counted and shown
+        settings = settings.model_copy(update={"prompts": FULL})
     plan, note = read_plan(settings)
-    tried = tried_problems(plan.learned_from, asked_for)
+    tried = tried_problems(plan.learned_from) if is_to_choose else ()
     stored = stored_style(run.folder / PROMPT_STYLE) if tried else None
     if stored is not None:
         settings, tried = settings.model_copy(update={"prompts": stored.style}), ()
@@ -84,16 +88,12 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         tell_what_is_missing(lambda: check_endpoint(settings.to_ask(), GENERATORS[0]), stream)
         return 0
     print(f"Run: {run.name}, in {shown_path(run.folder)}", file=stream, flush=True)
-    if not tried and is_complete(own_manifest(settings, run, plan, named_endpoints(settings)), settings, run):
-        print("All was answered and tested before; nothing is asked.", file=stream)
-        improved = Improved.load(run.folder / "improved")
-    else:
-        improved = _improve(settings, run, plan, tried, stream)
+    improved = _improve(settings, run, plan, tried, stream)
     result = improved.result
     print(f"\n{result.sentence}", file=stream)
     if result.remark:
         print(f"  {result.remark}", file=stream)
-    if left := open_problems(settings, run):
+    if left := _open_problems(settings, run):
         print(f"  {len(left)} problems of the learning are open; the same command asks for these again:", file=stream)
         print(*(f"    {text}" for text in left), sep="\n", file=stream)
     _say_places(run, bool(improved.experiences), stream)
@@ -108,15 +108,10 @@ def _say_places(run: RunFolder, has_learned: bool, stream: TextIO) -> None:
     print(f"  in a browser: python -m grpo_training.view --run {run.name}", file=stream, flush=True)
 
 
-def _estimated(settings: ImproveSettings) -> ImproveSettings:
-    """With the style whose prompts are counted and shown where the style is still to be chosen."""
-    return settings.model_copy(update={"prompts": FULL}) if settings.prompts == TRY else settings
-
-
 def _improve(
     settings: ImproveSettings, run: RunFolder, plan: Plan, tried: Sequence[Problem], stream: TextIO
 ) -> Improved:
-    """Learn and test, and write what can be used; the manifest too, unless a budget has stopped the learning.
+    """Learn and test, and write what can be used. No server is started if all was answered and tested before.
 
     Args:
         settings: of the run.
@@ -126,63 +121,90 @@ def _improve(
         stream: gets what is said.
     """
     run.cache.mkdir(parents=True, exist_ok=True)
-    settings = settings.spending_from(settings.open_budget())
-    with open_endpoints(settings) as manager:
-        for role in GENERATORS[: settings.generators]:
-            check_budget(settings, manager, role)
-        _allow(settings, plan.share_of_learning)  # so that the test can be paid for
+    budget = settings.open_budget()
+    with ExitStack() as stack:
+
+        @functools.cache
+        def endpoints() -> ApiManager:
+            manager = stack.enter_context(open_endpoints(settings))
+            for role in GENERATORS[: settings.generators]:
+                check_budget(settings, manager, role)
+            return manager
+
+        _allow(budget, settings, plan.share_of_learning)  # so that the test can be paid for
         if tried:
-            chosen = chosen_style(settings, manager, tried, run.folder / PROMPT_STYLE)
+            chosen = chosen_style(settings, endpoints(), tried, run.folder / PROMPT_STYLE, budget)
             print(chosen.why, file=stream, flush=True)
             settings = settings.model_copy(update={"prompts": chosen.style})
-        stopped = _learn(settings, plan, run, stream)
-        nothing_to_test = stopped is not None and not _has_to_test(settings, manager, plan)
-        _allow(settings, 1.0)
-        if nothing_to_test:
-            stopped = _learn(settings, plan, run, stream)
-        is_local = settings.endpoint == "local"
-        model = settings.local_model.name if is_local else manager.endpoint(GENERATORS[0]).model
-        home = Home(settings, run, plan, model)
-        results = _tested(home, settings, manager, stopped, stream)
-    improved = home.write(results, has_learned_all=stopped is None)
-    is_open = open_problems(settings, run) or any(event is not None and event.open for _, event in results)
-    if stopped is None and not is_open:
-        own_manifest(settings, run, plan, manager).finish({}, run_stamp(settings, run))
-    return improved
+        stopped = _learn(settings, plan, endpoints, budget, stream)
+        nothing_to_test = stopped is not None and not _has_to_test(settings, plan)
+        _allow(budget, settings, 1.0)
+        if nothing_to_test:  # the results of before are set aside already
+            stopped = _learn(settings.model_copy(update={"fresh": False}), plan, endpoints, budget, stream)
+        home = Home(settings, run, plan, _model(settings))
+        results = _tested(home, endpoints, budget, stopped, stream)
+        if not endpoints.cache_info().currsize:
+            print("All was answered and tested before; nothing is asked.", file=stream)
+    return home.write(results, has_learned_all=stopped is None)
+
+
+def _model(settings: ImproveSettings) -> str:
+    is_local = settings.endpoint == "local"
+    return settings.local_model.name if is_local else named_endpoints(settings).endpoint(GENERATORS[0]).model
 
 
 def _tested(
     home: Home,
-    settings: ImproveSettings,
-    manager: ApiManager,
+    endpoints: Callable[[], ApiManager],
+    budget: Budget,
     stopped: ScaffoldError | None,
     stream: TextIO,
 ) -> Results:
-    """Test what was learned. It is written before, so that it is there if the test does not end.
+    """Test the library of each generator; one without experiences in use has no test.
+
+    What was learned is written before, so that it is there if the test does not end.
 
     Args:
         home: where it is written.
-        settings: with the budget of the test.
-        manager: the endpoints.
+        endpoints: opens the endpoints.
+        budget: of the run.
         stopped: what has ended the learning before it was complete.
         stream: gets what is said.
 
     Raises:
         ScaffoldError: ``stopped``, if there is nothing to test; from the test.
     """
-    libraries = _libraries(settings)
-    is_testable = any(library.state.tested for library in libraries)
-    if stopped is None and not is_testable:
-        return [(library, None) for library in libraries]
-    home.write_unfinished(libraries)
+    settings, libraries = home.settings, _libraries(home.settings)
+    problems, named = shuffled(home.plan.tested, settings.seed), named_endpoints(settings)
+    results: Results = []
+    to_test = []
+    for role, library in zip(GENERATORS, libraries, strict=False):
+        of_role, event = _gate_settings(settings, home.plan, role), None
+        if library.state.tested:
+            event = told_before(of_role, named, library, problems, stream)
+            to_test += [(len(results), of_role)] if event is None else []
+        results.append((library, event))
+    if stopped is None and not to_test:
+        return results
+
+    async def test(manager: ApiManager) -> None:
+        async with open_client(settings, manager, budget=budget) as client:
+            for place, of_role in to_test:
+                library = libraries[place]
+                event = await gate(of_role, client, manager, library, problems, stream, tests=settings.generators)
+                results[place] = library, event
+
     try:
-        if stopped is not None and not is_testable:
+        if stopped is not None and not any(library.state.tested for library in libraries):
             raise stopped
-        return run_async(_test(settings, manager, home.plan, libraries, stream))
+        if to_test:
+            home.write_unfinished(libraries)
+            run_async(test(endpoints()))
     except (ScaffoldError, KeyboardInterrupt):
         print(f"\n{home.write_unfinished(libraries)}", file=stream)
         _say_places(home.run, any(library.state.texts for library in libraries), stream)
         raise
+    return results
 
 
 def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
@@ -255,11 +277,17 @@ def _cost(plan: Plan, settings: ImproveSettings) -> float | None:
     return manager.endpoint(GENERATORS[0]).cost_usd(*plan.tokens)
 
 
-def _allow(settings: ImproveSettings, share: float) -> None:
-    """Let what is done from now on use the budget up to this share of it."""
-    budget = settings.open_budget()
+def _allow(budget: Budget, settings: ImproveSettings, share: float) -> None:
+    """Let what is done from now on use this share of the budget."""
     budget.usd = None if settings.budget_usd is None else settings.budget_usd * share
     budget.tokens = None if settings.budget_tokens is None else max(1, int(settings.budget_tokens * share))
+
+
+def _open_problems(settings: ImproveSettings, run: RunFolder) -> list[str]:
+    """The problems of each generator and of the critic that are open although it has ended, with the reason."""
+    learners = [*GENERATORS[: settings.generators], *(["critic"] if settings.critic else [])]
+    manifests = [(name, load_manifest(manifest_file(run.cache, name))) for name in learners]
+    return [f"{name}, {text}" for name, manifest in manifests if manifest is not None for text in manifest.open]
 
 
 def _libraries(settings: ImproveSettings) -> list[ExperienceLibrary]:
@@ -267,41 +295,73 @@ def _libraries(settings: ImproveSettings) -> list[ExperienceLibrary]:
     return [ExperienceLibrary(library_file(settings.experiences_dir, role)) for role in roles]
 
 
-def _gate_settings(settings: ImproveSettings, plan: Plan, role: str) -> GateSettings:
-    return _of_settings(GateSettings, settings, role=role, samples=plan.samples)
-
-
-def _has_to_test(settings: ImproveSettings, manager: ApiManager, plan: Plan) -> bool:
+def _has_to_test(settings: ImproveSettings, plan: Plan) -> bool:
     """Whether a library has experiences in use that no earlier start has tested."""
-    problems = shuffled(plan.tested, settings.seed)
+    problems, manager = shuffled(plan.tested, settings.seed), named_endpoints(settings)
     return any(
         library.state.tested and gate_before(_gate_settings(settings, plan, role), manager, library, problems) is None
         for role, library in zip(GENERATORS, _libraries(settings), strict=False)
     )
 
 
-def _learn(settings: ImproveSettings, plan: Plan, run: RunFolder, stream: TextIO) -> ScaffoldError | None:
-    """Run the generators; what has stopped them before they were complete: the budget of the settings was used."""
-    generators = [_generator_settings(settings, plan, index) for index in range(settings.generators)]
-    stopped: ScaffoldError
+def _learn(
+    settings: ImproveSettings, plan: Plan, endpoints: Callable[[], ApiManager], budget: Budget, stream: TextIO
+) -> BudgetExceededError | None:
+    """Run the generators and the critic; the error if the budget has stopped them before they were complete."""
+    numbers = ",".join(str(number) for number in range(1, settings.generators + 1))
+    of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True) if settings.critic else None
     try:
-        if len(generators) == 1 and not settings.critic:
-            run_generator(1, generators[0], names_next=False)
-        else:
-            _learn_in_processes(settings, plan, generators, run)
+        generators = [
+            prepared_generator(role, _generator_settings(settings, plan, index))
+            for index, role in enumerate(GENERATORS[: settings.generators])
+        ]
+        starts = [start for start in generators if shown_again(start) is None]
+        if not starts and (of_critic is None or shown_again(prepared_critic(of_critic)) is not None):
+            return None
+        run_async(_learn_together(settings, starts, of_critic, endpoints(), budget))
     except BudgetExceededError as error:
-        stopped, reason = error, error.why
+        print(f"Learning has used its part of the budget ({error.why}).", file=stream, flush=True)
+        return error
     except OtherRunError as error:  # its advice names --resume, a flag of the generators
         fix = "Pass --fresh to set the stored results aside, or another --run to keep both."
         raise OtherRunError(error.what, why=error.why, fix=fix) from None
-    except CommandFailedError as error:
-        if error.exit_code != _STOPPED_BY_BUDGET:
-            raise
-        stopped, reason = error, "its processes have spent it"
-    else:
-        return None
-    print(f"Learning has used its part of the budget ({reason}).", file=stream, flush=True)
-    return stopped
+    return None
+
+
+async def _learn_together(
+    settings: ImproveSettings,
+    generators: Sequence[Start],
+    critic: CriticSettings | None,
+    manager: ApiManager,
+    budget: Budget,
+) -> None:
+    """Run generators, and the critic beside them, with one client. The first error stops all of them."""
+    is_one_of_several = settings.generators > 1 or settings.critic
+    begun = [asyncio.Event() for _ in generators]
+    async with open_client(settings, manager, budget=budget) as client:
+
+        @asynccontextmanager
+        async def with_locked_files(has_begun: asyncio.Event) -> AsyncIterator[LLMClient]:
+            has_begun.set()
+            yield client
+
+        async def run(start: Start, has_begun: asyncio.Event) -> None:
+            await learn(start, manager, with_locked_files(has_begun), is_one_of_several=is_one_of_several)
+
+        async def run_critic(critic: CriticSettings) -> None:
+            for event in begun:  # before, the results of an earlier start may look complete
+                await event.wait()
+            await run(prepared_critic(critic), asyncio.Event())
+
+        tasks = [asyncio.ensure_future(task) for task in map(run, generators, begun)]
+        if critic is not None:
+            tasks.append(asyncio.ensure_future(run_critic(critic)))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> GeneratorSettings:
@@ -317,49 +377,8 @@ def _generator_settings(settings: ImproveSettings, plan: Plan, index: int) -> Ge
 def _of_settings(model: type[SettingsT], settings: ImproveSettings, **own: object) -> SettingsT:
     """The settings of a step: those that it shares with this command, and its own."""
     shared = {name: getattr(settings, name) for name in model.model_fields if hasattr(settings, name)}
-    step = model.model_validate(shared | {"run": None} | own)  # its folders are given
-    return step.spending_from(settings.open_budget())
+    return model.model_validate(shared | {"run": None} | own)  # its folders are given
 
 
-def _learn_in_processes(
-    settings: ImproveSettings, plan: Plan, generators: Sequence[GeneratorSettings], run: RunFolder
-) -> None:
-    """Run each generator in a process, and the critic in one more. The budget of each is an equal part of what is left.
-
-    What a process does not use of its part is not used at all: nothing says what it has spent.
-    """
-    budget, parts = settings.open_budget(), len(generators) + settings.critic
-    usd = None if budget.usd is None else max(0.0, budget.usd - budget.spent_usd) / parts
-    tokens = None if budget.tokens is None else max(1, (budget.tokens - budget.spent_tokens) // parts)
-    budget.spend(parts * (tokens or 0), parts * (usd or 0.0))
-    part = {"budget_usd": usd, "budget_tokens": tokens}
-    commands = []
-    for number, of_generator in enumerate(generators, 1):
-        name, words = GENERATORS[number - 1], flags_of(of_generator.model_copy(update=part))
-        status = LearnerStatus(run.cache, run.experiences, name, plan.groups)
-        commands.append(Command(name, [f"generator{number}", *words], run.folder / "logs" / f"{name}.log", status))
-    if settings.critic:
-        numbers = ",".join(str(number) for number in range(1, len(generators) + 1))
-        of_critic = _of_settings(CriticSettings, settings, generators=numbers, follow=True, **part)
-        status = LearnerStatus(run.cache, run.experiences, "critic", plan.groups)
-        commands.append(Command("critic", ["critic", *flags_of(of_critic)], run.folder / "logs/critic.log", status))
-    supervise(commands, ready=lambda command: is_writing(run.cache, command.name), check=lambda: None)
-
-
-async def _test(
-    settings: ImproveSettings,
-    manager: ApiManager,
-    plan: Plan,
-    libraries: Sequence[ExperienceLibrary],
-    stream: TextIO,
-) -> Results:
-    """Test the library of each generator; one without experiences in use has no test."""
-    results: Results = []
-    async with open_client(settings, manager) as client:
-        for role, library in zip(GENERATORS, libraries, strict=False):
-            event = None
-            if library.state.tested:
-                own, problems = _gate_settings(settings, plan, role), shuffled(plan.tested, settings.seed)
-                event = await gate(own, client, manager, library, problems, stream, tests=settings.generators)
-            results.append((library, event))
-    return results
+def _gate_settings(settings: ImproveSettings, plan: Plan, role: str) -> GateSettings:
+    return _of_settings(GateSettings, settings, role=role, samples=plan.samples)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from grpo_training.cli.settings import (
-    COLUMNS_HELP,
-    COMPARE_HELP,
     DATASET_HELP,
-    FIELDS_HELP,
     POCKET_MODEL,
+    ColumnSettings,
     Common,
     Positive,
 )
@@ -23,7 +21,7 @@ FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
 
 
-class ImproveSettings(DryRunSettings, RoleSettings):
+class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
     """What is improved, on which problems, and what it may cost."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -44,9 +42,6 @@ class ImproveSettings(DryRunSettings, RoleSettings):
         description="problems of the test, in place of a part of the dataset (default: from 100 problems on a quarter "
         "is held out; below, each problem is tested without what was learned from it)",
     )
-    fields: str | None = Field(None, description=FIELDS_HELP)
-    columns: str | None = Field(None, description=COLUMNS_HELP)
-    compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
     generators: Annotated[int, Field(ge=1, le=3)] = Field(1, description="generators, each with a library of its own")
     critic: bool = Field(False, description="also fuse the answers of the generators")
@@ -80,10 +75,6 @@ class ImproveSettings(DryRunSettings, RoleSettings):
         if given:
             raise ValueError(f"--{given[0].replace('_', '-')} has no use here: --run NAME is the folder of everything")
         return self
-
-    def fingerprint(self) -> dict[str, Any]:
-        """The settings that change the result, as JSON values."""
-        return self.model_dump(mode="json", include={*self.groups["problems"], *self.groups["learning and test"]})
 
     def for_its_model(self) -> Self:
         """With the prompts and the sampling that a local model needs, where they are not given."""

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from agents.generator import generator_messages
 from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
 from engine.errors import IncompleteRunError
-from engine.llm.client import LLMClient
+from engine.llm.limits.budget import Budget
 from engine.records import Problem, Sampling
 from engine.storage.append_log import replace_file
 from engine.tasks.registry import task_named
 from grpo_training.cli.entry import run_async
-from grpo_training.evaluate.arms import JudgedSample, ProblemResult
+from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.sampling import evaluate_problems
-from grpo_training.improve.settings import FULL, TRY, ImproveSettings
+from grpo_training.improve.settings import FULL, ImproveSettings
 from grpo_training.serve.endpoints import open_client
 
 PROMPT_STYLE = "prompt_style.json"
@@ -35,13 +35,13 @@ class ChosenStyle(NamedTuple):
     why: str
 
 
-def tried_problems(problems: Sequence[Problem], style: str) -> Sequence[Problem]:
-    """The problems on which styles are tried: none if the style is set, or if the prompts of both are the same."""
-    if style != TRY:
-        return ()
-    first = [generator_messages(task_named(one.task), one, (), FULL) for one in problems[:_PROBLEMS]]
-    other = [generator_messages(task_named(one.task), one, (), _STYLES[1]) for one in problems[:_PROBLEMS]]
-    return problems[:_PROBLEMS] if first != other else ()
+def tried_problems(problems: Sequence[Problem]) -> Sequence[Problem]:
+    """The problems on which styles are tried: none if their prompts are the same in both."""
+    first = problems[:_PROBLEMS]
+    full, compact = (
+        [generator_messages(task_named(problem.task), problem, (), style) for problem in first] for style in _STYLES
+    )
+    return first if full != compact else ()
 
 
 def replies_of_trial(problems: Sequence[Problem]) -> int:
@@ -55,9 +55,9 @@ def stored_style(path: Path) -> ChosenStyle | None:
 
 
 def chosen_style(
-    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], path: Path
+    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], path: Path, budget: Budget
 ) -> ChosenStyle:
-    """The style with more right answers; of equal ones that with more replies that can be used whole, else ``full``.
+    """The style with more right answers; of equal ones that with more replies that can be read, else ``full``.
 
     The choice is stored, so that a run that is continued keeps it.
 
@@ -66,62 +66,51 @@ def chosen_style(
         manager: the endpoints; the first generator's is asked.
         problems: those of :func:`tried_problems`.
         path: file of the choice.
+        budget: is spent from.
 
     Raises:
         IncompleteRunError: answers are missing.
         ScaffoldError: from the client.
     """
-    tried = run_async(_tried_all(settings, manager, problems))
-    refused = {name for own in tried.values() for name, one in own.items() if one is None}
-    if len(refused) == len(problems):
+    tried = run_async(_tried(settings, manager, problems, budget))
+    pairs = [pair for pair in zip(*tried, strict=True) if not any(result.refused for result in pair)]
+    if not pairs:
         raise _incomplete("The endpoint refused all of them.")
+    if not all(result.is_complete for pair in pairs for result in pair):
+        raise _incomplete("Their requests failed, or an answer could not be checked.")
     scores = {
-        style: tuple(map(sum, zip(*(one for name, one in own.items() if one and name not in refused), strict=True)))
-        for style, own in tried.items()
+        style: (sum(result.counts[1] for result in results), sum(SAMPLES - result.unreadable for result in results))
+        for style, results in zip(_STYLES, zip(*pairs, strict=True), strict=True)
     }
-    style = max(_STYLES, key=lambda one: scores[one])  # the first one if they are equal
-    of = SAMPLES * (len(problems) - len(refused))
-    shown = "; ".join(f"{one}: {right} right, {whole} usable" for one, (right, whole) in scores.items())
-    why = f"Prompt style: {style}, of {of} answers each way ({shown}); --prompts sets it"
+    style = max(_STYLES, key=scores.__getitem__)  # the first one if they are equal
+    shown = "; ".join(f"{name}: {right} right, {usable} usable" for name, (right, usable) in scores.items())
+    why = f"Prompt style: {style}, of {SAMPLES * len(pairs)} answers each way ({shown}); --prompts sets it"
     chosen = ChosenStyle(style, why)
     replace_file(path, json.dumps(chosen._asdict()).encode())
     return chosen
 
 
-async def _tried_all(
-    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem]
-) -> dict[str, dict[str, tuple[int, int] | None]]:
-    async with open_client(settings, manager) as client:
-        return {style: await _tried(settings, client, manager, problems, style) for style in _STYLES}
-
-
 async def _tried(
-    settings: ImproveSettings, client: LLMClient, manager: ApiManager, problems: Sequence[Problem], style: str
-) -> dict[str, tuple[int, int] | None]:
-    """Of each problem the right answers and the replies that are neither cut off nor unreadable; None if refused."""
+    settings: ImproveSettings, manager: ApiManager, problems: Sequence[Problem], budget: Budget
+) -> list[list[ProblemResult]]:
+    """The result of each problem, in each style."""
     sampling = Sampling(
         temperature=settings.temperature, top_p=settings.top_p, max_tokens=settings.max_tokens, seed=settings.seed
     )
-    found: dict[str, tuple[int, int] | None] = {}
-
-    def judged(result: ProblemResult, samples: Sequence[JudgedSample]) -> None:
-        whole = sum(one.is_readable and not one.is_truncated for one in samples)
-        found[result.problem_id] = None if result.refused else (sum(one.is_right is True for one in samples), whole)
-
-    results = await evaluate_problems(
-        client,
-        GENERATORS[0],
-        problems,
-        samples=SAMPLES,
-        sampling=sampling,
-        first_sample=_FIRST_SAMPLE,
-        style=style,
-        judged=judged,
-        judge_role=manager.role_of(JUDGE_ROLE, GENERATORS[0]),
-    )
-    if not all(result.is_complete or result.refused for result in results):
-        raise _incomplete("Their requests failed, or an answer could not be checked.")
-    return found
+    async with open_client(settings, manager, budget=budget) as client:
+        return [
+            await evaluate_problems(
+                client,
+                GENERATORS[0],
+                problems,
+                samples=SAMPLES,
+                sampling=sampling,
+                first_sample=_FIRST_SAMPLE,
+                style=style,
+                judge_role=manager.role_of(JUDGE_ROLE, GENERATORS[0]),
+            )
+            for style in _STYLES
+        ]
 
 
 def _incomplete(why: str) -> IncompleteRunError:

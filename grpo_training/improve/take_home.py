@@ -1,24 +1,199 @@
-"""The folder ``improved`` of a run: what its user takes home."""
+"""What a run has found, as the folder ``improved`` that its user takes home."""
 
 from __future__ import annotations
 
-import contextlib
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import ScaffoldError
-from engine.records import Experience
+from agents.generator import generator_messages
+from engine.abilities import ReadsQuestions
+from engine.api_manager import GENERATORS
+from engine.errors import InputError, MissingInputError, ScaffoldError
+from engine.experience.events import GateEvent
+from engine.experience.library import ExperienceLibrary
+from engine.records import Experience, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
+from engine.storage.rollout_store import read
+from engine.tasks.registry import task_named
 from grpo_training.cli.settings import shown_path
 from grpo_training.improve.improved import EXPERIENCES, MESSAGES, PLACEHOLDER, RESULT, Improved, Result
+from grpo_training.improve.plan import Plan
+from grpo_training.improve.settings import ImproveSettings
+from grpo_training.improve.verdict import sentence, spending, unfinished_sentence
+from grpo_training.runs.named import RunFolder
+from grpo_training.serve.endpoints import journal_path
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 
 _REPORT, _README, _TEXT = "report.html", "README.md", "prompt.txt"
 _GROUPS_IN_REPORT = 50
-FILES = (EXPERIENCES, MESSAGES, _TEXT, _README, RESULT, _REPORT)
-"""The files of the folder."""
+_SHOWN = 120
+"""Characters of a reply and of a right answer that a sentence shows."""
+
+Results = list[tuple[ExperienceLibrary, GateEvent | None]]
+"""The library of each generator with its test; None without experiences to test."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Writes the folder ``improved`` of a run.
+
+    Args:
+        settings: of the run, with the prompt style that it has chosen.
+        run: its folder.
+        plan: its problems.
+        model: name of the model that was asked.
+    """
+
+    settings: ImproveSettings
+    run: RunFolder
+    plan: Plan
+    model: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self.run.folder / "improved"
+
+    def write(self, results: Results, *, has_learned_all: bool) -> Improved:
+        """Write the library of the generator with the best result.
+
+        Args:
+            results: of the test.
+            has_learned_all: whether learning is complete; else the result says that it goes on.
+        """
+        order = {"adopted": 2, "not_proven": 1}
+
+        def rank(place: int) -> tuple[int, float]:
+            event = results[place][1]
+            return (-1, 0.0) if event is None else (order.get(event.verdict, 0), event.low)
+
+        best = max(range(len(results)), key=rank)
+        library, event = results[best]
+        count = len(library.state.texts if event is None else library.state.tested)
+        none_right = "" if event is not None or count else _none_was_right(self.run.cache)
+        found = sentence(event, count, spending(*_spent(journal_path(self.settings))), none_right)
+        if not has_learned_all:
+            found += " Learning is not finished: the same command continues it."
+        return self._write(best, library, found, "nothing_learned" if event is None else event.verdict, event)
+
+    def write_unfinished(self, libraries: Sequence[ExperienceLibrary]) -> str:
+        """Write what was learned before its test has ended; what is known, in one sentence.
+
+        A library that an earlier test of the run has adopted stays in the folder until another one is tested.
+        """
+        best = next((place for place, library in enumerate(libraries) if library.state.tested), 0)
+        found = unfinished_sentence(len(libraries[best].state.tested), spending(*_spent(journal_path(self.settings))))
+        with suppress(InputError, MissingInputError):
+            before = Improved.load(self.folder).result
+            if before.verdict == "adopted" and not self.settings.fresh:
+                return f"{found} {shown_path(self.folder)} has the result of the test before: {before.sentence}"
+        self._write(best, libraries[best], found, "not_finished", None)
+        return found
+
+    def _write(
+        self, role: int, library: ExperienceLibrary, found: str, verdict: str, event: GateEvent | None
+    ) -> Improved:
+        settings = self.settings
+        common, remark = _common_kind(self.plan.learned_from, settings.prompts)
+        choice, experiences = library.state.choice, library.state.helpful
+        tokens, cost_usd = _spent(journal_path(settings))
+        result = Result(
+            sentence=found,
+            verdict=verdict,
+            gate=event,
+            task=settings.task if settings.task is not None and ":" in settings.task else common.task,
+            prompts=settings.prompts,
+            model=self.model,
+            role=GENERATORS[role],
+            dataset=settings.dataset,
+            choice=choice,
+            example=common.model_copy(update={"id": "question", "text": "", "meta": {}}),
+            is_static=choice is None or len(experiences) <= choice.k,
+            temperature=settings.temperature if _takes_temperature(journal_path(settings), self.model) else None,
+            tokens=tokens,
+            cost_usd=cost_usd,
+            remark=remark,
+        )
+        return write_improved(self.folder, result, experiences, self.run.folder)
+
+
+def _none_was_right(cache: Path) -> str:
+    """In words, where no reply of the generators was right: how many, and one of them with its right answer."""
+    groups = [group for path in cache.glob("generator_*_rollouts.jsonl") for group in read(path, RolloutGroup).records]
+    scored = [(group, one) for group in groups for one in group.rollouts if one.is_correct is not None]
+    if not scored or any(one.is_correct for _, one in scored):
+        return ""
+    group, rollout = next(((group, one) for group, one in scored if one.answer), scored[0])
+    task = task_named(group.task)
+    problem = Problem(id=group.problem_id, text=group.problem_text, answer=group.ground_truth, task=group.task)
+    reply = rollout.completion.text if rollout.completion is not None else rollout.answer or ""
+    end = " ".join(reply.split())[-_SHOWN:]
+    return (
+        f"none of {len(scored)} replies was right. One ends with {end!r}, and its right answer is "
+        f"{task.truth(problem)[:_SHOWN]!r}"
+    )
+
+
+def _takes_temperature(journal: Path, model: str) -> bool:
+    """Whether a model has not refused a temperature in a run."""
+    query = "SELECT COUNT(*) FROM abilities, json_each(facts, '$.dropped') WHERE model = ? AND value = 'temperature'"
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+        return bool(connection.execute(query, (model,)).fetchone() == (0,))
+
+
+def _spent(journal: Path) -> tuple[int, float | None]:
+    """Tokens and cost of all replies that a run has stored; the cost is None if a price is missing.
+
+    Raises:
+        InputError: the journal cannot be read.
+    """
+    usage = "json_extract(completion, '$.usage.{}')"  # a number of 0 is left out, so that it is NULL here
+    query = (
+        f"SELECT TOTAL({usage.format('prompt_tokens')}) + TOTAL({usage.format('completion_tokens')}), "  # noqa: S608 - constants
+        f"SUM({usage.format('cost_usd')}), COUNT(*), COUNT({usage.format('cost_usd')}) FROM replies"
+    )
+    try:
+        with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+            tokens, cost, rows, priced = connection.execute(query).fetchone()
+    except sqlite3.Error as error:
+        raise InputError(f"Cannot read {journal}", why=str(error)) from None
+    return int(tokens), cost if priced == rows else None
+
+
+def _common_kind(problems: Sequence[Problem], style: str) -> tuple[Problem, str]:
+    """A problem whose prompt can be taken home: of the kind that most problems have.
+
+    Args:
+        problems: of the dataset.
+        style: prompt style.
+
+    Returns:
+        the first problem of the kind, and a remark on those of other kinds, which is empty if there are none.
+    """
+    by_kind: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_kind.setdefault(_instructions(problem, style), []).append(problem)
+    common = max(by_kind.values(), key=len)
+    others = len(problems) - len(common)
+    remark = (
+        f"{others} of {len(problems)} problems were asked with other instructions than those of this prompt, as they "
+        "have another task or another kind of answer. For their prompt, run improve on these problems alone."
+    )
+    return common[0], remark if others else ""
+
+
+def _instructions(problem: Problem, style: str) -> str:
+    """What the prompt of a problem says beside the texts of the problem itself."""
+    task = task_named(problem.task)
+    if isinstance(task, ReadsQuestions):  # the prompt of a question is made from its row
+        return task.name
+    messages = generator_messages(task, problem.model_copy(update={"text": ""}), (), style)
+    return "\n".join([task.name, *(message.content for message in messages)])
 
 
 def write_improved(folder: Path, result: Result, experiences: Sequence[Experience], run: Path) -> Improved:
@@ -46,9 +221,9 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
     if file.suffix == ".py":
         replace_file(folder / file.name, file.read_bytes())
     report = folder / _REPORT
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         report.unlink()
-    with contextlib.suppress(ScaffoldError):  # nothing to show
+    with suppress(ScaffoldError):  # nothing to show
         export(Store([run]), report, _GROUPS_IN_REPORT)
     return improved
 

@@ -24,7 +24,7 @@ from grpo_training.cli.settings import shown_path
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw
 from grpo_training.learning.generator_caches import GeneratorCaches
 from grpo_training.learning.loop import LoopTotals
-from grpo_training.learning.run import Connections, Learner, run_learner
+from grpo_training.learning.run import Connections, Learner, Start, prepared, run_learner
 from grpo_training.learning.scored_groups import ScoredGroup, Step, group_trial, scored_group, total_of
 from grpo_training.learning.settings import CriticSettings
 from grpo_training.runs.named import in_found_run, load_tasks_of, wait_for_run
@@ -38,7 +38,7 @@ def run_critic(settings: CriticSettings) -> int:
 
     Raises:
         MissingInputError: a generator's cache is missing.
-        ScaffoldError: as :func:`run_learner`.
+        ScaffoldError: as :func:`prepared` and :func:`run_learner`.
     """
     if settings.follow:
         wait_for_run(settings)
@@ -51,7 +51,12 @@ def run_critic(settings: CriticSettings) -> int:
             "them with --follow. If they have run, start it in the folder of the run.",
         ) from None
     load_tasks_of(settings.cache_dir, given=settings.task)
-    return run_learner(ROLE, settings, Critic)
+    return run_learner(prepared_critic(settings))
+
+
+def prepared_critic(settings: CriticSettings) -> Start:
+    """A start of the critic whose folders are known, before anything is asked."""
+    return prepared(ROLE, settings, Critic)
 
 
 class Critic(Learner):

@@ -44,7 +44,7 @@ from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw, problem_kinds
 from grpo_training.learning.loop import LoopTotals
-from grpo_training.learning.run import Connections, Learner, run_learner
+from grpo_training.learning.run import Connections, Learner, Start, prepared, run_learner
 from grpo_training.learning.scored_groups import (
     ScoredFigures,
     ScoredGroup,
@@ -61,20 +61,19 @@ from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 
 
-def run_generator(number: int, settings: GeneratorSettings, *, names_next: bool = True) -> int:
+def run_generator(number: int, settings: GeneratorSettings) -> int:
     """Run generator 1, 2 or 3; the exit code.
 
-    Args:
-        number: of the generator.
-        settings: as given.
-        names_next: print at the end which commands come next.
-
     Raises:
-        ScaffoldError: as :func:`run_learner`.
+        ScaffoldError: as :func:`prepared` and :func:`run_learner`.
     """
     role = GENERATORS[number - 1]
-    settings = in_own_run(settings.for_its_model(), settings.dataset, role)
-    return run_learner(role, settings, partial(Generator, role), names_next=names_next)
+    return run_learner(prepared_generator(role, in_own_run(settings.for_its_model(), settings.dataset, role)))
+
+
+def prepared_generator(role: str, settings: GeneratorSettings) -> Start:
+    """A start of a generator whose folders are known, before anything is asked."""
+    return prepared(role, settings, partial(Generator, role))
 
 
 class Generator(Learner):

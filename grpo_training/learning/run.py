@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -122,24 +123,34 @@ class Learner(GroupMaker, ABC):
         """Rows of the final table."""
 
 
-def run_learner(
-    role: str,
-    settings: SettingsT,
-    make_learner: Callable[[RolloutStore, SettingsT], Learner],
-    *,
-    names_next: bool = True,
-) -> int:
-    """Run a learner until all its steps are done; the exit code.
+@dataclass(frozen=True)
+class Start:
+    """One start of a learner: its input was read, its files were checked, and nothing is asked yet.
+
+    Args:
+        learner: the learner.
+        store: its records.
+        files: its results and their manifest.
+        may_grow: whether its window grows while the first problem in it is late.
+    """
+
+    learner: Learner
+    store: RolloutStore
+    files: RunFiles
+    may_grow: bool
+
+
+def prepared(role: str, settings: SettingsT, make_learner: Callable[[RolloutStore, SettingsT], Learner]) -> Start:
+    """Read the input of a learner and check its files. Starts no server, and moves nothing with ``--fresh``.
 
     Args:
         role: of the learner.
         settings: as given; ``--resume`` replaces them by the stored ones.
         make_learner: called with where its records are kept, and the settings that hold. Raises ``InputError`` for
             unusable input.
-        names_next: print at the end which commands come next.
 
     Raises:
-        ScaffoldError: bad input, a refusing endpoint, an exhausted budget, or a step that stayed open.
+        ScaffoldError: bad input, or an endpoint that is not configured.
     """
     check_endpoint(settings, role)
     may_grow = settings.window is None  # a window that was given holds exactly
@@ -149,20 +160,39 @@ def run_learner(
     settings = files.resumed(settings)
     if settings.window is None:
         settings = settings.model_copy(update={"window": files.stored_window(settings)})
-    # Refuses bad input before a server is started, and before --fresh moves anything.
     learner = make_learner(store, settings)
     files.check(settings, task_facts(settings.task))
-    report = _report_of_complete(files, learner)
-    if report is not None:
-        _show_again(learner, report)
-        has_learned = bool(report["has_learned"])
-    else:
+    return Start(learner, store, files, may_grow)
+
+
+def run_learner(start: Start) -> int:
+    """Run a learner until all its steps are done, and name the commands that come next; the exit code.
+
+    Raises:
+        ScaffoldError: a refusing endpoint, an exhausted budget, or a step that stayed open.
+    """
+    learner = start.learner
+    role, settings = learner.role, learner.settings
+    has_learned = shown_again(start)
+    if has_learned is None:
         with open_endpoints(settings) as manager:
-            has_learned = run_async(_run(files, store, manager, learner, may_grow=may_grow))
-    if names_next:
-        following = next_commands(role, settings, has_learned=has_learned)
-        print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
+            has_learned = run_async(learn(start, manager, open_client(settings, manager)))
+    following = next_commands(role, settings, has_learned=has_learned)
+    print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
     return 0
+
+
+def shown_again(start: Start) -> bool | None:
+    """Print the table of a run that an earlier start has completed; whether its library has experiences.
+
+    Returns:
+        None if there may be something to ask; then nothing is printed.
+    """
+    report = _report_of_complete(start.files, start.learner)
+    if report is None:
+        return None
+    _show_again(start.learner, report)
+    return bool(report["has_learned"])
 
 
 def _report_of_complete(files: RunFiles, learner: Learner) -> dict[str, Any] | None:
@@ -180,8 +210,22 @@ def _facts(manager: ApiManager, learner: Learner) -> dict[str, Any]:
     return known | task_facts(learner.settings.task)
 
 
-async def _run(files: RunFiles, store: RolloutStore, manager: ApiManager, learner: Learner, *, may_grow: bool) -> bool:
-    """Run until all steps are done; whether the library has experiences then."""
+async def learn(
+    start: Start,
+    manager: ApiManager,
+    opened: AbstractAsyncContextManager[LLMClient],
+    *,
+    is_one_of_several: bool = False,
+) -> bool:
+    """Run a learner until all its steps are done; whether its library has experiences then.
+
+    Args:
+        start: of the learner.
+        manager: the endpoints.
+        opened: gives the client, once the files are locked.
+        is_one_of_several: the client and the terminal are those of other learners too.
+    """
+    learner, files, store = start.learner, start.files, start.store
     role, settings = learner.role, learner.settings
     model = manager.endpoint(role).model
     check_budget(settings, manager, role)
@@ -197,11 +241,17 @@ async def _run(files: RunFiles, store: RolloutStore, manager: ApiManager, learne
         path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
         judge_role = manager.role_of(JUDGE_ROLE, role)
-        async with open_client(settings, manager) as client:
+        async with opened as client:
             judge = Judge(client, judge_role, max_tokens=settings.max_tokens, style=settings.prompts)
             with open_scorer(settings, judge) as scorer:
                 connections = Connections(manager, client, scorer)
-                progress = Progress(role, learner.total, lambda: client.counters, verbose=settings.verbose)
+                progress = Progress(
+                    role,
+                    learner.total,
+                    lambda: client.counters,
+                    verbose=settings.verbose,
+                    is_one_of_several=is_one_of_several,
+                )
                 client.report_trouble_to(progress.note)
                 on_trial = settings.learn == "trial"
                 begun = BeginEvent(at="", run=manifest.run, choice=choice_record(settings))
@@ -214,7 +264,7 @@ async def _run(files: RunFiles, store: RolloutStore, manager: ApiManager, learne
                     begun, analyst, library, on_trial=on_trial, kinds=learner.kinds, learns=learns
                 )
                 learner.open(connections, progress)
-                loop = LearningLoop(window, learner.draw, learner, store, analysis, manifest, progress, may_grow)
+                loop = LearningLoop(window, learner.draw, learner, store, analysis, manifest, progress, start.may_grow)
                 skipped = [f"skipped {line}" for line in broken]
                 await _run_loop(loop, learner, [*analysis.notes(), *skipped])
                 after = list(await learner.after(connections, library))
@@ -251,7 +301,8 @@ def _stamp(learner: Learner, files: RunFiles) -> str | None:
         return None
     digest, read = inputs
     library = library_file(learner.settings.experiences_dir, learner.role)
-    return stamp_of(digest, [*files.results, library, library.with_suffix(".ops.jsonl"), *read])
+    experiences = library.read_text(encoding="utf-8", errors="replace") if library.exists() else ""
+    return stamp_of([digest, experiences], [*files.results, *read])  # its log grows with each gate
 
 
 def _show_again(learner: Learner, report: dict[str, Any]) -> None:

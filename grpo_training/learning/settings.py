@@ -9,11 +9,9 @@ from pydantic import Field, model_validator
 
 from grpo_training.cli.parsing import parse_settings
 from grpo_training.cli.settings import (
-    COLUMNS_HELP,
-    COMPARE_HELP,
     DATASET_HELP,
     DEFAULT_DATASET,
-    FIELDS_HELP,
+    ColumnSettings,
     Common,
     Positive,
     Weight,
@@ -97,7 +95,7 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
         return {"r_ans": self.weight_ans, "r_logic": self.weight_logic, "r_graph": self.weight_graph}
 
 
-class GeneratorSettings(LearnerSettings):
+class GeneratorSettings(ColumnSettings, LearnerSettings):
     """Settings of ``python -m grpo_training.generatorN``."""
 
     groups: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -110,9 +108,6 @@ class GeneratorSettings(LearnerSettings):
     }
 
     dataset: Common[str] = Field(DEFAULT_DATASET, description=DATASET_HELP)
-    fields: str | None = Field(None, description=FIELDS_HELP)
-    columns: str | None = Field(None, description=COLUMNS_HELP)
-    compare: str | None = Field(None, description=COMPARE_HELP)
     max_problems: Common[Positive | None] = Field(None, description="number of problems, from the start (default: all)")
     rollouts: Common[Positive] = Field(3, description="rollouts per problem")
     temperature: float = Field(0.3, ge=0, le=2, description="LLM temperature for generation")

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
-from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import to_jsonable_python
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
@@ -120,17 +120,10 @@ class BudgetSettings(Settings):
         description="stop before this start costs more; needs prices in --api-config, or --price-in and --price-out",
     )
     budget_tokens: Common[Positive | None] = Field(None, description="stop before this start uses more tokens")
-    _budget: Budget | None = PrivateAttr(None)
 
     def open_budget(self) -> Budget:
-        """The budget of this start, or that of :meth:`spending_from`."""
-        return self._budget or Budget(usd=self.budget_usd, tokens=self.budget_tokens)
-
-    def spending_from(self, budget: Budget) -> Self:
-        """A copy that spends from a budget which other parts of the start spend from too."""
-        settings = self.model_copy()
-        settings._budget = budget
-        return settings
+        """The budget of this start."""
+        return Budget(usd=self.budget_usd, tokens=self.budget_tokens)
 
 
 class ClientSettings(EndpointSettings, BudgetSettings):

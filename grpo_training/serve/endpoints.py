@@ -12,6 +12,7 @@ from engine.api_manager import ANALYST_ROLE, JUDGE_ROLE, LEARNERS, ApiManager
 from engine.errors import ConfigurationError, InputError
 from engine.llm.client import LLMClient
 from engine.llm.journal import ResponseJournal
+from engine.llm.limits.budget import Budget
 from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
@@ -125,13 +126,16 @@ async def open_client(
     settings: ClientSettings,
     manager: ApiManager,
     concurrency: ConcurrencyRule | None = None,
+    *,
+    budget: Budget | None = None,
 ) -> AsyncIterator[LLMClient]:
-    """Yield a client with the journal of the cache folder and the settings' budget.
+    """Yield a client with the journal of the cache folder.
 
     Args:
         settings: cache folder, retries and budget.
         manager: the endpoints.
         concurrency: how many requests may be in flight; None: the client's default rule.
+        budget: that other clients of this start spend from too; None: that of the settings.
     """
     settings.cache_dir.mkdir(parents=True, exist_ok=True)
     with closing(ResponseJournal(journal_path(settings))) as journal:
@@ -139,7 +143,7 @@ async def open_client(
             manager,
             journal=journal,
             retry=retry_policy(settings),
-            budget=settings.open_budget(),
+            budget=budget or settings.open_budget(),
             concurrency=concurrency,
         ) as client:
             yield client

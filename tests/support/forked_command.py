@@ -95,13 +95,6 @@ class ForkedCommand:
         os.kill(self.pid, number)
 
 
-def start_forked(command, *, output, environment):
-    """Takes the place of ``start_guarded`` for ``python -m`` and a file; the command ends with the tests."""
-    python, flag, module, *arguments = command
-    assert (python, flag) == (sys.executable, "-m")
-    return ForkedCommand(module, arguments, os.getcwd(), output=output.name, **environment)
-
-
 def _run(program, arguments, folder, environment, output):
     gc.freeze()
     gc.enable()  # see without_collection

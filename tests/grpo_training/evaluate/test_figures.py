@@ -4,26 +4,26 @@ import math
 
 import pytest
 
-from grpo_training.evaluate.arms import Arm, ProblemResult
+from grpo_training.evaluate.arms import ProblemResult
 from grpo_training.evaluate.figures import differences, figures, figures_json
-from grpo_training.evaluate.tables import partial_lines, pass_at_k_lines
+from grpo_training.evaluate.tables import pass_at_k_lines
 
 
-def result(name, text, group=""):
+def result(name, text):
     """``+`` is right, ``-`` wrong, ``?`` open."""
     verdicts = tuple({"+": True, "-": False, "?": None}[sign] for sign in text)
-    return ProblemResult(name, group, verdicts, {"ok": len(text)}, completions=len(text))
+    return ProblemResult(name, verdicts, {"ok": len(text)}, completions=len(text))
 
 
 def test_figures_by_hand():
     """pass@1: 1/4, 3/4, 1, mean 2/3; pass@2: 1 - 3/6 = 1/2, 1, 1, mean 5/6. Halves: even 1, 1, 2 of 2; odd 0, 2, 2."""
     results = [
-        result("a", "+---", "easy"),
-        result("b", "++-+", "easy"),
-        result("c", "++++", "hard"),
+        result("a", "+---"),
+        result("b", "++-+"),
+        result("c", "++++"),
         result("d", "++?+"),
     ]
-    computed = figures(Arm("model", results), [2, 1, 5])
+    computed = figures(results, [2, 1, 5])
     assert {k: one.value for k, one in computed.pass_at_k.items()} == {
         1: pytest.approx(2 / 3),
         2: pytest.approx(5 / 6),
@@ -33,10 +33,6 @@ def test_figures_by_hand():
     spread = math.sqrt(((1 / 4 - 2 / 3) ** 2 + (3 / 4 - 2 / 3) ** 2 + (1 / 3) ** 2) / 2 / 3)
     assert computed.mean_at_n.standard_error == pytest.approx(spread)
     assert computed.again.value == pytest.approx(4 / 6 - 4 / 6)
-    assert {name: (one.problems, one.mean_at_n.value) for name, one in computed.groups.items()} == {
-        "easy": (2, 0.5),
-        "hard": (1, 1.0),
-    }
     assert computed.cost_usd is None
 
 
@@ -44,14 +40,14 @@ def test_difference_to_the_base_is_paired_over_common_problems():
     """Of a and b: after 1 and 1/2, before 1/2 and 0: +50 points for both, so the interval is a point."""
     after = [result("a", "++"), result("b", "+-"), result("c", "++")]
     before = [result("a", "+-"), result("b", "--"), result("c", "?-"), result("e", "++")]
-    computed = differences(Arm("after", after), Arm("before", before), [2, 3])
+    computed = differences(after, before, [2, 3])
     assert computed.keys() == {1, 2}
     assert (computed[1].value, computed[1].low, computed[1].clusters) == (0.5, 0.5, 2)
     assert computed[2].value == pytest.approx(0.5)  # 1 - 1 and 1 - 0
 
 
 def test_pass_at_k_as_text():
-    computed = figures(Arm("model", [result("a", "+-" * 5), result("b", "-" * 10)]), [1, 10, 100])
+    computed = figures([result("a", "+-" * 5), result("b", "-" * 10)], [1, 10, 100])
     assert pass_at_k_lines(computed) == [
         "=" * 50,
         "Pass@k Results:",
@@ -62,17 +58,8 @@ def test_pass_at_k_as_text():
     ]
 
 
-def test_what_was_measured_before_an_evaluation_was_ended():
-    """Of two of three problems 2 of 2 and 1 of 2 samples are right: 3/4. The third lacks a verdict."""
-    begun = Arm("model, sampled", [result("a", "++"), result("b", "+-"), result("c", "+?")])
-    lines = partial_lines([begun, Arm("base, sampled", [])], 9)
-    assert lines[0] == "Not finished, so no figures are written. So far, in the order of the dataset:"
-    assert [line.partition(" (")[0] for line in lines[1:]] == ["  model, sampled: 75.0% correct of 2 of 9 problems"]
-    assert partial_lines([Arm("model, sampled", [])], 9) == []
-
-
 def test_no_complete_problem_has_no_figure():
-    computed = figures(Arm("model", [result("a", "?")]))
+    computed = figures([result("a", "?")])
     assert (computed.pass_at_k, computed.mean_at_n, computed.again, computed.left_out) == ({}, None, None, ("a",))
     assert figures_json(computed)["pass_at_k"] == {}
-    assert figures(Arm("model", [])).truncated is None
+    assert figures([]).truncated is None

@@ -16,8 +16,7 @@ from grpo_training.cli.settings import POCKET_MODEL, shown_path
 from grpo_training.evaluate import models
 from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main
-from grpo_training.evaluate.plan import subject_line
-from grpo_training.evaluate.run import evaluate
+from grpo_training.evaluate.run import evaluate, subject_line
 from grpo_training.evaluate.settings import EvaluateSettings
 from grpo_training.runs import named
 from grpo_training.serve.engines import Engine
@@ -80,7 +79,6 @@ def test_the_command_writes_the_known_keys_and_repeats_no_request(recorded_world
     assert (first["num_tasks"], first["num_samples_per_task"]) == (3, 4)
     assert first["task_results"]["two"] == {"num_correct": 2, "num_total": 4, "pass_rate": 0.5}
     assert first["greedy_pass_at_1"]["value"] == 1.0  # the first recorded reply to each problem is right
-    assert first["groups"]["odd"]["problems"] == 1
     assert first["model_path"] == "generator_1"
     assert first["test_data_path"] == str(recorded_world.dataset)
     assert (first["replies_from_journal"], second["replies_from_journal"]) == (0, 15)
@@ -364,22 +362,16 @@ def test_problems_with_the_same_text_count_once(tmp_path, capsys):
     assert "24 problems are left out, as their text occurs twice." in capsys.readouterr().out
 
 
-def test_an_evaluation_that_a_budget_ends_says_what_it_has_measured_and_can_go_on(tmp_path, capsys):
+def test_an_evaluation_that_a_budget_ends_writes_no_figures_and_can_go_on(tmp_path):
     world = Planted(tmp_path)
     flags = ("--experiences", world.library, "--max-tokens", 60)
     with pytest.raises(BudgetExceededError):
         world.evaluate(*flags, "--budget-tokens", 1200)
-    said = capsys.readouterr().out
-    found = re.search(
-        r"Not finished, so no figures are written. So far, in the order of the dataset:\n"
-        r"  model, sampled: (\d+\.\d)% correct of \d+ of 12 problems \(95 % interval .*\)\n",
-        said,
-    )
-    assert found, said
     assert not (tmp_path / "results.json").exists()
     world.evaluate(*flags)
-    assert json.loads((tmp_path / "results.json").read_text())["num_tasks"] == 12
-    assert "Not finished" not in capsys.readouterr().out
+    figures = json.loads((tmp_path / "results.json").read_text())
+    assert figures["num_tasks"] == 12
+    assert figures["replies_from_journal"] > 0
 
 
 def test_a_dry_run_shows_what_would_be_asked_and_writes_nothing(tmp_path, capsys):

@@ -8,10 +8,9 @@ import pytest
 from engine.errors import FatalEndpointError, IncompleteRunError
 from engine.records import Completion, Experience, Fault, Outcome, Problem, Reply, Sampling, Usage
 from engine.reward_evaluator import RewardEvaluator
-from grpo_training.evaluate.arms import Arm, group_of
+from grpo_training.evaluate.figures import figures
 from grpo_training.evaluate.sampling import evaluate_problems
 from tests.support.scaffolds import scaffold_reply
-from tests.support.table import table
 
 SAMPLING = Sampling(temperature=0.7, max_tokens=50, seed=3)
 
@@ -87,8 +86,7 @@ async def test_a_failed_call_leaves_the_problem_open_and_is_never_wrong():
     assert results[0].verdicts == (True, None)
     assert not results[0].is_complete
     assert results[0].endings == {"ok": 1, "infra_fault: http_503": 1}
-    arm = Arm("model", results)
-    assert (len(arm.complete), arm.left_out) == (1, ("p1",))
+    assert (figures(results).problems, figures(results).left_out) == (1, ("p1",))
 
 
 async def test_a_checker_that_cannot_be_started_leaves_the_problem_open():
@@ -121,18 +119,3 @@ async def test_failures_between_answers_do_not_stop_an_evaluation():
 async def test_a_rejected_request_stops_the_evaluation():
     with pytest.raises(FatalEndpointError, match="no such model"):
         await evaluate(Model(p1=[FatalEndpointError("no such model")] * 2), [problem("p1")])
-
-
-@table(
-    ("meta", "group"),
-    [
-        ({"family": "crew"}, "crew"),
-        ({"difficulty": "interview"}, "interview"),
-        ({"level": 5}, "5"),
-        ({"difficulty": "", "subject": "algebra"}, "algebra"),
-        ({"difficulty": ["hard"]}, ""),
-        ({}, ""),
-    ],
-)
-def test_group_of_a_problem(meta, group):
-    assert group_of(problem("p", **meta)) == group

@@ -5,22 +5,17 @@ import re
 import sqlite3
 import subprocess
 from contextlib import closing
-from types import SimpleNamespace
 
 import openai
 import pytest
 
 import grpo_training
 from engine.errors import BudgetExceededError, ConfigurationError, InputError, MissingInputError
-from engine.llm.limits.budget import Budget
 from grpo_training.improve import __main__ as improve
-from grpo_training.improve import run
-from grpo_training.improve.settings import ImproveSettings
 from grpo_training.runs import named
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from tests.support.fault_server import chat_app, serve_in_thread
-from tests.support.forked_command import start_forked
 from tests.support.planted_answers import FAMILIES, KINDS, PlantedServer
 
 
@@ -262,7 +257,6 @@ def test_a_budget_that_ends_in_the_test_leaves_what_was_learned_and_claims_nothi
     assert "Tested at temperature" not in readme
     improved = grpo_training.Improved.load(home)
     assert any(improved.experiences[0].content in message["content"] for message in improved.messages("In case 1?"))
-    assert not (folder / "runs/mails-m/improve_run.json").exists()
     with pytest.raises(BudgetExceededError):
         start(folder, server, *flags, "--budget-tokens", 1500, "--fail-without-gain")
     start(folder, server, *flags)
@@ -293,7 +287,8 @@ def test_a_library_that_was_adopted_stays_there_until_another_one_is_tested(fold
     assert before["verdict"] == "adopted"
     assert before["sentence"].endswith("Learning is not finished: the same command continues it.")
     capsys.readouterr()
-    monkeypatch.setattr("grpo_training.improve.run.gate_before", lambda *_: None)
+    for name in ("gate_before", "told_before"):
+        monkeypatch.setattr(f"grpo_training.improve.run.{name}", lambda *_: None)
     interrupted(folder, server, monkeypatch, *flags)
     assert result_of(folder) == before
     said = capsys.readouterr().out
@@ -368,8 +363,7 @@ def test_curl_sends_the_messages_that_were_written(folder):
     assert app["seen"][0].body["messages"] == messages
 
 
-def test_three_generators_and_the_critic_learn_in_processes_and_the_best_library_is_used(folder, capsys, monkeypatch):
-    monkeypatch.setattr("grpo_training.runs.supervisor.start_guarded", start_forked)
+def test_three_generators_and_the_critic_learn_side_by_side_and_the_best_library_is_used(folder):
     server = PlantedServer("label", 0.35)
     write(folder / "mails.jsonl", server.rows(range(12)))
     flags = ("--generators", 3, "--critic", "--epochs", 2, "--samples", 4)
@@ -445,21 +439,3 @@ def test_both_prompt_styles_are_tried_and_the_better_one_is_taken(folder, capsys
     assert sum(body["model"] == "m" for body in first) > 48
     assert start(folder, server, "--epochs", 3, "--prompts", "try") == []  # the choice is kept
     assert f"Prompt style: {style}" in capsys.readouterr().out
-
-
-def test_processes_have_equal_parts_of_the_budget_of_learning(folder, monkeypatch):
-    commands = []
-    monkeypatch.setattr(run, "supervise", lambda given, **named: commands.extend(given))
-    budget = Budget(usd=1.0, tokens=9000)
-    budget.spend(1000, 0.2)
-    given = {"dataset": "mails.jsonl", "generators": 3, "critic": True, "budget_usd": 2, "budget_tokens": 18_000}
-    settings = ImproveSettings(**given).spending_from(budget)
-    plan = SimpleNamespace(epochs=1, groups=10)
-    generators = [run._generator_settings(settings, plan, index) for index in range(3)]
-    run._learn_in_processes(settings, plan, generators, named.run_folder("r"))
-    assert [command.arguments[0] for command in commands] == ["generator1", "generator2", "generator3", "critic"]
-    for command in commands:
-        words = command.arguments
-        assert words[words.index("--budget-tokens") + 1] == "2000"
-        assert float(words[words.index("--budget-usd") + 1]) == pytest.approx(0.2)
-    assert (budget.spent_tokens, budget.spent_usd) == (9000, pytest.approx(1.0))

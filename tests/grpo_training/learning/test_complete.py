@@ -95,7 +95,7 @@ def test_the_verdict_of_a_gate_is_printed_again_without_a_server(local, capsys):
 def test_a_finished_improve_prints_its_stored_result_without_a_server(local, capsys, tmp_path):
     flags = (*PROBLEMS, "--epochs", 1, "--samples", 1)
     started, asked = local(improve, *flags)
-    assert (started, asked > 12) == (2, True)  # of the command, and of its generator, which joins it
+    assert (started, asked > 12) == (1, True)
     first = capsys.readouterr().out
     assert local(improve, *flags) == (0, 0)
     again = capsys.readouterr().out
@@ -104,24 +104,26 @@ def test_a_finished_improve_prints_its_stored_result_without_a_server(local, cap
     assert ends[0] == ends[1]
     assert "improvement could be shown" in ends[0] or "points" in ends[0]
     (tmp_path / "runs/r/improved/result.json").unlink()
-    assert local(improve, *flags)[0] > 0
     assert local(improve, *flags) == (0, 0)
+    assert (tmp_path / "runs/r/improved/result.json").exists()
     assert local(improve, *flags, "--samples", 2)[0] > 0  # another test
 
 
-def test_learning_that_a_budget_has_stopped_is_not_finished(local, capsys, monkeypatch):
-    flags, learn = (*PROBLEMS, "--epochs", 1, "--samples", 1), improve_run.run_generator
+def test_learning_that_a_budget_has_stopped_is_not_called_finished(local, capsys, monkeypatch):
+    flags, learn = (*PROBLEMS, "--epochs", 1, "--samples", 1), improve_run.learn
 
-    def stopped(*given, **named):
-        learn(*given, **named)
+    async def stopped(*given, **named):
+        await learn(*given, **named)
         raise BudgetExceededError("Budget exhausted", why="spent: 100 tokens")
 
     with monkeypatch.context() as patch:
-        patch.setattr(improve_run, "run_generator", stopped)
+        patch.setattr(improve_run, "learn", stopped)
         local(improve, *flags)
-        assert "Learning has used its part of the budget (spent: 100 tokens)" in capsys.readouterr().out
-    assert local(improve, *flags)[0] > 0  # continues
-    assert local(improve, *flags) == (0, 0)
+        said = capsys.readouterr().out
+        assert "Learning has used its part of the budget (spent: 100 tokens)" in said
+        assert "Learning is not finished: the same command continues it." in said
+    assert local(improve, *flags) == (0, 0)  # it had come to its end
+    assert "Learning is not finished" not in capsys.readouterr().out
 
 
 def test_the_name_of_a_served_model_is_known_without_its_server(local, monkeypatch):

@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
-from grpo_training.evaluate.arms import Arm
 from grpo_training.evaluate.figures import differences, estimates_json, figures, figures_json, task_results
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
@@ -46,11 +45,11 @@ def gated(folder):
 
 def evaluated(folder, **changes):
     """An evaluation as the command writes it: the model is right in 5 of 6 samples, the base in 3 of 6."""
-    after = Arm("tuned", [result("a", "++"), result("b", "+-"), result("c", "++")])
-    before = Arm("plain", [result("a", "+-"), result("b", "--"), result("c", "++")])
+    after = [result("a", "++"), result("b", "+-"), result("c", "++")]
+    before = [result("a", "+-"), result("b", "--"), result("c", "++")]
     sides = [
-        {**figures_json(figures(arm, (1, 2))), "task_results": task_results(arm), "model": arm.name, "seconds": 3.0}
-        for arm in (after, before)
+        {**figures_json(figures(results, (1, 2))), "task_results": task_results(results), "model": name, "seconds": 3.0}
+        for name, results in (("model, sampled", after), ("base, sampled", before))
     ]
     report = {**sides[0], "base": sides[1], "test_data_path": "sums.csv", "timestamp": "2026-01-03T00:00:00+00:00",
               "settings": {"seed": 7}, "difference_to_base": {"sampled": estimates_json(differences(after, before))},

@@ -202,6 +202,6 @@ def test_the_extra_local_has_what_transformers_serve_needs():
 
 
 def test_importing_the_packages_loads_no_heavy_library(tmp_path):
-    heavy = "torch transformers trl ray vllm unsloth starlette datasets aiohttp openai httpx tenacity pydantic"
+    heavy = "torch transformers trl ray vllm unsloth starlette datasets aiohttp openai httpx pydantic"
     code = f"import sys, agents, engine, grpo_training; print([n for n in {heavy.split()} if n in sys.modules])"
     assert run(["-c", code], cwd=tmp_path, path=ROOT).stdout == "[]\n"

@@ -9,7 +9,7 @@ from typing import Literal
 from agents.chat import ChatClient
 from agents.generator import ask_for_candidates
 from agents.templates import check_prompts, role_template
-from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Problem, Reply, Sampling
+from engine.records import AnswerSource, Candidate, ChatRequest, Experience, Message, Problem, Reply, Sampling
 from engine.task import Task
 
 
@@ -24,12 +24,16 @@ class FusionInput:
 
 @dataclass(frozen=True)
 class FusedCandidate:
-    """A fusion. ``candidate`` is None after an infrastructure fault; ``reply`` is None if no model was asked."""
+    """A fusion. ``candidate`` is None after an infrastructure fault.
+
+    ``reply`` is None, and ``messages`` (the prompt) empty, if no model was asked.
+    """
 
     candidate: Candidate | None
     merged: Literal["structural", "model"]
     reply: Reply | None = None
     re_asked: bool = False
+    messages: tuple[Message, ...] = ()
 
 
 @dataclass(eq=False)
@@ -94,4 +98,4 @@ class CriticAgent:
             purpose="fusion",
         )
         [answer] = await ask_for_candidates(self.client, request, [0], task, problem)
-        return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked)
+        return FusedCandidate(answer.read, "model", answer.reply, answer.re_asked, request.messages)

@@ -19,7 +19,7 @@ from statistics import fmean
 from unittest.mock import patch
 
 from grpo_training.improve import __main__ as improve
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.planted_answers import KINDS, PlantedServer
 
@@ -43,7 +43,7 @@ def verdict(kind: str, effect: float, seed: int, problems: int) -> tuple[str, fl
         (folder / "api.json").write_text(json.dumps(roles))
         words = ["--dataset", folder / "rows.jsonl", "--api-config", folder / "api.json", "--seed", seed]
         started = time.monotonic()
-        with contextlib.redirect_stdout(io.StringIO()), patch.object(named, "WORKING_DIR", folder):
+        with contextlib.redirect_stdout(io.StringIO()), patch.object(run_folders, "WORKING_DIR", folder):
             improve.main([str(word) for word in words])
         seconds = time.monotonic() - started
         [result] = (json.loads(path.read_text()) for path in folder.glob("runs/*/improved/result.json"))

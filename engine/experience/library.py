@@ -31,7 +31,7 @@ from engine.experience.file import LibraryRenderer, as_library, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
 from engine.experience.proposals import refused_record, review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
-from engine.experience.state import EMPTY, LibraryState, diff, kept_text, reduce, with_retirements
+from engine.experience.state import LibraryState, diff, kept_text, reduce, with_retirements
 from engine.records import Operation, Problem
 from engine.storage.append_log import replace_file
 
@@ -107,22 +107,6 @@ class ExperienceLibrary:
     def recorded(self, run: str, step: int) -> StepResult | None:
         """The result of a step of a run; None if it is not recorded."""
         return self._log.results.get((run, step))
-
-    def at_version(self, version: str) -> LibraryState:
-        """The latest state with this version.
-
-        Args:
-            version: the 12 hex digits of the version, or at least the first 4 if they are unambiguous.
-
-        Raises:
-            InputError: no version matches, or several do.
-        """
-        states = {state.version: state for state in (EMPTY, *(entry.after for entry in self._log.entries))}
-        found = [one for one in states if one == version or (len(version) >= 4 and one.startswith(version))]
-        if len(found) == 1:
-            return states[found[0]]
-        what = f"{'More than one' if found else 'No'} version {version} in {self.log_path}"
-        raise InputError(what, why=" ".join(found), fix="Run the `history` command to list the versions.")
 
     def begin_run(self, start: BeginEvent) -> LibraryState:
         """Record the start of a run, once, with the time. Returns the state at the start, also after a restart."""

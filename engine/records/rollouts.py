@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Self
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from engine.records.calls import Completion, Sampling
+from engine.records.calls import Completion, Message, Sampling
 from engine.records.record import Fault, Outcome, Record, left_out
 
 ContentT = TypeVar("ContentT", default=Any)
@@ -209,6 +209,8 @@ class RolloutGroup(Record):
     """A line of ``generator_X_rollouts.jsonl``. ``stats`` is None while a rollout has an infrastructure fault.
 
     Lines are in the order in which groups were completed; ``step`` is the place of the group in its run, from 0.
+    ``prompts`` has the messages of each prompt, by its half, or by the empty text if there is one prompt; files of
+    other programs have none.
     """
 
     problem_id: str
@@ -223,7 +225,15 @@ class RolloutGroup(Record):
     epoch: int = 0
     step: int | None = left_out()
     policy: SamplingPolicy | None = None
+    prompts: dict[Half | Literal[""], tuple[Message, ...]] = left_out(dict)
     stats: GroupStats | None = None
+
+    def prompt_of(self, rollout: Rollout) -> tuple[Message, ...]:
+        """The messages that a rollout answers; empty where they are not stored.
+
+        A reply to a second request (``re_asked`` in ``repairs``) has the prompt of the first one.
+        """
+        return self.prompts.get(rollout.prompt_half or "", ())
 
     @property
     def complete(self) -> bool:
@@ -238,7 +248,10 @@ class RolloutGroup(Record):
 
 
 class Fusion(Record):
-    """A line of ``critic_results.jsonl``: one generator's candidates fused into one; ``step`` as in a group."""
+    """A line of ``critic_results.jsonl``: one generator's candidates fused into one; ``step`` as in a group.
+
+    ``prompt`` has the messages that a model was asked with; empty if none was, and in files of other programs.
+    """
 
     problem_id: str
     problem_text: str
@@ -266,6 +279,7 @@ class Fusion(Record):
     experience_ids: list[str] = Field(default_factory=list)
     prompt_half: Half | None = left_out()
     policy: SamplingPolicy | None = None
+    prompt: tuple[Message, ...] = left_out(tuple)
 
     @property
     def scaffold(self) -> Any:

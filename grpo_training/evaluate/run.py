@@ -53,12 +53,10 @@ from grpo_training.evaluate.tables import show_models
 from grpo_training.experiences.folder import learned_experiences
 from grpo_training.runs.estimate import TOKENS_OF_REPLY, show_prompt, tokens_line
 from grpo_training.runs.estimate import tokens_of as tokens_of_prompts
-from grpo_training.runs.files import RunFiles
-from grpo_training.runs.learner_files import library_file, manifest_file
-from grpo_training.runs.manifest import OtherRunError, load_manifest
-from grpo_training.runs.named import found_run, load_tasks_of
+from grpo_training.runs.folder import found_run, library_file, load_tasks_of, manifest_file
 from grpo_training.runs.problems import read_problems, remarks_on, task_facts, without_duplicates
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
+from grpo_training.runs.run import OtherRunError, Run, load_manifest
 from grpo_training.runs.settings import HOW_ASKED, tell_what_is_missing
 from grpo_training.serve.engines import choose_engine
 
@@ -107,7 +105,7 @@ def evaluate(settings: EvaluateSettings, stream: TextIO) -> int:
             fix="Give another ending, such as .json.",
         )
     manifest = settings.output.with_suffix(".run.json")
-    files = RunFiles(manifest, [settings.output, samples], lock=AppendLog(samples))
+    files = Run(manifest, [settings.output, samples], lock=AppendLog(samples))
     settings = files.resumed(settings)
     loaded = read_problems(settings)
     print(subject_line(settings))

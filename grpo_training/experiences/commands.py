@@ -14,7 +14,7 @@ from grpo_training.cli.tables import View
 from grpo_training.cli.terminal_text import counted
 from grpo_training.experiences.descriptions import change_of, evidence_rollouts, measured, number, origin, uses
 from grpo_training.experiences.folder import LibraryFolder
-from grpo_training.runs.named import known_runs, places, unnamed_run
+from grpo_training.runs.folder import found_run, known_runs, unnamed_run
 
 _MOST_CATEGORY = 12
 """Characters of a category in a line of the list on a terminal."""
@@ -38,10 +38,8 @@ def run_subcommand(arguments: argparse.Namespace) -> int:
         ScaffoldError: an id or a library does not exist, or a file cannot be used.
     """
     given = arguments.run, arguments.cache_dir, arguments.experiences_dir
-    if any(given) or known_runs():
-        arguments.cache_dir, arguments.experiences_dir = places(*given)
-    else:
-        arguments.cache_dir, arguments.experiences_dir = unnamed_run().cache, unnamed_run().experiences
+    run = found_run(*given) if any(given) or known_runs() else unnamed_run()
+    arguments.cache_dir, arguments.experiences_dir = run.cache, run.experiences
     folder = LibraryFolder(arguments.experiences_dir, arguments.library)
     if arguments.command in _CHANGES:
         _change(folder, arguments, View(sys.stdout))

@@ -10,8 +10,7 @@ from engine.experience.choice import LearnedExperiences
 from engine.experience.library import ExperienceLibrary, library_prefix
 from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import say
-from grpo_training.runs.learner_files import library_file
-from grpo_training.runs.named import known_runs
+from grpo_training.runs.folder import known_runs, library_file
 
 
 def open_library(path: Path, *, read_only: bool = True) -> ExperienceLibrary:

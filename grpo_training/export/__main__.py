@@ -30,9 +30,8 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--to", choices=FORMATS, required=True, metavar="FORMAT", help="one of the formats below")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE",
                         help="trl, rollouts: .jsonl; inspect: .json, or a folder")  # fmt: skip
-    parser.add_argument("--prompts", metavar="STYLE", help="style of the prompts (default: as sent)")
-    parser.add_argument("--experiences-dir", type=Path, metavar="DIR",
-                        help="libraries of the prompts' experiences (default: those of the cache)")  # fmt: skip
+    parser.add_argument("--prompts", metavar="STYLE",
+                        help="style of the prompts; others are built anew (default: as sent)")  # fmt: skip
     parser.add_argument("--strip-experiences", action="store_true", help="write the prompts without experiences")
     parser.add_argument("--min-reward", type=float, default=0.5, metavar="X",
                         help="trl-sft: least reward of a reply (default: %(default)s)")  # fmt: skip
@@ -49,7 +48,7 @@ def export_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     arguments = export_arguments(argv)
-    from grpo_training.runs.named import found_run
+    from grpo_training.runs.folder import found_run
 
     if arguments.cache is None:
         arguments.cache = found_run(arguments.run).cache

@@ -14,12 +14,10 @@ _STOP_REASONS = {"stop": "stop", "length": "max_tokens", "content_filter": "cont
 _EMPTY: dict[str, Any] = {"metadata": {}, "store": {}, "events": [], "model_usage": {}, "attachments": {}}
 
 
-Prompts = Mapping[int, Sequence[Mapping[str, Any]] | None]
+PromptOf = Callable[[RolloutGroup, Rollout], Sequence[Mapping[str, Any]] | None]
 
 
-def inspect_log(
-    role: str, groups: Sequence[RolloutGroup], prompts_of: Callable[[RolloutGroup], Prompts]
-) -> dict[str, Any]:
+def inspect_log(role: str, groups: Sequence[RolloutGroup], prompt_of: PromptOf) -> dict[str, Any]:
     """The log of a generator: a sample per problem, an epoch per rollout.
 
     The scores are ``correct`` (C or I) and the reward with its components.
@@ -27,11 +25,11 @@ def inspect_log(
     Args:
         role: of the generator.
         groups: its groups.
-        prompts_of: the messages that each rollout of a group answers; None, if that cannot be told: then the text of
-            the problem stands in their place.
+        prompt_of: the messages that a rollout of a group answers; None if they are not known: then the text of the
+            problem stands in their place.
     """
     model = next((g.policy.model for g in groups if g.policy and g.policy.model), "") or role
-    samples = _samples(groups, model, prompts_of)
+    samples = _samples(groups, model, prompt_of)
     task, name = groups[0].task or "task", f"{role} ({groups[0].task})"
     ids = list(dict.fromkeys(group.problem_id for group in groups))
     identity = hashlib.sha256("\n".join([role, model, *ids]).encode()).hexdigest()[:22]
@@ -63,16 +61,13 @@ def inspect_log(
     }
 
 
-def _samples(
-    groups: Sequence[RolloutGroup], model: str, prompts_of: Callable[[RolloutGroup], Prompts]
-) -> list[dict[str, Any]]:
+def _samples(groups: Sequence[RolloutGroup], model: str, prompt_of: PromptOf) -> list[dict[str, Any]]:
     seen: dict[str, int] = {}
     samples = []
     for group in groups:
-        prompts = prompts_of(group)
         for rollout in group.rollouts:
             seen[group.problem_id] = seen.get(group.problem_id, 0) + 1
-            samples.append(_sample(group, rollout, prompts[rollout.rollout_id], seen[group.problem_id], model))
+            samples.append(_sample(group, rollout, prompt_of(group, rollout), seen[group.problem_id], model))
     return samples
 
 

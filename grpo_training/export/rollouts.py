@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import InputError
-from engine.records import RolloutGroup
+from engine.records import Rollout, RolloutGroup
 from engine.storage.append_log import replace_file, replacement
 from grpo_training.export.inspect_log import inspect_log
-from grpo_training.export.sent_prompts import sent_prompts
 from grpo_training.export.trl_rows import preference, prompt_completion, unpaired_preference
+from grpo_training.runs.folder import load_tasks_of
 from grpo_training.runs.stored_answers import stored_answers
 from grpo_training.train.config import GRPOTrainingConfig
-from grpo_training.train.data.rollout_data import each_group
+from grpo_training.train.data.rollout_data import built_prompt, each_group, is_as_sent
 from grpo_training.train.data.samples import DropReport, TrainingGroup
 from grpo_training.train.data.trl_datasets import prompt_only
 
@@ -74,9 +74,7 @@ def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
         "trl-grpo": prompt_only,
     }
     report = DropReport()
-    for group in each_group(
-        settings, report, as_sent=arguments.prompts is None, experiences_dir=arguments.experiences_dir
-    ):
+    for group in each_group(settings, report, as_sent=arguments.prompts is None):
         yield from formats[arguments.to]([group])
     for reason, count in report.dropped.most_common():  # other remarks, and names of flags, are about a training
         print(f"left out {count:6d}  {reason.partition(' (--')[0]}")
@@ -85,6 +83,16 @@ def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
 def _groups(arguments: argparse.Namespace) -> Iterator[RolloutGroup]:
     for stored in stored_answers(arguments.cache, arguments.role):
         yield from (record for record in stored.records if isinstance(record, RolloutGroup))
+
+
+def _prompt(arguments: argparse.Namespace, group: RolloutGroup, rollout: Rollout) -> list[Row] | None:
+    """The messages that a rollout answers; None if they are not stored, and the flags ask for no others."""
+    with_experiences = not arguments.strip_experiences
+    if is_as_sent(group, rollout, arguments.prompts, with_experiences=with_experiences):
+        messages = group.prompt_of(rollout)
+    else:
+        messages = built_prompt(group, arguments.prompts)
+    return [message.model_dump() for message in messages] or None
 
 
 def _sampled_rows(group: RolloutGroup) -> Iterator[Row]:
@@ -117,7 +125,8 @@ def _write_inspect(arguments: argparse.Namespace) -> tuple[Path, int]:
             fix=f"Choose one: --role {next(iter(by_role), 'generator_1')}.",
         )
     [(role, groups)] = by_role.items()
-    log = inspect_log(role, groups, sent_prompts(arguments))
+    load_tasks_of(arguments.cache, given=arguments.task)
+    log = inspect_log(role, groups, partial(_prompt, arguments))
     output: Path = arguments.output
     if not output.suffix:
         output.mkdir(parents=True, exist_ok=True)

@@ -46,10 +46,9 @@ from grpo_training.gate.earlier import (
 from grpo_training.gate.problems import check_number, shuffled
 from grpo_training.gate.settings import GateSettings
 from grpo_training.gate.verdicts import verdict_lines
-from grpo_training.runs.learner_files import library_file, manifest_file
-from grpo_training.runs.manifest import load_manifest
-from grpo_training.runs.named import in_found_run, load_tasks_of
+from grpo_training.runs.folder import in_found_run, library_file, load_tasks_of, manifest_file
 from grpo_training.runs.problems import read_problems, without_duplicates
+from grpo_training.runs.run import load_manifest
 from grpo_training.runs.settings import HOW_ASKED
 from grpo_training.serve.endpoints import check_budget, check_endpoint, named_endpoints, open_client, open_endpoints
 

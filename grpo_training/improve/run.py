@@ -33,10 +33,9 @@ from grpo_training.learning.generator import prepared_generator
 from grpo_training.learning.run import Start, learn, shown_again
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
 from grpo_training.runs.estimate import show_prompt, tokens_of
-from grpo_training.runs.learner_files import library_file, manifest_file
-from grpo_training.runs.manifest import OtherRunError, load_manifest
-from grpo_training.runs.named import RunFolder, own_name, run_folder
+from grpo_training.runs.folder import RunFolder, automatic_name, library_file, manifest_file, model_of, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on, without_duplicates
+from grpo_training.runs.run import OtherRunError, load_manifest
 from grpo_training.runs.settings import ClientSettings, tell_what_is_missing
 from grpo_training.serve.endpoints import (
     check_budget,
@@ -61,7 +60,7 @@ def run_improve(settings: ImproveSettings, stream: TextIO) -> int:
         ScaffoldError: a refusing endpoint, an exhausted budget, missing answers.
     """
     settings = settings.for_its_model()
-    run = run_folder(settings.run or own_name(settings, settings.dataset))
+    run = run_folder(settings.run or automatic_name(settings.dataset, model_of(settings)))
     settings = settings.model_copy(update={"run": run.name, "cache_dir": run.cache, "experiences_dir": run.experiences})
     is_to_choose = settings.prompts == TRY
     if is_to_choose:  # until then the usual style is counted and shown

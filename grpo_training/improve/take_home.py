@@ -24,7 +24,7 @@ from grpo_training.improve.improved import EXPERIENCES, MESSAGES, PLACEHOLDER, R
 from grpo_training.improve.plan import Plan
 from grpo_training.improve.settings import ImproveSettings
 from grpo_training.improve.verdict import sentence, spending, unfinished_sentence
-from grpo_training.runs.named import RunFolder
+from grpo_training.runs.folder import RunFolder
 from grpo_training.serve.endpoints import journal_path
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export

@@ -27,7 +27,7 @@ from grpo_training.learning.loop import LoopTotals
 from grpo_training.learning.run import Connections, Learner, Start, prepared, run_learner
 from grpo_training.learning.scored_groups import ScoredGroup, Step, group_trial, scored_group, total_of
 from grpo_training.learning.settings import CriticSettings
-from grpo_training.runs.named import in_found_run, load_tasks_of, wait_for_run
+from grpo_training.runs.folder import in_found_run, load_tasks_of, wait_for_run
 from grpo_training.runs.problems import task_facts
 
 ROLE = "critic"
@@ -222,6 +222,7 @@ class Critic(Learner):
                 prompt_hash=role_template("critic", task, self.settings.prompts).hash,
                 sampling=self._agent.sampling,
             ),
+            prompt=fused.messages,
         )
 
     def _stored_fusion(self, step: Step, generator: str, group: RolloutGroup) -> Fusion | None:

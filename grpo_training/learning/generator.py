@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from agents.chat import ReadReply
-from agents.generator import GeneratorAgent, prompt_hash
+from agents.generator import GeneratorAgent, generator_messages, prompt_hash
 from engine.api_manager import GENERATORS
 from engine.errors import InputError
 from engine.experience.library import ExperienceLibrary
@@ -56,7 +56,7 @@ from grpo_training.learning.scored_groups import (
     total_of,
 )
 from grpo_training.learning.settings import MAX_EPOCHS, GeneratorSettings
-from grpo_training.runs.named import in_own_run, run_folder
+from grpo_training.runs.folder import in_own_run, run_folder
 from grpo_training.runs.problems import read_problems, remarks_on
 from grpo_training.runs.reply_watch import ReplyWatch, tokens_of
 
@@ -68,7 +68,7 @@ def run_generator(number: int, settings: GeneratorSettings) -> int:
         ScaffoldError: as :func:`prepared` and :func:`run_learner`.
     """
     role = GENERATORS[number - 1]
-    return run_learner(prepared_generator(role, in_own_run(settings.for_its_model(), settings.dataset, role)))
+    return run_learner(prepared_generator(role, in_own_run(settings.for_its_model(), settings.dataset)))
 
 
 def prepared_generator(role: str, settings: GeneratorSettings) -> Start:
@@ -194,7 +194,7 @@ class Generator(Learner):
             experience_ids = [experience.id for experience in prompts[half]]
             rollouts.append(rollout_from(task, number, answer, score, experience_ids, half))
         self._warn(rollouts)
-        group = self._group(step, task, drawn, rollouts)
+        group = self._group(step, task, drawn, prompts, rollouts)
         return scored_rollouts(group, self.settings.tau, new_records=[group])
 
     async def _ask(
@@ -216,7 +216,14 @@ class Generator(Learner):
         replies = dict(zip(asked, map(iter, await asyncio.gather(*asked.values())), strict=True))
         return [next(replies[half]) for half in halves]
 
-    def _group(self, step: Step, task: Task, drawn: DrawnExperiences, rollouts: list[Rollout]) -> RolloutGroup:
+    def _group(
+        self,
+        step: Step,
+        task: Task,
+        drawn: DrawnExperiences,
+        prompts: dict[Half | None, Sequence[Experience]],
+        rollouts: list[Rollout],
+    ) -> RolloutGroup:
         return RolloutGroup(
             problem_id=step.problem.id,
             problem_text=step.problem.text,
@@ -233,6 +240,10 @@ class Generator(Learner):
                 prompt_hash=prompt_hash(task, self.settings.prompts),
                 sampling=self._agent.sampling,
             ),
+            prompts={
+                half or "": generator_messages(task, step.problem, experiences, self.settings.prompts)
+                for half, experiences in prompts.items()
+            },
             stats=group_stats([total_of(rollout) for rollout in rollouts], self.settings.tau),
         )
 

@@ -15,8 +15,8 @@ from engine.storage.rollout_store import BrokenLine
 from engine.storage.stored_records import StepNumbers, StoredGroups
 from grpo_training.cli.terminal_text import counted
 from grpo_training.learning.scored_groups import Step
-from grpo_training.runs.learner_files import manifest_file, results_file
-from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.folder import manifest_file, results_file
+from grpo_training.runs.run import RunManifest, load_manifest
 from grpo_training.runs.stored_answers import problem_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class GeneratorCaches:
             tell: called with a line if this has to wait.
 
         Returns:
-            None in place of the number if it is not known: manifests of earlier versions do not have it.
+            None in place of the number if it is not known: a cache of another program has no manifest.
         """
         told = ""
         while len(manifests := self.manifests()) < len(self.names) and self._follows:
@@ -240,7 +240,7 @@ class GeneratorCaches:
         return load_manifest(manifest_file(self._directory, name))
 
     def _is_complete(self, name: str, manifest: RunManifest | None) -> bool:
-        return manifest is not None and manifest.is_finished and writer_of(self.path(name)) is None
+        return manifest is not None and manifest.finished and writer_of(self.path(name)) is None
 
     def _waiting_for(self) -> str:
         """Which generators are not finished, and which of them do not run; empty if all run or are finished."""
@@ -251,9 +251,8 @@ class GeneratorCaches:
 
 def _missing(names: Sequence[str], missing: Sequence[str], path: Callable[[str], Path]) -> MissingInputError:
     commands = " and ".join(f"python -m grpo_training.generator{name[-1]}" for name in missing)
-    present = [name[-1] for name in names if name not in missing]
-    alone = " --learn none" if len(present) == 1 else ""  # one fusion a problem cannot be learned from
-    fuse = f", fuse what is there with --generators {','.join(present)}{alone}" if present else ""
+    present = ",".join(name[-1] for name in names if name not in missing)
+    fuse = f", fuse what is there with --generators {present}" if present else ""
     return MissingInputError(
         f"Rollouts file not found: {', '.join(str(path(name)) for name in missing)}",
         why="The critic fuses the rollouts of the generators.",

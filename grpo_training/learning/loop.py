@@ -26,7 +26,7 @@ from grpo_training.cli.progress import Progress
 from grpo_training.learning.analysis import ExperienceExtractor, refusal_text, saved_text
 from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.scored_groups import ScoredFigures, ScoredGroup, Step
-from grpo_training.runs.manifest import RunManifest
+from grpo_training.runs.run import RunManifest
 from grpo_training.runs.window import as_they_come, run_in_window
 
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agents.judge import Judge
-from engine.api_manager import GENERATORS, JUDGE_ROLE, ApiManager
+from engine.api_manager import JUDGE_ROLE, ApiManager
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
@@ -22,7 +22,7 @@ from engine.storage.rollout_store import BrokenLine, RolloutStore
 from engine.task import Task
 from grpo_training.cli.entry import run_async
 from grpo_training.cli.progress import Progress, Row, print_next
-from grpo_training.cli.settings import as_flag, shown_path
+from grpo_training.cli.settings import shown_path
 from grpo_training.cli.terminal_text import counted, say
 from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
 from grpo_training.learning.experience_choice import ExperienceDraw, choice_record
@@ -30,10 +30,9 @@ from grpo_training.learning.loop import GroupMaker, LearningLoop, LoopTotals
 from grpo_training.learning.scored_groups import Step
 from grpo_training.learning.scoring import Scorer, open_scorer
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
-from grpo_training.runs.files import RunFiles
-from grpo_training.runs.learner_files import library_file, manifest_file, results_file
-from grpo_training.runs.manifest import OPEN, stamp_of
+from grpo_training.runs.folder import library_file, manifest_file, results_file
 from grpo_training.runs.problems import task_facts
+from grpo_training.runs.run import OPEN, Run, stamp_of
 from grpo_training.runs.window import default_window
 from grpo_training.serve.endpoints import (
     check_budget,
@@ -130,13 +129,13 @@ class Start:
     Args:
         learner: the learner.
         store: its records.
-        files: its results and their manifest.
+        run: its results and their manifest.
         may_grow: whether its window grows while the first problem in it is late.
     """
 
     learner: Learner
     store: RolloutStore
-    files: RunFiles
+    run: Run
     may_grow: bool
 
 
@@ -156,17 +155,18 @@ def prepared(role: str, settings: SettingsT, make_learner: Callable[[RolloutStor
     may_grow = settings.window is None  # a window that was given holds exactly
     store = RolloutStore(results_file(settings.cache_dir, role))
     manifest = manifest_file(settings.cache_dir, role)
-    files = RunFiles(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
-    settings = files.resumed(settings)
-    if settings.window is None:
-        settings = settings.model_copy(update={"window": files.stored_window(settings)})
+    run = Run(manifest, [store.path], lock=store, experiences=settings.experiences_dir)
+    settings = run.resumed(settings)
+    stored = run.stored(settings)
+    if settings.window is None and stored is not None:
+        settings = settings.model_copy(update={"window": stored.window})
     learner = make_learner(store, settings)
-    files.check(settings, task_facts(settings.task))
-    return Start(learner, store, files, may_grow)
+    run.check(settings, task_facts(settings.task))
+    return Start(learner, store, run, may_grow)
 
 
 def run_learner(start: Start) -> int:
-    """Run a learner until all its steps are done, and name the commands that come next; the exit code.
+    """Run a learner until all its steps are done, and name the commands that show the run; the exit code.
 
     Raises:
         ScaffoldError: a refusing endpoint, an exhausted budget, or a step that stayed open.
@@ -177,8 +177,7 @@ def run_learner(start: Start) -> int:
     if has_learned is None:
         with open_endpoints(settings) as manager:
             has_learned = run_async(learn(start, manager, open_client(settings, manager)))
-    following = next_commands(role, settings, has_learned=has_learned)
-    print_next(following if settings.verbose else [following[0], ("more", "the same command with --verbose")])
+    print_next(next_commands(role, settings, has_learned=has_learned))
     return 0
 
 
@@ -188,20 +187,20 @@ def shown_again(start: Start) -> bool | None:
     Returns:
         None if there may be something to ask; then nothing is printed.
     """
-    report = _report_of_complete(start.files, start.learner)
+    report = _report_of_complete(start.run, start.learner)
     if report is None:
         return None
     _show_again(start.learner, report)
     return bool(report["has_learned"])
 
 
-def _report_of_complete(files: RunFiles, learner: Learner) -> dict[str, Any] | None:
+def _report_of_complete(run: Run, learner: Learner) -> dict[str, Any] | None:
     """The report of a complete run; None if there may be something to ask. Starts no server."""
     settings = learner.settings
     if settings.window is None:  # nothing has begun
         return None
-    manifest = files.finished(settings, _facts(named_endpoints(settings), learner))
-    stamp = _stamp(learner, files)
+    manifest = run.finished(settings, _facts(named_endpoints(settings), learner))
+    stamp = _stamp(learner, run)
     return None if manifest is None or stamp is None else manifest.report_of(stamp)
 
 
@@ -225,18 +224,19 @@ async def learn(
         opened: gives the client, once the files are locked.
         is_one_of_several: the client and the terminal are those of other learners too.
     """
-    learner, files, store = start.learner, start.files, start.store
+    learner, run, store = start.learner, start.run, start.store
     role, settings = learner.role, learner.settings
     model = manager.endpoint(role).model
     check_budget(settings, manager, role)
     steps, epochs = learner.total, learner.epochs
     learns = settings.learn != "none"
     if learns and settings.window is None:
-        with files.hold():  # it may take long, and a second start is refused meanwhile
+        with run.lock.hold():  # it may take long, and a second start is refused meanwhile
             steps, epochs = await learner.planned()
-    window = settings.window or usual_window(manager, role, steps, epochs, learns=learns)
+    slots = manager.endpoint(role).max_concurrency
+    window = settings.window or default_window(slots, steps, epochs, learns=learns)
     settings = settings.model_copy(update={"window": window})
-    with files.open(settings, _facts(manager, learner), learner.total) as manifest:
+    with run.open(settings, _facts(manager, learner), learner.total) as manifest:
         broken = learner.read_stored()
         path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(path, settings.library_capacity, read_only=not learns)
@@ -269,7 +269,7 @@ async def learn(
                 await _run_loop(loop, learner, [*analysis.notes(), *skipped])
                 after = list(await learner.after(connections, library))
         has_learned = learns and bool(library.state.experiences)
-        stamp = _stamp(learner, files)
+        stamp = _stamp(learner, run)
         if loop.open:
             manifest.finish({OPEN: list(dict.fromkeys(loop.open))})
         elif stamp is None or library.notices:
@@ -282,19 +282,7 @@ async def learn(
     return has_learned
 
 
-def usual_window(manager: ApiManager, role: str, steps: int | None, epochs: int = 1, *, learns: bool = True) -> int:
-    """The window of a run that neither sets nor has stored it, by the requests that an endpoint takes.
-
-    Args:
-        manager: the endpoints.
-        role: whose endpoint is asked.
-        steps, epochs, learns: as in :func:`default_window`.
-    """
-    known = manager.endpoint(role).max_concurrency
-    return default_window(known, steps, epochs, learns=learns)
-
-
-def _stamp(learner: Learner, files: RunFiles) -> str | None:
+def _stamp(learner: Learner, run: Run) -> str | None:
     """What the report of a complete run is made of; None if such a run still has something to do."""
     inputs = learner.inputs()
     if inputs is None:
@@ -302,7 +290,7 @@ def _stamp(learner: Learner, files: RunFiles) -> str | None:
     digest, read = inputs
     library = library_file(learner.settings.experiences_dir, learner.role)
     experiences = library.read_text(encoding="utf-8", errors="replace") if library.exists() else ""
-    return stamp_of([digest, experiences], [*files.results, *read])  # its log grows with each gate
+    return stamp_of([digest, experiences], [*run.results, *read])  # its log grows with each gate
 
 
 def _show_again(learner: Learner, report: dict[str, Any]) -> None:
@@ -321,48 +309,21 @@ def _show_again(learner: Learner, report: dict[str, Any]) -> None:
 def next_commands(
     role: str, settings: GeneratorSettings | CriticSettings, *, has_learned: bool
 ) -> list[tuple[str, str]]:
-    """What can be run after a complete run: what it does, and the command.
+    """Where a complete run can be looked at: what a command shows, and the command.
 
     Args:
         role: of the learner.
-        settings: its settings. Those that the commands share are repeated where they are not the default ones, except
-            for addresses and names of endpoints.
+        settings: its settings.
         has_learned: whether its library has experiences.
     """
-    folders = [f"--run {settings.run}"] if settings.run else _given(settings, "experiences_dir", "cache_dir")
-    paths = [shlex.quote(str(shown_path(path))) for path in (settings.experiences_dir, settings.cache_dir)]
-    shown = folders if settings.run or not folders else paths
-    commands = [("in a browser", " ".join(["python -m grpo_training.view", *shown]))]
-    if has_learned:
-        learned = " ".join([f"python -m grpo_training.experiences --library {role}", *folders])
-        commands.insert(0, ("what was learned", learned))
-    if isinstance(settings, GeneratorSettings):
-        missing = [name for name in GENERATORS if not results_file(settings.cache_dir, name).exists()]
-        others = " and ".join(name.replace("_", "") for name in missing)
-        if missing:
-            commands.append(("next", f"{others} with the same flags"))
-        is_local = settings.endpoint == "local"
-        is_named = not is_local and _given(settings, "base_url", "model", "api_key_env", "api_config")
-        asked = [*_given(settings, "endpoint", "prompts", *(["model"] if is_local else [])), *folders]
-        asked += ["(with the same endpoint)"] if is_named else []
-        if has_learned and not settings.gate:
-            of_role = [] if role == GENERATORS[0] else [f"--role {role}"]
-            sampling = _given(settings, "task", "fields", "columns", "temperature", "max_tokens")
-            gate = ["python -m grpo_training.gate --dataset NEW_PROBLEMS", *of_role, *sampling, *asked]
-            commands.append(("does it help", " ".join(gate)))
-        commands.append(("then" if missing else "next", " ".join(["python -m grpo_training.critic", *asked])))
-    return commands
-
-
-def _given(settings: GeneratorSettings | CriticSettings, *names: str) -> list[str]:
-    """The flags of settings that do not have their default."""
-    flags = []
-    for name in names:
-        value = getattr(settings, name)
-        if value != type(settings).model_fields[name].default:
-            shown = shown_path(value) if isinstance(value, Path) else value
-            flags.append(f"{as_flag(name)} {shlex.quote(str(shown))}")
-    return flags
+    experiences, cache = (shlex.quote(str(shown_path(path))) for path in (settings.experiences_dir, settings.cache_dir))
+    named = f"--run {settings.run}" if settings.run else ""
+    folders = named or f"--experiences-dir {experiences} --cache-dir {cache}"
+    learned = [("what was learned", f"python -m grpo_training.experiences --library {role} {folders}")]
+    return [
+        *(learned if has_learned else []),
+        ("in a browser", f"python -m grpo_training.view {named or f'{experiences} {cache}'}"),
+    ]
 
 
 async def _run_loop(loop: LearningLoop, learner: Learner, notes: Iterable[str]) -> None:

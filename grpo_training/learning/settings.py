@@ -44,7 +44,7 @@ class ExtractionSettings(RoleSettings, ResumableSettings):
     capacity: Positive | None = Field(
         None, description="maximum experiences of a library (default: 256; with --learn add 64)"
     )
-    verbose: bool = Field(False, description="show all rows of the final table, and all commands that can follow")
+    verbose: bool = Field(False, description="show all rows of the final table")
 
     @property
     def library_capacity(self) -> int:
@@ -157,10 +157,6 @@ class GeneratorSettings(ColumnSettings, LearnerSettings):
             *("max_tokens", "epochs", "logprobs", "seed", "window", "tau", "prompts"),
             *("weight_judge", "weight_ans", "weight_logic", "weight_graph", *_CHOICE),
         )
-
-    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """With a task that is given: its file may have been moved. Another task is refused as without ``--resume``."""
-        return dict(stored) | ({} if self.task is None else {"task": self.task})
 
     def fingerprint(self) -> dict[str, Any]:
         """With several epochs also the number of problems: it sets their order."""

@@ -23,14 +23,13 @@ from grpo_training.learning.analysis import ExperienceExtractor, make_analyst
 from grpo_training.learning.critic import scored_fusions
 from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.loop import LearningLoop
-from grpo_training.learning.run import loop_rows, usual_window
+from grpo_training.learning.run import loop_rows
 from grpo_training.learning.scored_groups import ScoredGroup, Step, scored_rollouts
 from grpo_training.learning.settings import ExtractorSettings
-from grpo_training.runs.files import RunFiles
-from grpo_training.runs.learner_files import library_file, manifest_file, results_file
-from grpo_training.runs.manifest import load_manifest
-from grpo_training.runs.named import in_found_run, load_tasks_of
+from grpo_training.runs.folder import in_found_run, library_file, load_tasks_of, manifest_file, results_file
+from grpo_training.runs.run import Run, load_manifest
 from grpo_training.runs.stored_answers import problem_of, stored_records
+from grpo_training.runs.window import default_window
 from grpo_training.serve.endpoints import check_budget, open_client, open_endpoints
 
 
@@ -44,27 +43,28 @@ def run_extractor(settings: ExtractorSettings) -> int:
     may_grow = settings.window is None  # a window that was given holds exactly
     # The library itself is never set aside: --fresh only begins a new run on it.
     path = settings.experiences_dir / f"{settings.role}_extraction.json"
-    files = RunFiles(path, (), lock=AppendLog(path))
-    settings = files.resumed(settings)
+    run = Run(path, (), lock=AppendLog(path))
+    settings = run.resumed(settings)
     load_tasks_of(settings.cache_dir, given=settings.task)
     groups = stored_groups(settings)  # before a server is started
     with open_endpoints(settings) as manager:
-        return run_async(_extract(settings, files, groups, manager, may_grow=may_grow))
+        return run_async(_extract(settings, run, groups, manager, may_grow=may_grow))
 
 
 async def _extract(
-    settings: ExtractorSettings, files: RunFiles, groups: RecordedGroups, manager: ApiManager, *, may_grow: bool
+    settings: ExtractorSettings, run: Run, groups: RecordedGroups, manager: ApiManager, *, may_grow: bool
 ) -> int:
     role = settings.role
     analyst_role = manager.role_of(ANALYST_ROLE, role)
     facts = {"analyst": manager.endpoint(analyst_role).model}
     check_budget(settings, manager, analyst_role)
-    window = settings.window or files.stored_window(settings)
-    if window is None:
-        run = load_manifest(manifest_file(settings.cache_dir, role))  # with its window, the analyst sees what it saw
-        window = (run and run.window) or usual_window(manager, analyst_role, len(groups))
+    # With the window of the run that made the groups, the analyst sees what it saw.
+    manifests = (run.stored(settings), load_manifest(manifest_file(settings.cache_dir, role)))
+    windows = [settings.window, *(manifest.window for manifest in manifests if manifest)]
+    slots = manager.endpoint(analyst_role).max_concurrency
+    window = next(filter(None, windows), None) or default_window(slots, len(groups))
     settings = settings.model_copy(update={"window": window})
-    with files.open(settings, facts) as manifest:
+    with run.open(settings, facts) as manifest:
         library_path = library_file(settings.experiences_dir, role)
         library = ExperienceLibrary(library_path, settings.library_capacity)
         async with open_client(settings, manager) as client:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
-from pydantic_core import to_jsonable_python
 
 from engine.api_manager import DEFAULT_ROLE, ApiManager
 from engine.errors import ConfigurationError, MissingInputError
@@ -158,19 +157,9 @@ class ResumableSettings(Settings):
         """The fields that change the results, in the order in which the manifest lists them."""
         raise NotImplementedError
 
-    def of_stored(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that results were made with, from those that are stored with them."""
-        return dict(stored)
-
     def compared(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """The stored settings that have to equal :meth:`fingerprint`; one that is not stored has its default."""
-        fields = type(self).model_fields
-        defaults = {
-            name: to_jsonable_python(fields[name].get_default(call_default_factory=True))
-            for name in self.fingerprint_fields()
-            if not fields[name].is_required()
-        }
-        return defaults | dict(stored)
+        """The stored settings that have to equal :meth:`fingerprint`."""
+        return dict(stored)
 
     def fingerprint(self) -> dict[str, Any]:
         """The values of the fields that change the results, as JSON values."""

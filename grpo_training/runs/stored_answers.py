@@ -11,7 +11,7 @@ from engine.errors import MissingInputError
 from engine.records import Fusion, Problem, Rollout, RolloutGroup
 from engine.storage.stored_records import StoredFusions, StoredGroups, StoredRecords
 from engine.tasks.registry import DEFAULT_TASK
-from grpo_training.runs.learner_files import learner_of_results, results_file
+from grpo_training.runs.folder import learner_of_results, results_file
 from grpo_training.runs.scored_groups import SCORED, scored_groups
 
 VERDICTS = {True: "right", False: "wrong", None: "not judged"}

@@ -19,7 +19,7 @@ from engine.storage.append_log import replace_file
 from engine.task import Task
 from engine.tasks.registry import load_task, task_named
 from grpo_training.cli.bar import progress_bar
-from grpo_training.runs.files import RunFiles
+from grpo_training.runs.run import Run
 from grpo_training.score_rollouts.report import report_content
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, file_digest, good_rows
 from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
@@ -45,7 +45,7 @@ def score(settings: ScoreSettings) -> int:
     """
     verdicts = VerdictFile(settings.beside_out("_work.jsonl"))
     results = [settings.out, verdicts.path]
-    files = RunFiles(settings.beside_out("_run.json"), results, lock=verdicts.log, temporary=[verdicts.path])
+    files = Run(settings.beside_out("_run.json"), results, lock=verdicts.log)
     settings = files.resumed(settings)
     problems, task = _prompts(settings)
     verifier = dict(task.verifier())
@@ -60,7 +60,7 @@ def score(settings: ScoreSettings) -> int:
     for path in filter(None, (settings.out, settings.report_path, settings.cache)):
         path.parent.mkdir(parents=True, exist_ok=True)
     with files.open(settings, facts) as manifest:
-        if manifest.is_finished and settings.out.exists():
+        if manifest.finished and settings.out.exists():
             manifest.finish()
             print(f"{settings.out} is complete. Pass --fresh to score again.")
             return 0

@@ -115,7 +115,8 @@ def model_facts(manager: ApiManager, role: str) -> dict[str, Any]:
     for asked, name in ((role, "model"), *((helper, helper) for helper in _HELPERS)):
         if asked == role or manager.has(asked):
             endpoint = manager.endpoint(asked)
-            facts[name] = endpoint.model
+            if name != ANALYST_ROLE or endpoint.model != facts["model"]:  # else the model itself is the analyst
+                facts[name] = endpoint.model
             if endpoint.extra_body:
                 facts[f"extra_body of {asked}"] = endpoint.shown_extra_body
     return facts

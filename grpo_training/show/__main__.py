@@ -37,7 +37,7 @@ def show_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     arguments = show_arguments(argv)
-    from grpo_training.runs.named import found_run
+    from grpo_training.runs.folder import found_run
 
     if arguments.cache is None:
         arguments.cache = found_run(arguments.run).cache

@@ -25,7 +25,7 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.check_report import CheckReport
 from grpo_training.cli.entry import run_async
-from grpo_training.runs.files import RunFiles
+from grpo_training.runs.run import Run
 from grpo_training.serve.endpoints import open_client
 from grpo_training.serve.shared_server import shared_server
 from grpo_training.teacher.connection import ask_for_solution
@@ -74,7 +74,7 @@ async def generate(settings: TeacherSettings, manager: ApiManager) -> int:
         ScaffoldError: bad input, an endpoint that refuses, an exhausted budget, or problems that were left open.
     """
     store = RolloutStore(settings.output)
-    files = RunFiles(settings.manifest, [settings.output], lock=store)
+    files = Run(settings.manifest, [settings.output], lock=store)
     settings = files.resumed(settings)
     problems = load_problems(settings.source, max_problems=settings.max_tasks)
     task, data = _only_task(problems)

@@ -86,7 +86,9 @@ class GRPOTrainingConfig(ResumableSettings):
     max_problems: Positive | None = Field(None, description="number of problems to train on; all by default")
     output_dir: Path = Field(WORKING_DIR / "outputs/grpo", description="the run directory")
     prompts: str | None = Field(
-        None, description="prompt style, such as full or compact; default: that in which prompts were sent, else full"
+        None,
+        description="prompt style, such as full or compact (default: that in which prompts were sent, else full); "
+        "prompts that were sent in another style are built anew in this one, without experiences",
     )
     experiences: Literal["keep", "strip"] = Field(
         "keep", description="prompts with the experiences they were sampled with, or without any"

@@ -23,8 +23,8 @@ from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.cli.entry import collect_usually
 from grpo_training.cli.terminal_text import say
-from grpo_training.runs.directory import RunDirectory
-from grpo_training.runs.named import found_run
+from grpo_training.runs.folder import found_run
+from grpo_training.runs.run import TrainingRun
 from grpo_training.serve.model_folder import weights_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.samples import fingerprint
@@ -54,12 +54,12 @@ def train_grpo(config: GRPOTrainingConfig) -> int:
     """Train as a configuration describes. Returns the exit code.
 
     Configuration, model and data are checked before anything is written. A training that is refused before its first
-    step leaves no folder behind.
+    step leaves only its configuration, which the next start replaces.
 
     Raises:
         ScaffoldError: what is wrong, why, and how to fix it.
     """
-    config = RunDirectory(config.output_dir).resumed(config)
+    config = TrainingRun(config.output_dir).resumed(config)
     if config.mode == "offline" and config.dataset_path is None:
         config = config.model_copy(update={"dataset_path": found_run(config.run).cache})
     check_packages(config)
@@ -208,8 +208,8 @@ def _train_in_run_directory(
         return code or 0
     # Each process adds its rows to a step.
     facts = {**facts, "processes": number_of_processes()}
-    with RunDirectory(config.output_dir).open(config, facts) as manifest:
-        if manifest.is_finished:
+    with TrainingRun(config.output_dir).open(config, facts) as manifest:
+        if manifest.finished:
             print(f"This training is finished: {config.output_dir}. Train again: --fresh, or another --output-dir.")
             exit_code_of_the_first(0)
             return 0

@@ -213,7 +213,7 @@ def _in_problem_order(path: Path) -> str:
     """
     text = path.read_text(encoding="utf-8")
     if path.name.endswith("_run.json"):
-        manifest = {key: value for key, value in json.loads(text).items() if key != "completion"}
+        manifest = {key: value for key, value in json.loads(text).items() if key not in ("stamp", "report")}
         return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
     if path.parent.name != "cache" or path.suffix != ".jsonl":
         return text

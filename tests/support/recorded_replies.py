@@ -15,7 +15,7 @@ from engine.experience.file import parse_library
 from engine.reading.python_syntax import literal
 from engine.records import Experience, Fusion, RolloutGroup
 from engine.storage.rollout_store import Contents, read
-from grpo_training.runs.learner_files import learner_of_library, library_file, results_file
+from grpo_training.runs.folder import learner_of_library, library_file, results_file
 
 EXAMPLE = Path(__file__).parents[1] / "recorded"
 """Recordings of the pocket model on the first problems of ``quickstart``."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.records import Completion, Fault, Outcome, Rollout, RolloutGroup, Usage
 from engine.statistics.groups import group_stats
 from engine.storage.lines import encode_line
-from grpo_training.runs.manifest import RunManifest
+from grpo_training.runs.run import RunManifest
 from tests.conftest import ROOT
 
 
@@ -53,7 +53,7 @@ def write(path, groups, *, finished=True, settings=None):
     if settings is not None:
         name = path.name.replace("_rollouts.jsonl", "_run.json")
         configuration = {"settings": settings, "facts": {"model": "tiny"}}
-        RunManifest(path.with_name(name), "abc", configuration, is_finished=finished).save()
+        RunManifest(path=path.with_name(name), run="abc", configuration=configuration, finished=finished).save()
     return path
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engine.errors import InputError
-from grpo_training.runs.directory import RunDirectory
+from grpo_training.runs.run import TrainingRun
 from grpo_training.selector.data.beam_file import load_groups
 from grpo_training.selector.data.embeddings import EmbeddingTable
 from grpo_training.selector.data.groups import ShotGroup, split_groups
@@ -29,7 +29,7 @@ from grpo_training.view.training_page import write_page
 
 def train_sft(settings: SftSettings) -> int:
     """Train a new selector on the beams of a beam file. Returns the exit code."""
-    settings = RunDirectory(settings.output_dir).resumed(settings)
+    settings = TrainingRun(settings.output_dir).resumed(settings)
     groups, table, record = _data(settings, {})
     torch.manual_seed(settings.seed)
     model = PointerSelector(
@@ -48,7 +48,7 @@ _ARCHITECTURE = [field.name for field in dataclasses.fields(SelectorConfig) if f
 
 def post_train(settings: TrainSettings) -> int:
     """Post-train a selector on rewards. Returns the exit code."""
-    settings = RunDirectory(settings.output_dir).resumed(settings)
+    settings = TrainingRun(settings.output_dir).resumed(settings)
     model, info = load_model(settings.sft_ckpt)
     groups, table, record = _data(settings, info.embeddings)
     if table.dimensions != model.config.d_model:
@@ -73,8 +73,8 @@ def _train(settings: SftSettings | TrainSettings, task: TrainingTask, facts: dic
         return 0
     beam_data = hashlib.sha256(settings.beam_data.read_bytes()).hexdigest()[:16]
     facts |= {"embeddings": digest_of(task.embeddings), "beam_data": beam_data}
-    with RunDirectory(settings.output_dir).open(settings, facts) as manifest:
-        if manifest.is_finished:
+    with TrainingRun(settings.output_dir).open(settings, facts) as manifest:
+        if manifest.finished:
             print(f"This training is finished: {settings.output_dir}. Pass --fresh to train again.")
             return 0
         done = train_selector(task, settings, settings.output_dir)

@@ -8,31 +8,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError, MissingInputError
-from engine.records import Completion, Rollout, RolloutGroup
+from engine.records import Completion, Message, Rollout, RolloutGroup
 from engine.reward_evaluator import policy_reward
 from engine.statistics.groups import group_stats
 from engine.storage.stored_records import StoredGroups
 from engine.task import Task
 from engine.tasks.registry import DEFAULT_TASK, task_named
-from grpo_training.runs.named import libraries_of, load_tasks_of
-from grpo_training.runs.stored_prompts import ExperiencesNotFoundError, PromptNotFoundError, StoredPrompts
+from grpo_training.runs.folder import load_tasks_of
+from grpo_training.runs.stored_answers import problem_of
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import succeeds
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
 from grpo_training.train.data.scored_files import has_replies, join_reasoning, json_rows, read_scored, report_broken
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
+from prompts import prompt_styles
 
 KeyT = TypeVar("KeyT")
 Kind = Literal["rollouts", "scored", "prompts", "fusions", "other"]
 
 INCOMPLETE = "groups: incomplete, a reply failed or a reward is missing"
 NO_TEXT = "groups: the text of no reply is stored"
-NO_EXPERIENCES = "groups: the experiences of their prompt were not found (--experiences strip trains without any)"
 SINGLE = "groups: a single reply, whose advantage is 0"
 EQUAL = "groups: all rewards are equal, so all advantages are 0 (--zero-variance keeps them)"
 FURTHER = "groups: of further problems (--max-problems)"
-NO_PROMPT = "groups: the templates have changed since their prompt was sent"
+BUILT = "groups: their prompt is built from the present templates, so off-policy: stored log-probs are not used"
 SECOND_REQUEST = "replies: to a second request, whose prompt is not stored"
 RE_ASKED = "replies: to a second request, so their stored log-probs are not used"
 REASONING = "replies: stored with separate reasoning, which was put before the text in <think> tags"
@@ -64,16 +65,13 @@ def load_groups(settings: GRPOTrainingConfig) -> tuple[list[TrainingGroup], Drop
     return without_unusable_logprobs(groups, settings, report), report
 
 
-def each_group(
-    settings: GRPOTrainingConfig, report: DropReport, *, as_sent: bool = False, experiences_dir: Path | None = None
-) -> Iterator[TrainingGroup]:
+def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: bool = False) -> Iterator[TrainingGroup]:
     """The groups of a dataset one after the other, with log-probs as stored; a cache is read when it is its turn.
 
     Args:
         settings: of a training; its model is not used.
         report: receives what is left out; complete after the last group.
-        as_sent: only prompts exactly as they were sent, in the style of their run in place of ``settings.prompts``.
-        experiences_dir: folder of the experience libraries; None: that of the run of each cache.
+        as_sent: without replies to second requests, whose prompts are not stored.
     """
     if settings.dataset_path is None:
         raise InputError("dataset_path is needed: the rollouts to train on, such as runs/NAME/cache")
@@ -85,9 +83,8 @@ def each_group(
             why="; ".join([str(report)] * bool(report)),
             fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
         )
-    prompts: dict[Path, StoredPrompts] = {}
     problems: set[str] = set()
-    for group in _each_of(usable, settings, prompts, report, as_sent, experiences_dir):
+    for group in _each_of(usable, settings, report):
         answered = _to_first_request(group, report) if as_sent else group
         if answered is None or not _has_signal(answered, settings, report):
             continue
@@ -96,29 +93,46 @@ def each_group(
             yield answered
         else:
             report.drop(FURTHER)
-    for advice in dict.fromkeys(text for stored in prompts.values() for text in stored.advice()):
-        report.detail(advice)
 
 
-def _each_of(
-    sources: Sequence[Source],
-    settings: GRPOTrainingConfig,
-    prompts: dict[Path, StoredPrompts],
-    report: DropReport,
-    as_sent: bool,
-    experiences_dir: Path | None,
-) -> Iterator[TrainingGroup]:
-    """The groups of files; ``prompts`` receives what renders the prompts of each cache."""
+def _each_of(sources: Sequence[Source], settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
+    """The groups of files."""
     for source in sources:
         if source.kind == "scored":
             yield from read_scored(source.path, source.name, report)
-            continue
-        cache = source.path.parent
-        if cache not in prompts:
-            load_tasks_of(cache, given=settings.task)
-            style = None if as_sent else settings.prompts
-            prompts[cache] = StoredPrompts(style, experiences_dir or libraries_of(cache))
-        yield from _read_cache(source, settings, prompts[cache], report)
+        else:
+            load_tasks_of(source.path.parent, given=settings.task)
+            yield from _read_cache(source, settings, report)
+
+
+def is_as_sent(group: RolloutGroup, rollout: Rollout, style: str | None, *, with_experiences: bool) -> bool:
+    """Whether the prompt of a rollout is wanted as it was sent: in the same style, and with all its experiences.
+
+    Args:
+        group, rollout: a rollout of a group of a cache.
+        style: that is wanted; None: that in which the group was asked.
+        with_experiences: whether experiences are wanted.
+    """
+    if rollout.experience_ids and not with_experiences:
+        return False
+    asked = group.policy.prompt_hash if group.policy else ""
+    return style is None or asked == prompt_hash(task_named(group.task or DEFAULT_TASK), style)
+
+
+def built_prompt(group: RolloutGroup, style: str | None) -> tuple[Message, ...]:
+    """The prompt of a group's problem by the present templates, without experiences.
+
+    Args:
+        group: a group of a cache.
+        style: of the prompt. None: that of the templates with which the group was asked, else ``full``.
+
+    Raises:
+        InputError: the group's task is not known, or its problem is not one of that task.
+    """
+    task = task_named(group.task or DEFAULT_TASK)
+    asked = group.policy.prompt_hash if group.policy else ""
+    styles = (name for name in prompt_styles() if prompt_hash(task, name) == asked)
+    return generator_messages(task, problem_of(group), (), style or next(styles, "full"))
 
 
 def find_sources(path: Path, report: DropReport) -> list[Source]:
@@ -192,9 +206,7 @@ def drawn(keys: Sequence[KeyT], share: float, seed: int) -> set[KeyT]:
     return set(random.Random(f"{seed}:validation").sample(keys, max(0, count)))  # noqa: S311
 
 
-def _read_cache(
-    source: Source, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
-) -> Iterator[TrainingGroup]:
+def _read_cache(source: Source, settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
     """The groups of a file in problem order, one in memory at a time. The order of the file depends on the timing.
 
     Of several groups of a problem and epoch the last complete one is used, else the last.
@@ -203,12 +215,12 @@ def _read_cache(
     for group in stored.in_order():
         # Effects of experiences are in the rewards, so advantages are those among rollouts of one prompt.
         for of_prompt in group.by_prompt() if group.complete else [group]:
-            yield from _training_groups(of_prompt, source.name, settings, prompts, report)
+            yield from _training_groups(of_prompt, source.name, settings, report)
     report_broken(report, [str(line) for line in stored.broken])
 
 
 def _training_groups(
-    group: RolloutGroup, name: str, settings: GRPOTrainingConfig, prompts: StoredPrompts, report: DropReport
+    group: RolloutGroup, name: str, settings: GRPOTrainingConfig, report: DropReport
 ) -> Iterator[TrainingGroup]:
     if not group.complete or any(rollout.r_total is None for rollout in group.rollouts):
         report.drop(INCOMPLETE)
@@ -221,21 +233,18 @@ def _training_groups(
     policy = group.policy
     if policy is not None and policy.sampling.top_p is not None and policy.sampling.top_p < 1:
         report.remark("groups: sampled with top_p below 1, so ratios to their stored log-probs are biased")
-    half = group.rollouts[0].prompt_half
-    try:
-        prompt = prompts.render(group, with_experiences=settings.experiences == "keep")
-    except PromptNotFoundError as error:
-        report.drop(NO_EXPERIENCES if isinstance(error, ExperiencesNotFoundError) else NO_PROMPT)
-        report.detail(f"{group.generator_id or 'a generator'}: {error}")
-        return
-    if prompt.difference:
-        report.remark(prompt.difference)
+    first = group.rollouts[0]
+    half, messages = first.prompt_half, group.prompt_of(first)
+    with_experiences = settings.experiences == "keep"
+    if not messages or not is_as_sent(group, first, settings.prompts, with_experiences=with_experiences):
+        report.remark(BUILT)
+        messages = built_prompt(group, settings.prompts)
         responses = tuple(replace(response, logprobs=None) for response in responses)
     yield TrainingGroup(
         group_id=":".join((name, group.problem_id, str(group.epoch), *([half] if half else []))),
         problem_id=group.problem_id,
         task=group.task or DEFAULT_TASK,
-        messages=prompt.messages,
+        messages=messages,
         responses=responses,
         model=_model(group),
         temperature=policy.sampling.temperature if policy else None,

@@ -44,6 +44,14 @@ class Library:
         """
         return _opened(self.path)
 
+    def texts(self) -> dict[str, str]:
+        """Id -> text of its experiences, also of the retired and forbidden ones; empty if it cannot be read."""
+        try:
+            state = self.open().state
+        except (InputError, OSError):
+            return {}
+        return {each.id: each.content for each in (*state.texts, *state.retired, *state.forbidden)}
+
     def summary(self) -> dict[str, Any]:
         """What lists show of the library as it is now: version, numbers, time of its last event, newest gate first.
 

@@ -13,10 +13,8 @@ from typing import Any, Literal, TypeVar
 from engine.errors import InputError
 from engine.storage.append_log import writer_of
 from engine.storage.file_stamp import FileStamp, file_stamp
-from grpo_training.runs.directory import CONFIG_JSON
-from grpo_training.runs.learner_files import learner_of_library, learner_of_results, manifest_file
-from grpo_training.runs.manifest import RunManifest, load_manifest
-from grpo_training.runs.named import libraries_of
+from grpo_training.runs.folder import learner_of_library, learner_of_results, libraries_of, manifest_file
+from grpo_training.runs.run import CONFIG_JSON, RunManifest, load_manifest
 from grpo_training.view.data.evaluations import SAMPLES, Evaluation
 from grpo_training.view.data.libraries import Library
 from grpo_training.view.data.record_index import NotFoundError, RecordIndex, fusion_index, rollout_index
@@ -89,7 +87,7 @@ class Run:
         manifest = _manifest(self.manifest)
         if manifest is None:
             return "unknown"
-        return "finished" if manifest.is_finished else "stopped"
+        return "finished" if manifest.finished else "stopped"
 
 
 class Store:

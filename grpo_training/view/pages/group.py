@@ -213,7 +213,7 @@ def build(store: Store, request: Request) -> View:
     return {
         "run": run,
         "group": page,
-        "prompts": prompts_of(group, None if library is None else library.path.parent),
+        "prompts": prompts_of(group, {} if library is None else library.texts()),
         "summary": summary,
         "fusions": list(_fusions_of(store, request, run, group)),
         "library": library,

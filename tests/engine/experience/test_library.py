@@ -9,7 +9,6 @@ import pytest
 from engine.errors import InputError
 from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary, library_prefix
-from engine.experience.state import EMPTY
 from engine.records import Operation, Uses
 from tests.support.library import (
     CONTENTS,
@@ -109,14 +108,6 @@ def test_an_edit_is_applied_completely_or_not_at_all(library):
     with pytest.raises(InputError, match="Cannot remove G1-999: The library holds no experience of this id"):
         library.edit([Operation(op="remove", id="G1-001"), Operation(op="remove", id="G1-999")])
     assert contents(library) == CONTENTS[:3]
-
-
-def test_an_unknown_version_is_an_error(library):
-    with pytest.raises(InputError, match="No version ffff"):
-        library.at_version("ffff")
-    with pytest.raises(InputError, match="No version 1"):
-        library.at_version(library.state.version[:3] and "1")
-    assert library.at_version(EMPTY.version) == EMPTY
 
 
 def test_the_json_file_is_the_library_also_after_an_edit_by_hand(library, path):

@@ -18,7 +18,7 @@ from grpo_training.evaluate import run as evaluation_run
 from grpo_training.evaluate.__main__ import main
 from grpo_training.evaluate.run import evaluate, subject_line
 from grpo_training.evaluate.settings import EvaluateSettings
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from grpo_training.serve.engines import Engine
 from grpo_training.serve.local_server import LocalServer
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
@@ -335,7 +335,7 @@ class Planted:
 
 
 def test_an_evaluation_of_a_run_says_that_it_asks_in_another_way(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     world, run = Planted(tmp_path), tmp_path / "runs/mails"
     for name in ("cache", "experiences"):
         (run / name).mkdir(parents=True)

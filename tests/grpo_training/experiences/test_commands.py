@@ -15,7 +15,7 @@ from engine.records import Fusion, GroupStats, Operation, Problem, Rewards, Roll
 from engine.storage.rollout_store import RolloutStore
 from grpo_training.cli.tables import View
 from grpo_training.experiences.__main__ import main
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from tests.conftest import ROOT
 from tests.support.library import commit, mark, step_of
 
@@ -222,7 +222,7 @@ def test_a_missing_directory_names_the_command_to_run(tmp_path):
 
 
 def test_an_empty_folder_names_the_runs_that_can_be_chosen(tmp_path, monkeypatch):
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     (tmp_path / "runs/mails/cache").mkdir(parents=True)
     (tmp_path / "runs/mails/cache/generator_1_rollouts.jsonl").write_text("")
     with pytest.raises(MissingInputError, match="Name a run with --run NAME: mails"):
@@ -277,7 +277,7 @@ def test_a_cache_alone_means_its_own_libraries_and_a_run_excludes_folders(places
     cache = ["--cache-dir", str(places["cache"])]
     assert main(["list", "--library", "generator_1", *cache]) == 0
     assert PARITY in capsys.readouterr().out
-    with pytest.raises(InputError, match="--run and --cache-dir or --experiences-dir exclude each other"):
+    with pytest.raises(InputError, match="--run and --cache-dir exclude each other"):
         main(["list", "--run", "another", *cache])
 
 

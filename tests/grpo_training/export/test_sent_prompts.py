@@ -115,26 +115,39 @@ def test_exported_prompts_are_those_that_were_sent(run, form):
     assert with_experiences > 0
 
 
-def test_a_style_of_ones_own_choice_is_still_possible(run):
+@pytest.mark.parametrize("flags", [("--prompts", "full"), ("--strip-experiences",)])
+def test_prompts_of_another_style_are_built_anew_without_experiences(run, flags):
     folder, _, style = run
-    chosen = {digest(row["prompt"]) for row in exported(folder, "trl-grpo", "--prompts", "full")}
-    sent = {digest(row["prompt"]) for row in exported(folder, "trl-grpo")}
-    assert chosen == sent if style == "full" else chosen.isdisjoint(sent)
+    written = [row["prompt"] for row in exported(folder, "trl-grpo", *flags)]
+    sent = [row["prompt"] for row in exported(folder, "trl-grpo")]
+    is_sent_style = style == "full" or "--prompts" not in flags
+    assert any(prompt in sent for prompt in written) is is_sent_style
+    if style == "full" and "--prompts" in flags:
+        assert [prompt for prompt in written if prompt in sent] == sent
+    else:
+        assert not any("When rows of books" in str(prompt) for prompt in written)
 
 
-def test_prompts_of_changed_templates_are_left_out_and_named(run, tmp_path, capsys):
+def test_changed_templates_change_no_exported_prompt(run, tmp_path):
     folder, *_ = run
-    cache = tmp_path / "cache"
-    cache.mkdir()
+    (tmp_path / "cache").mkdir()
     lines = (folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    records[0]["policy"]["prompt_hash"] = "0" * 12
-    (cache / "generator_1_rollouts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
-    flags = [str(cache), "--experiences-dir", str(folder / "experiences")]
-    assert export.main([*flags, "--to", "trl-grpo", "--output", str(tmp_path / "rows.jsonl")]) == 0
-    assert "the templates have changed since their prompt was sent" in capsys.readouterr().out
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert records[0]["problem_id"] not in {row["problem_id"] for row in rows}
-    assert export.main([*flags, "--to", "inspect", "--output", str(tmp_path / "log.json")]) == 0
-    first = json.loads((tmp_path / "log.json").read_text())["samples"][0]
-    assert first["input"] == records[0]["problem_text"]
+    for record in records:
+        record["policy"]["prompt_hash"] = "0" * 12
+    content = "".join(json.dumps(record) + "\n" for record in records)
+    (tmp_path / "cache/generator_1_rollouts.jsonl").write_text(content)
+    assert exported(tmp_path, "trl-grpo") == exported(folder, "trl-grpo")
+
+
+def test_prompts_that_are_not_stored_are_built_for_a_training_and_else_missing(run, tmp_path):
+    folder, *_ = run
+    (tmp_path / "cache").mkdir()
+    lines = (folder / "cache/generator_1_rollouts.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        del record["prompts"]
+    content = "".join(json.dumps(record) + "\n" for record in records)
+    (tmp_path / "cache/generator_1_rollouts.jsonl").write_text(content)
+    assert len(exported(tmp_path, "trl-grpo")) == len(exported(folder, "trl-grpo"))
+    assert exported(tmp_path, "inspect")[0]["input"] == records[0]["problem_text"]

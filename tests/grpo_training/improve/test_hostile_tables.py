@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import ScaffoldError
 from grpo_training.improve import __main__ as improve
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 
 
 def csv(*rows, header="question,answer", ending="\n"):
@@ -103,7 +103,7 @@ READ = {
 
 def start(tmp_path, monkeypatch, name, content, *flags):
     """Read a table as the command does before it asks anything."""
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     path = tmp_path / name
     if content is None:
         path.mkdir()

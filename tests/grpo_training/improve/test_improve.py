@@ -12,7 +12,7 @@ import pytest
 import grpo_training
 from engine.errors import BudgetExceededError, ConfigurationError, InputError, MissingInputError
 from grpo_training.improve import __main__ as improve
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from grpo_training.view.data.runs import Store
 from grpo_training.view.web.export import export
 from tests.support.fault_server import chat_app, serve_in_thread
@@ -22,7 +22,7 @@ from tests.support.planted_answers import FAMILIES, KINDS, PlantedServer
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder."""
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     return tmp_path
 
 

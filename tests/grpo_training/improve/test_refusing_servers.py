@@ -11,7 +11,7 @@ from grpo_training import critic, generator1
 from grpo_training.evaluate import __main__ as evaluate_command
 from grpo_training.gate import __main__ as gate_command
 from grpo_training.improve import __main__ as improve
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.planted_answers import PlantedServer
 
@@ -27,7 +27,7 @@ WORDINGS = (
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """The working folder."""
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     monkeypatch.setattr(trouble, "_told", set())
     return tmp_path
 

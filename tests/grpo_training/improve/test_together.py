@@ -10,15 +10,15 @@ import pytest
 
 from engine.errors import BudgetExceededError
 from grpo_training.improve import __main__ as improve
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.forked_command import ForkedCommand
 from tests.support.planted_answers import PlantedServer
 
 PROGRAM = """
 from pathlib import Path
-from grpo_training.runs import named
-named.WORKING_DIR = Path.cwd()
+from grpo_training.runs import folder as run_folders
+run_folders.WORKING_DIR = Path.cwd()
 from grpo_training.cli.entry import run_command
 from grpo_training.improve.__main__ import main
 run_command(main)
@@ -106,7 +106,7 @@ def test_a_signal_loses_no_stored_reply_and_repeats_none(run, number):
 
 
 def test_all_learners_spend_from_one_budget(run, monkeypatch, capsys):
-    monkeypatch.setattr(named, "WORKING_DIR", run.folder)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", run.folder)
     budget, tokens = 8000, [0]
     for _ in range(20):
         try:

@@ -11,7 +11,7 @@ from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.gate import __main__ as gate
 from grpo_training.improve import __main__ as improve
 from grpo_training.improve import run as improve_run
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from grpo_training.serve import endpoints
 from grpo_training.serve.local_server import LocalServer, served_name
 from tests.support.fault_server import chat_app, serve_in_thread
@@ -21,7 +21,7 @@ from tests.support.quickstart_model import learner_reply
 @pytest.fixture
 def local(tmp_path, monkeypatch):
     """Runs a command with the flags that all share; how many servers it started, and how many requests it sent."""
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     app, started = chat_app(learner_reply), []
 
     with serve_in_thread(app) as url:

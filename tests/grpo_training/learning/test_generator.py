@@ -140,19 +140,6 @@ def test_resume_keeps_the_stored_value(runs, capsys):
     assert "log-probs stored for 4 of 4 rollouts" in printed(capsys)
 
 
-def test_a_cache_that_is_older_than_the_flag_was_made_without_it(runs):
-    runs.generate(GIVES_BOTH, "--max-problems", 1)
-    manifest = runs.cache / "generator_1_run.json"
-    written = json.loads(manifest.read_text())
-    assert written["configuration"]["settings"].pop("logprobs") is False
-    manifest.write_text(json.dumps(written))
-    with pytest.raises(InputError, match="logprobs: stored false, given true"):
-        runs.generate(GIVES_BOTH, "--logprobs")
-    [body] = runs.generate(GIVES_BOTH, "--logprobs", "--resume")
-    assert not ASKED & set(body)
-    assert runs.generate(GIVES_BOTH) == []
-
-
 def test_the_fine_tune_trains_on_the_tokens_that_the_server_sampled(runs):
     transformers = pytest.importorskip("transformers")
     from grpo_training.train.config import GRPOTrainingConfig

@@ -19,7 +19,7 @@ from grpo_training.learning.experience_choice import DrawnExperiences
 from grpo_training.learning.loop import LearningLoop
 from grpo_training.learning.run import loop_rows
 from grpo_training.learning.scored_groups import ScoredFigures, ScoredGroup, Step
-from grpo_training.runs.manifest import RunManifest, load_manifest
+from grpo_training.runs.run import RunManifest, load_manifest
 
 STEPS = [Step(number, Problem(id=f"p{number}", text="?", answer="1")) for number in range(12)]
 
@@ -88,7 +88,7 @@ def group(step, *totals):
 def loop_of(maker, window, folder=Path("nowhere"), **options):
     quiet = Progress("generator_1", len(STEPS), None, stream=io.StringIO())
     path = folder / "run.json"
-    manifest = load_manifest(path) or RunManifest(path, "r", {})
+    manifest = load_manifest(path) or RunManifest(path=path, run="r", finished=False, configuration={})
     return LearningLoop(window, maker, maker, maker, OneExperiencePerStep(), manifest, quiet, **options)
 
 

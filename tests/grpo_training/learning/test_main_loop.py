@@ -16,8 +16,8 @@ from engine.llm.retry import RetryPolicy
 from engine.records import Outcome
 from engine.storage.append_log import writer_of
 from grpo_training import critic
-from grpo_training.runs import named
-from grpo_training.runs.manifest import load_manifest
+from grpo_training.runs import folder as run_folders
+from grpo_training.runs.run import load_manifest
 from tests.support.fault_server import FaultPlan, chat_app, serve_in_thread
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
 
@@ -235,8 +235,8 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
         assert any(line.startswith("library") and "0 experiences" in line for line in edited)
         manifest = world.cache / f"{name}_run.json"
         content = json.loads(manifest.read_text())
-        assert content.pop("completion")["report"]["has_learned"] is False
-        manifest.write_text(json.dumps(content))  # as an earlier version left it
+        assert content.pop("report")["has_learned"] is False
+        manifest.write_text(json.dumps(content))  # as a run ends that left a problem open
         assert run() == (edited, 1)
         assert run() == (edited, 0)
         if learner == "critic":
@@ -297,7 +297,7 @@ def test_a_missing_cache_names_the_commands_to_run(files, tmp_path):
 
 @pytest.mark.parametrize("folder", ["nothing", "other files"])
 def test_a_critic_before_any_run_says_that_the_rollouts_are_missing(tmp_path, monkeypatch, folder):
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     if folder == "other files":
         (tmp_path / "runs/a/cache").mkdir(parents=True)
     with pytest.raises(MissingInputError, match="^Rollouts file not found: there is no run in ") as caught:

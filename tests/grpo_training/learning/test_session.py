@@ -8,11 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from agents.judge import Judge
-from engine.api_manager import ApiManager
-from grpo_training.learning.run import usual_window
 from grpo_training.learning.scoring import open_scorer
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.runs.files import RunFiles
+from grpo_training.runs.run import Run
 from grpo_training.runs.window import default_window
 
 
@@ -42,36 +40,28 @@ def test_several_passes_over_few_problems_are_a_short_run():
 
 def test_a_run_that_learns_nothing_is_limited_by_the_endpoint_only():
     assert [default_window(slots, 10, learns=False) for slots in (None, 8, 32)] == [64, 64, 128]
-    assert usual_window(manager(None), "generator_1", 1000, learns=False) == 64
 
 
 class Unlocked:
     hold = staticmethod(contextlib.nullcontext)
 
 
-def manager(slots):
-    entry = {"api_key": "EMPTY", "base_url": "http://a/v1", "model": "m", "max_concurrency": slots}
-    return ApiManager("api_config.json", {"default": entry})
-
-
 @pytest.fixture
-def files(tmp_path):
-    return RunFiles(tmp_path / "generator_1_run.json", [tmp_path / "rollouts.jsonl"], lock=Unlocked())
+def run(tmp_path):
+    return Run(tmp_path / "generator_1_run.json", [tmp_path / "rollouts.jsonl"], lock=Unlocked())
 
 
-def test_the_window_is_stored_and_kept_when_the_run_is_continued(files):
-    assert files.stored_window(GeneratorSettings()) is None
-    window = usual_window(manager(16), "generator_1", 1000)
-    assert window == 64
-    with files.open(GeneratorSettings(window=window), {}):
-        files.results[0].write_text("{}\n")
-    assert files.stored_window(GeneratorSettings()) == 64
+def test_the_window_is_stored_and_kept_when_the_run_is_continued(run):
+    assert run.stored(GeneratorSettings()) is None
+    with run.open(GeneratorSettings(window=64), {}):
+        run.results[0].write_text("{}\n")
+    assert run.stored(GeneratorSettings()).window == 64
 
 
-def test_fresh_results_have_a_window_of_their_own(files):
-    with files.open(GeneratorSettings(window=5), {}):
+def test_fresh_results_have_a_window_of_their_own(run):
+    with run.open(GeneratorSettings(window=5), {}):
         pass
-    assert files.stored_window(GeneratorSettings(fresh=True)) is None
+    assert run.stored(GeneratorSettings(fresh=True)) is None
 
 
 async def test_checks_that_take_long_do_not_delay_reading_and_asking():

@@ -13,8 +13,8 @@ import pytest
 from engine.errors import ConfigurationError, InputError, LockHeldError, MissingInputError
 from engine.storage.append_log import AppendLog
 from grpo_training.cli import settings as command_settings
-from grpo_training.runs.directory import RunDirectory
 from grpo_training.runs.environment import code_revision
+from grpo_training.runs.run import TrainingRun
 from grpo_training.train import run as train
 from grpo_training.train.__main__ import main
 from grpo_training.train.config import GRPOTrainingConfig, load_config
@@ -398,14 +398,15 @@ def test_other_files_of_a_folder_stay_as_they_are(tmp_path, data, trainers, name
     assert (out / "run1.old/metrics.jsonl").exists()
 
 
-def test_a_training_that_is_refused_before_its_first_step_leaves_nothing(tmp_path, data, trainers, monkeypatch):
+def test_a_training_that_is_refused_before_its_first_step_may_be_replaced(tmp_path, data, trainers, monkeypatch):
     def refused(config, *given):
         raise ConfigurationError("the LoRA does not fit")
 
-    monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", refused)
-    with pytest.raises(ConfigurationError, match="does not fit"):
-        main(flags(tmp_path, data))
-    assert not (tmp_path / "out").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", refused)
+        with pytest.raises(ConfigurationError, match="does not fit"):
+            main(flags(tmp_path, data))
+    assert main(flags(tmp_path, data, "--seed", "7")) == 0
 
 
 def test_two_trainings_never_share_a_folder(tmp_path, data, trainers):
@@ -431,7 +432,6 @@ def test_a_start_at_the_same_moment_is_refused_and_leaves_the_folder_to_the_firs
     monkeypatch.setattr(sys.modules["grpo_training.train.offline.loop"], "train_offline", second)
     with pytest.raises(ConfigurationError, match="does not fit"):
         main(flags(tmp_path, data))
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_start_while_the_configuration_is_written_or_set_aside_says_that_the_folder_is_in_use(
@@ -463,7 +463,7 @@ def test_a_resumed_configuration_is_checked_again(tmp_path):
     damaged = {"run": "r", "finished": False, "configuration": {"settings": {"beta": -1}, "facts": {}}}
     (tmp_path / "config.json").write_text(json.dumps(damaged))
     with pytest.raises(InputError, match="beta"):
-        RunDirectory(tmp_path).resumed(config)
+        TrainingRun(tmp_path).resumed(config)
 
 
 def test_the_code_revision_reports_uncommitted_changes(tmp_path):

@@ -1,16 +1,16 @@
 import json
 from collections import Counter
-from datetime import UTC, datetime
 
 import pytest
 
 from agents.generator import generator_messages, prompt_hash
 from engine.errors import InputError, MissingInputError
-from engine.experience.library import ExperienceLibrary
 from engine.records import (
     Completion,
+    Experience,
     Fault,
     Fusion,
+    Message,
     Outcome,
     Problem,
     Rollout,
@@ -21,14 +21,12 @@ from engine.records import (
 from engine.storage.rollout_store import RolloutStore
 from engine.tasks.registry import task_named
 from grpo_training.export import trl_rows
-from grpo_training.runs import stored_prompts
 from grpo_training.serve.model_folder import content_digest
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data import rollout_data, scored_files, stored_logprobs
 from grpo_training.train.data import trl_datasets as exports
 from grpo_training.train.data.rollout_data import each_group, join_reasoning, load_groups, split_validation
 from grpo_training.train.data.samples import DropReport
-from tests.support.library import by_hand
 
 MATH = task_named("math")
 
@@ -48,6 +46,7 @@ def group(problem_id="p1", rewards=(1.0, 0.0), *, rollouts=None, policy=None, **
         "timestamp": "2026-01-01T00:00:00+00:00",
         "generator_id": "generator_1",
         "policy": policy or asked(),
+        "prompts": {"": plain_prompt(problem_id)},
     }
     return RolloutGroup(**values | changes)
 
@@ -82,7 +81,7 @@ def settings(path, **changes):
 
 def load(path, **changes):
     report, config = DropReport(), settings(path, **changes)
-    groups = list(each_group(config, report, experiences_dir=path / "libraries"))
+    groups = list(each_group(config, report))
     return stored_logprobs.without_unusable_logprobs(groups, config, report), report
 
 
@@ -163,112 +162,80 @@ def test_sampling_with_top_p_is_warned_about(cache):
     assert any("top_p below 1" in text for text in load(path)[1].remarks)
 
 
-@pytest.fixture
-def library(tmp_path):
-    """A library that went through three versions: none, one lesson, one lesson changed."""
-    path = tmp_path / "cache/libraries/generator_1_experiences.json"
-    path.parent.mkdir(parents=True)
-    made = ExperienceLibrary(path, clock=lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    made = by_hand(made, new=["Check the units of every quantity."])
-    return made.state, by_hand(made, {"G1-001": "Draw the situation before you calculate."}).state
+EXPERIENCE = Experience(id="G1-001", content="Check the units of every quantity.", created_at="")
 
 
-def with_experiences(state, logprobs=None):
+def prompt_with(problem_id):
+    problem = Problem(id=problem_id, text=f"What is {problem_id}?", answer="1")
+    return generator_messages(MATH, problem, [EXPERIENCE], "full")
+
+
+def with_experiences(logprobs=None):
     completion = Completion(text="a reply", finish_reason="stop", token_ids=[5], logprobs=logprobs)
-    ids = [one.id for one in state.experiences]
     rollouts = [
-        rollout(number, reward, experience_ids=ids, completion=completion)
+        rollout(number, reward, experience_ids=["G1-001"], completion=completion)
         for number, reward in enumerate((1.0, 0.0), 1)
     ]
-    return group("p1", rollouts=rollouts, policy=asked(library_version=state.version))
+    return group("p1", rollouts=rollouts, prompts={"": prompt_with("p1")})
 
 
-def test_kept_experiences_are_those_of_the_recorded_version(cache, library):
-    first, last = library
-    path = cache(with_experiences(first, logprobs=[-0.5]))
-    [loaded], report = load(path)
-    problem = Problem(id="p1", text="What is p1?", answer="1")
-    assert loaded.messages == generator_messages(MATH, problem, first.experiences, "full")
+def test_kept_experiences_are_those_of_the_stored_prompt(cache):
+    [loaded], report = load(cache(with_experiences(logprobs=[-0.5])))
+    assert loaded.messages == prompt_with("p1")
     assert "Check the units" in loaded.messages[-1].content
-    assert loaded.messages != generator_messages(MATH, problem, last.experiences, "full")
     assert loaded.responses[0].logprobs == (-0.5,)
     assert not report
 
 
-def test_without_lessons_the_stored_log_probs_belong_to_another_prompt(cache, library):
-    [loaded], report = load(cache(with_experiences(library[0], logprobs=[-0.5])), experiences="strip")
+def test_without_lessons_the_stored_log_probs_belong_to_another_prompt(cache):
+    [loaded], report = load(cache(with_experiences(logprobs=[-0.5])), experiences="strip")
     assert loaded.messages == plain_prompt("p1")
     assert (loaded.responses[0].token_ids, loaded.responses[0].logprobs) == ((5,), None)
-    assert report.remarks == {stored_prompts.STRIPPED: 1}
+    assert report.remarks == {rollout_data.BUILT: 1}
 
 
-def test_the_halves_of_a_group_on_trial_are_groups_of_their_own(cache, library):
+def test_the_halves_of_a_group_on_trial_are_groups_of_their_own(cache):
     """Effects of experiences are in the rewards of the halves, so advantages are those among rollouts of one prompt."""
-    state = library[1]
     rollouts = [
         rollout(number, reward, experience_ids=["G1-001"] if half == "A" else [], prompt_half=half)
         for number, (half, reward) in enumerate(zip("ABAB", (1.0, 0.0, 0.0, 1.0), strict=True))
     ]
-    stored = group(rollouts=rollouts, policy=asked(library_version=state.version), generator_id="generator_1")
+    stored = group(rollouts=rollouts, prompts={"A": prompt_with("p1"), "B": plain_prompt("p1")})
     groups, _ = load(cache(stored), experiences="keep")
-    problem = Problem(id="p1", text=stored.problem_text, answer=stored.ground_truth)
-    assert [one.messages for one in groups] == [
-        generator_messages(MATH, problem, state.texts, "full"),
-        generator_messages(MATH, problem, (), "full"),
-    ]
+    assert [one.messages for one in groups] == [prompt_with("p1"), plain_prompt("p1")]
     assert [[response.reward for response in one.responses] for one in groups] == [[1.0, 0.0], [0.0, 1.0]]
     assert len({one.group_id for one in groups}) == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"library_version": "ffffffffffff"}, "No version ffffffffffff"),
-        ({"library_version": ""}, "is not recorded"),
-    ],
-)
-def test_lessons_that_cannot_be_found_are_counted_and_never_guessed(cache, library, change, why):
-    stored = with_experiences(library[0])
-    path = cache(stored.model_copy(update={"policy": asked(**change)}), group("p2"))
-    groups, report = load(path)
-    assert [one.problem_id for one in groups] == ["p2"]
-    assert report.dropped == {rollout_data.NO_EXPERIENCES: 1}
-    assert why in str(report)
-    assert len(load(path, experiences="strip")[0]) == 2
-
-
-def test_a_version_that_holds_other_lessons_than_the_record_names_is_not_taken(cache, library):
-    stored = with_experiences(library[0])
-    other = [one.model_copy(update={"experience_ids": ["G1-007"]}) for one in stored.rollouts]
-    path = cache(stored.model_copy(update={"rollouts": other}), group("p2"))
-    assert load(path)[1].dropped == {rollout_data.NO_EXPERIENCES: 1}
-
-
-def test_a_records_generator_is_never_a_path(cache, library):
-    path = cache(
-        with_experiences(library[0]).model_copy(update={"generator_id": "../libraries/generator_1"}), group("p2")
-    )
-    assert "Unknown library '../libraries/generator_1'" in str(load(path)[1])
-
-
-def test_a_prompt_is_that_which_was_sent_and_one_of_another_style_is_reported(cache):
-    compact = asked(prompt_hash=prompt_hash(MATH, "compact"))
-    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
-    rollouts = [rollout(number, reward, completion=completion) for number, reward in enumerate((1.0, 0.0), 1)]
-    path = cache(group("p1", rollouts=rollouts, policy=compact))
+def test_a_changed_template_changes_no_stored_prompt(cache):
+    stored = [Message(role="user", content="an older wording")]
+    path = cache(group("p1", policy=asked(prompt_hash="0123456789ab"), prompts={"": stored}))
     [loaded], report = load(path)
-    assert loaded.responses[0].logprobs == (-0.5,)
+    assert loaded.messages == tuple(stored)
     assert not report
+
+
+@pytest.mark.parametrize("experiences", [[], ["G1-001"]])
+def test_a_prompt_that_is_not_stored_is_built_from_the_present_templates(cache, experiences):
+    """As in files of other programs."""
+    completion = Completion(text="a reply", token_ids=[5], logprobs=[-0.5])
+    rollouts = [
+        rollout(number, reward, completion=completion, experience_ids=experiences)
+        for number, reward in enumerate((1.0, 0.0), 1)
+    ]
+    [loaded], report = load(cache(group("p1", rollouts=rollouts, prompts={})))
+    assert loaded.messages == plain_prompt("p1")
+    assert loaded.responses[0].logprobs is None
+    assert report.remarks == {rollout_data.BUILT: 1}
+
+
+def test_a_prompt_that_is_built_has_the_style_that_was_sent_or_that_is_named(cache):
+    path = cache(group("p1", prompts={}, policy=asked(prompt_hash=prompt_hash(MATH, "compact"))))
+    compact = generator_messages(MATH, Problem(id="p1", text="What is p1?", answer="1"), (), "compact")
+    assert load(path)[0][0].messages == compact
     [full], report = load(path, prompts="full")
-    assert full.messages != loaded.messages
-    assert full.responses[0].logprobs is None
-    assert report.remarks == {stored_prompts.OTHER_PROMPT: 1}
-    assert report.details == ["Prompts were sent in the style 'compact': leave out --prompts."]
-
-
-def test_templates_that_were_changed_since_are_named_by_their_hash(cache):
-    _, report = load(cache(group("p1", policy=asked(prompt_hash="0123456789ab"))))
-    assert "has the hash 0123456789ab" in str(report)
+    assert full.messages == plain_prompt("p1")
+    assert report.remarks == {rollout_data.BUILT: 1}
 
 
 def logged_group(**policy):

@@ -1,17 +1,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from agents.generator import prompt_hash
-from engine.experience.events import BeginEvent
-from engine.experience.library import ExperienceLibrary
-from engine.records import Completion, GroupStats, Operation, Outcome, Problem, Rollout, RolloutGroup, SamplingPolicy
-from engine.tasks.registry import task_named
+from engine.records import Completion, GroupStats, Message, Outcome, Rollout, RolloutGroup
 from grpo_training.view.pages.group import group_page
 from grpo_training.view.pages.prompt_view import marked, prompts_of
 from tests.support.attributes import attributes
-from tests.support.library import by_hand, commit, step_of
 from tests.support.table import table
 
 EVIL = "<script>alert(1)</script>\u202e\x1b[31m"
@@ -167,45 +160,22 @@ def test_experiences_are_marked_in_a_prompt(text, experiences, pieces):
     assert marked(text, experiences) == pieces
 
 
-@pytest.fixture
-def library(tmp_path):
-    """A library with one experience; its folder and its version then."""
-    library = ExperienceLibrary(tmp_path / "generator_1_experiences.json")
-    library.begin_run(BeginEvent(at="", run="run"))
-    step = step_of("run", 0, Problem(id="p", text="", answer=""), 0, [], 2, 1)
-    state = commit(library, step, [Operation(op="add", content="Weigh by the amounts.")]).state
-    by_hand(library, {"G1-001": "Something else entirely."})
-    return tmp_path, state.version
+def test_the_prompts_are_those_that_were_stored():
+    system, user = Message(role="system", content="Solve it."), Message(role="user", content="Weigh by amounts. Mix.")
+    asked = group(
+        rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001", "G1-002"], prompt_half="A"),
+        rollout(2, RIGHT, "44", 0.9, prompt_half="B"),
+        prompts={"A": [system, user], "B": [system]},
+    )
+    first, second = prompts_of(asked, {"G1-001": "Weigh by amounts."})
+    assert first == {
+        "half": "A",
+        "messages": [("system", [("Solve it.", "")]), ("user", [("Weigh by amounts.", "G1-001"), (" Mix.", "")])],
+        "experiences": [("G1-001", "Weigh by amounts."), ("G1-002", "")],
+    }
+    assert second == {"half": "B", "messages": [("system", [("Solve it.", "")])], "experiences": []}
 
 
-def hash_of(style):
-    return prompt_hash(task_named("math"), style)
-
-
-def shown_prompt(asked, folder):
-    [view] = prompts_of(asked, folder)
-    return attributes(view)
-
-
-def test_a_prompt_is_rendered_with_the_experiences_of_its_time(library):
-    folder, version = library
-    policy = SamplingPolicy(library_version=version, prompt_hash=hash_of("compact"))
-    asked = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=policy)
-    view = shown_prompt(asked, folder)
-    assert view.experiences == [("G1-001", "Weigh by the amounts.")]
-    pieces = [piece for _, message in view.messages for piece in message]
-    assert ("Weigh by the amounts.", "G1-001") in pieces
-    assert view.why == ""
-
-
-def test_a_prompt_that_cannot_be_rendered_again_says_why(library):
-    folder, _ = library
-    unknown = SamplingPolicy(library_version="ffffffffffff", prompt_hash=hash_of("full"))
-    with_experience = group(rollout(1, RIGHT, "44", 0.9, experience_ids=["G1-001"]), policy=unknown)
-    assert "ffffffffffff" in shown_prompt(with_experience, folder).why
-    assert "no library" in shown_prompt(with_experience, None).why
-    changed = group(rollout(1, RIGHT, "44", 0.9), policy=SamplingPolicy(prompt_hash="0" * 12))
-    assert "the templates have changed" in shown_prompt(changed, folder).why
-    assert "does not say which templates" in shown_prompt(group(rollout(1, RIGHT, "44", 0.9)), folder).why
-    foreign = group(rollout(1, RIGHT, "44", 0.9), task="unknown task", policy=SamplingPolicy(prompt_hash="0" * 12))
-    assert "unknown task" in shown_prompt(foreign, folder).why
+def test_a_file_of_another_program_has_no_prompts():
+    [view] = prompts_of(group(rollout(1, RIGHT, "44", 0.9)), {})
+    assert view["messages"] == []

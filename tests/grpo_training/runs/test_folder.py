@@ -14,7 +14,7 @@ from grpo_training import critic, generator1, generator2, generator3
 from grpo_training.evaluate import __main__ as evaluate
 from grpo_training.export import __main__ as export
 from grpo_training.learning.settings import CriticSettings, GeneratorSettings
-from grpo_training.runs import named
+from grpo_training.runs import folder as run_folders
 from grpo_training.runs import settings as run_settings
 from grpo_training.show import __main__ as show
 from tests.support.fault_server import chat_app, serve_in_thread
@@ -34,7 +34,7 @@ TASK = textwrap.dedent(
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder."""
-    monkeypatch.setattr(named, "WORKING_DIR", tmp_path)
+    monkeypatch.setattr(run_folders, "WORKING_DIR", tmp_path)
     monkeypatch.setattr(run_settings, "WORKING_DIR", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -67,7 +67,7 @@ def generate(folder, *flags, model="m"):
     ],
 )
 def test_the_name_of_a_run_comes_from_dataset_and_model(dataset, model, name):
-    assert named.automatic_name(dataset, model) == name
+    assert run_folders.automatic_name(dataset, model) == name
 
 
 def test_another_dataset_or_model_is_another_run_and_the_same_one_continues(folder, capsys):
@@ -81,7 +81,7 @@ def test_another_dataset_or_model_is_another_run_and_the_same_one_continues(fold
     with pytest.raises(InputError, match="another configuration") as raised:
         generate(folder, "--dataset", folder / "one.jsonl", "--temperature", 1)
     assert "another --run" in str(raised.value)
-    assert "python -m grpo_training.critic --run one-m" in capsys.readouterr().out
+    assert "python -m grpo_training.view --run one-m" in capsys.readouterr().out
 
 
 ONE, TWO = {"api_key": "EMPTY", "model": "m"}, {"api_key": "EMPTY", "model": "n"}
@@ -153,33 +153,18 @@ def test_other_commands_take_the_newest_run_or_the_named_one(folder, capsys):
     assert "two-m, one-m. A run is there as soon as its generator has printed its name" in str(raised.value)
 
 
-def results(folder, name, *, at, logs=("cache/generator_1_rollouts.jsonl",), changed=1):
-    """A run whose logs end with lines of these times, in files that were written at another time."""
-    files = dict.fromkeys(logs, f'{{"at": "{at}", "note": "\\"timestamp\\": \\"2099-01-01\\""}}')
-    files |= {log: f'{{"problem_id": "{name}", "timestamp": "{at}"}}' for log in logs if "experiences" not in log}
-    for log, line in files.items():
-        path = folder / "runs" / name / log
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(line + "\n")
-        os.utime(path, (changed, changed))
-
-
-def test_a_copied_or_touched_run_is_not_the_newest(folder):
-    results(folder, "old", at="2026-01-01T10:00:00+00:00", changed=3)
-    results(folder, "new", at="2026-01-02T10:00:00+00:00", changed=2)
-    shutil.copytree(folder / "runs/old", folder / "runs/copy-of-old")
-    assert [run.name for run in named.known_runs()] == ["new", "copy-of-old", "old"]
-    results(folder, "old", at="2026-01-03T10:00:00Z", logs=["experiences/critic_experiences.ops.jsonl"])
-    assert named.found_run(None).name == "old"  # a person has changed its library since
-    results(folder, "same-second", at="2026-01-03T10:00:00Z", changed=4)
-    assert named.found_run(None).name == "same-second"
-
-
-def test_runs_that_record_no_time_are_ordered_by_their_files(folder):
+def test_runs_are_ordered_by_their_files(folder):
     for number, name in enumerate(("b", "a", "c"), 1):
-        results(folder, name, at="yesterday", changed=number)
+        path = folder / "runs" / name / "cache/generator_1_rollouts.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text("{}\n")
+        os.utime(path, (number, number))
     (folder / "runs/empty/cache").mkdir(parents=True)
-    assert [run.name for run in named.known_runs()] == ["c", "a", "b"]
+    assert [run.name for run in run_folders.known_runs()] == ["c", "a", "b"]
+    library = folder / "runs/a/experiences/critic_experiences.json"
+    library.parent.mkdir()
+    library.write_text("[]")  # a person has changed it since
+    assert run_folders.found_run().name == "a"
 
 
 @pytest.mark.parametrize("command", ["generator", "critic"])
@@ -204,7 +189,7 @@ def test_later_commands_use_the_libraries_that_a_run_was_given(folder):
     generate(folder, "--dataset", folder / "one.jsonl", "--experiences-dir", "elsewhere")
     with serve_in_thread(chat_app(lambda body, index: "red")) as url:
         assert critic.main(["--base-url", url, "--model", "m", "--generators", "1", "--learn", "none"]) == 0
-    assert named.found_run("one-m").experiences.resolve() == folder / "elsewhere"
+    assert run_folders.found_run("one-m").experiences.resolve() == folder / "elsewhere"
     manifest = json.loads((folder / "runs/one-m/cache/critic_run.json").read_text())
     assert Path(manifest["experiences"]).resolve() == folder / "elsewhere"
     assert not (folder / "runs/one-m/experiences").exists()
@@ -215,8 +200,8 @@ def test_libraries_alone_are_shown_with_the_run_that_they_belong_to(folder):
     for run in ("first", "second"):
         generate(folder, "--dataset", folder / "one.jsonl", "--run", run)
     libraries = folder / "runs/first/experiences"
-    assert named.places(None, None, libraries) == (folder / "runs/first/cache", libraries)
-    assert named.places(None, None, folder / "new") == (folder / "grpo_training/cache", folder / "new")
+    assert run_folders.found_run(experiences=libraries).cache == folder / "runs/first/cache"
+    assert run_folders.found_run(experiences=folder / "new").cache == folder / "runs/second/cache"
 
 
 def test_a_copy_of_a_run_does_not_write_into_the_libraries_of_the_run(folder):
@@ -224,7 +209,7 @@ def test_a_copy_of_a_run_does_not_write_into_the_libraries_of_the_run(folder):
     generate(folder, "--dataset", folder / "one.jsonl", "--learn", "none", "--run", "first")
     shutil.copytree(folder / "runs/first", folder / "runs/copy")
     (folder / "runs/first/experiences").mkdir()
-    assert named.found_run("copy").experiences == folder / "runs/copy/experiences"
+    assert run_folders.found_run("copy").experiences == folder / "runs/copy/experiences"
 
 
 def test_a_cache_has_its_own_libraries(folder, capsys):
@@ -235,14 +220,14 @@ def test_a_cache_has_its_own_libraries(folder, capsys):
     assert not (folder / "data").exists()
 
 
-def test_results_of_versions_without_names_are_continued_where_they_are(folder, capsys):
+def test_results_without_a_name_are_continued_where_they_are(folder, capsys):
     write(folder / "one.jsonl", ["red"])
     places = ("--cache-dir", folder / "grpo_training/cache", "--experiences-dir", folder / "data/grpo_experiences")
     generate(folder, "--dataset", folder / "one.jsonl", *places)
     assert generate(folder, "--dataset", folder / "one.jsonl") == []
     assert "Continuing the results in" in capsys.readouterr().out
     assert not (folder / "runs").exists()
-    assert named.found_run(None).cache == folder / "grpo_training/cache"
+    assert run_folders.found_run().cache == folder / "grpo_training/cache"
 
 
 def test_a_task_of_a_file_is_known_to_later_commands_under_any_spelling_of_its_path(folder, capsys):
@@ -277,38 +262,21 @@ def test_results_of_a_task_file_that_has_changed_are_not_taken_for_those_of_the_
         assert critic.main(of_critic) == 0
 
 
-def test_a_task_file_that_was_moved_is_the_same_task(folder, monkeypatch):
-    """Its content counts. The run stores the new path, and so the critic finds the file."""
+def test_a_task_file_that_was_moved_is_named(folder, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     (folder / "own.py").write_text(TASK)
     write(folder / "words.jsonl", ["red"])
     generate(folder, "--dataset", folder / "words.jsonl", "--task", "own.py:TASK")
-    write(folder / "words.jsonl", ["red", "blue"])
-    (folder / "tasks").mkdir()
-    (folder / "own.py").rename(folder / "tasks/moved.py")
-    (folder / "tasks/moved.py").write_text(TASK + "OTHER = TASK\n")
+    (folder / "own.py").rename(folder / "moved.py")
     registry._registered.clear()  # as another process
-    with pytest.raises(InputError, match=r"task: stored own.py:TASK, given tasks/moved.py:TASK; task_file"):
-        generate(folder, "--dataset", folder / "words.jsonl", "--task", "tasks/moved.py:TASK")
-    (folder / "tasks/moved.py").write_text(TASK)
-    registry._registered.clear()
-    asked = generate(folder, "--dataset", folder / "words.jsonl", "--task", "tasks/moved.py:TASK")
-    assert ["Repeat blue." in str(body) for body in asked] == [True] * len(asked)
-    assert asked
+    with pytest.raises(InputError, match=r"task: stored own.py:TASK, given moved.py:TASK"):
+        generate(folder, "--dataset", folder / "words.jsonl", "--task", "moved.py:TASK")
     of_critic = ["--model", "m", "--generators", "1", "--learn", "none"]
     with serve_in_thread(chat_app(lambda body, index: "red")) as url:
-        assert critic.main(["--base-url", url, *of_critic]) == 0
-    (folder / "tasks/moved.py").rename(folder / "again.py")
-    registry._registered.clear()
-    with pytest.raises(MissingInputError, match=r"File not found: .*/tasks/moved.py") as raised:
-        critic.main(["--base-url", url, *of_critic])
-    assert "If it was moved, name it: --task FILE.py:NAME." in str(raised.value)
-    asked = generate(folder, "--run", "words-m", "--dataset", "other", "--task", "again.py:TASK", "--resume")
-    assert asked == []
-    (folder / "again.py").write_text(TASK + "# another reward\n")
-    registry._registered.clear()
-    with pytest.raises(InputError, match="task_file"):
-        generate(folder, "--run", "words-m", "--task", "again.py:TASK", "--resume")
+        with pytest.raises(MissingInputError, match=r"File not found: .*own.py") as raised:
+            critic.main(["--base-url", url, *of_critic])
+        assert "If it was moved, name it: --task FILE.py:NAME." in str(raised.value)
+        assert critic.main(["--base-url", url, *of_critic, "--task", "moved.py:TASK"]) == 0
 
 
 def test_figures_of_a_task_file_that_has_changed_are_not_replaced(folder, monkeypatch):
@@ -328,11 +296,11 @@ def test_figures_of_a_task_file_that_has_changed_are_not_replaced(folder, monkey
 def test_a_name_and_folders_exclude_each_other_and_a_name_is_no_path(folder):
     settings = GeneratorSettings(run="a", cache_dir=folder)
     with pytest.raises(InputError, match="--run and --cache-dir exclude each other") as caught:
-        named.in_own_run(settings, "physics", "generator_1")
+        run_folders.in_own_run(settings, "physics")
     assert "--cache-dir runs/a/cache --experiences-dir DIR" in caught.value.fix
     for name in ("../a", "a/b", "", ".hidden", "x" * 101):
         with pytest.raises(InputError, match="cannot be the name of a run"):
-            named.run_folder(name)
+            run_folders.run_folder(name)
 
 
 LESSON = "Repeat the word in lower case."
@@ -379,9 +347,9 @@ def test_a_following_critic_waits_for_a_run_that_has_not_begun(flags, folder, ca
             manifest = {"run": "x", "finished": False, "configuration": {"settings": {}, "facts": {}}}
             (cache / "generator_1_run.json").write_text(json.dumps(manifest))
 
-    named.wait_for_run(settings, begin)
-    named.wait_for_run(settings, begin)
+    run_folders.wait_for_run(settings, begin)
+    run_folders.wait_for_run(settings, begin)
     assert len(paused) == 3
     said = f"Waiting for a run in {folder / 'runs'}: start a generator" + (" with --run mails" if flags else "")
     assert capsys.readouterr().out.splitlines() == [said]
-    assert named.in_found_run(settings).cache_dir == folder / "runs/mails/cache"
+    assert run_folders.in_found_run(settings).cache_dir == folder / "runs/mails/cache"

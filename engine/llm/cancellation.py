@@ -1,4 +1,4 @@
-"""Ends all calls of a client after a fatal error."""
+"""Ends calls: all of a client after a fatal error, and one that takes too long."""
 
 from __future__ import annotations
 
@@ -7,6 +7,35 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from engine.errors import FatalEndpointError
+
+_LATE_S = 0.25
+_GRACE_S = 10.0
+
+
+@asynccontextmanager
+async def running_timeout(seconds: float) -> AsyncIterator[None]:
+    """As ``asyncio.timeout``, except after a time in which this process was stopped (SIGSTOP, a suspended machine).
+
+    The end of the time is then noticed late, and what arrived meanwhile was not read yet: there are up to ten seconds
+    more to read it.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+
+        def due(expected: float) -> None:
+            if loop.time() - expected > _LATE_S:
+                handles.append(schedule(min(seconds, _GRACE_S)))
+            else:
+                limit.reschedule(loop.time())
+
+        def schedule(after: float) -> asyncio.TimerHandle:
+            return loop.call_later(after, due, loop.time() + after)
+
+        handles = [schedule(seconds)]
+        try:
+            yield
+        finally:
+            handles[-1].cancel()
 
 
 class CancelScope:

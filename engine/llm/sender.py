@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.api_manager import Endpoint
-from engine.llm.cancellation import CancelScope
+from engine.llm.cancellation import CancelScope, running_timeout
 from engine.llm.journal import ResponseJournal, request_keys
 from engine.llm.limits.budget import Budget, Hold
 from engine.llm.limits.rates import Use
@@ -230,7 +230,7 @@ class RequestSender:
         call.first_sent_at = sent_at if call.first_sent_at is None else call.first_sent_at
         result: ChatResponse | RetryDecision
         try:
-            async with asyncio.timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
+            async with running_timeout(endpoint.timeout_s), self.trouble.waiting(endpoint):
                 # Servers that replay recordings read the sample index from this header; others ignore it.
                 content = await connection.post(body, {"X-Sample-Index": str(first_index)})
             result = connection.read(content, len(call.samples), names, given_answer(call.request))

@@ -142,6 +142,7 @@ def _add_flags(group: argparse._ArgumentGroup, model: type[Settings], name: str)
     field = model.model_fields[name]
     spellings = [name, *(alias for alias, meant in model.aliases.items() if meant == name and "." not in alias)]
     flags = list(dict.fromkeys(flag for spelling in spellings for flag in (as_flag(spelling), f"--{spelling}")))
+    flags += [f"-{spelling}" for spelling in spellings[1:] if len(spelling) == 1]
     text = argparse.SUPPRESS if name in model.not_in_help else _help_text(field, spellings[1:]).replace("%", "%%")
     if plain_type(field.annotation) is bool:
         return group.add_argument(

@@ -142,8 +142,8 @@ class Given(NamedTuple):
 
 
 def as_flag(name: str) -> str:
-    """The flag of a field, or of a spelling of one letter."""
-    return ("-" if len(name) == 1 else "--") + name.replace("_", "-")
+    """The flag of a field."""
+    return "--" + name.replace("_", "-")
 
 
 def refuse_overwriting(settings: Settings, output: str, inputs: Sequence[str]) -> None:

@@ -102,19 +102,6 @@ SCRIPT = [
         fenced("def half(x):\n    return x / 2"),
     ),
     (
-        "unique",
-        "Write a function unique that returns the different values of a list, in any order.",
-        "def unique(values):\n    return list(set(values))",
-        calls("unique", ("([1, 1, 2],)", "[2, 1]"), ("([],)", "[]"), cmp="set"),
-        [
-            fenced("def unique(values):\n    return sorted(set(values))"),
-            fenced("def unique(values):\n    return set(values)"),
-            fenced("def unique(values):\n    return values"),
-            "```\ndef unique(values):\n    return list(dict.fromkeys(values))\n```",
-        ],
-        fenced("def unique(values):\n    return list(dict.fromkeys(values))"),
-    ),
-    (
         "swap",
         "Write a function swap that takes two values and returns them in the other order, as a tuple.",
         "def swap(a, b):\n    return b, a",

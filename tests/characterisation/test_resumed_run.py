@@ -38,11 +38,16 @@ def answer(body):
     return [right_one, wrong, json.dumps({"final_answer": right if number % 2 else "0"})]
 
 
-def interrupted(body):
-    """The same, but the seventh problem and all lessons of the fifth are refused."""
-    text = body["messages"][-1]["content"]
-    is_refused = "8 rows of" in text or ("6 rows of" in text and lesson(body))
-    return 503 if is_refused else answer(body)
+class Interrupted:
+    """The same, until the seventh problem or a lesson of the fifth is asked for; from then on it refuses all."""
+
+    def __init__(self):
+        self.is_down = False
+
+    def __call__(self, body):
+        text = body["messages"][-1]["content"]
+        self.is_down = self.is_down or "8 rows of" in text or ("6 rows of" in text and bool(lesson(body)))
+        return 503 if self.is_down else answer(body)
 
 
 def workspace_with(folder, server):
@@ -53,8 +58,8 @@ def workspace_with(folder, server):
 
 
 def record_inputs(folder):
-    """Run against a server that refuses some requests, and keep what the run leaves behind."""
-    with ModelServer(interrupted) as server:
+    """Run against a server that fails at a point, and keep what the run leaves behind."""
+    with ModelServer(Interrupted()) as server:
         workspace = workspace_with(folder, server)
         workspace.run(["generator1", *FLAGS], expected=2)
     shutil.rmtree(UNFINISHED, ignore_errors=True)

@@ -158,7 +158,7 @@ def test_a_problem_is_asked_without_the_experiences_that_were_learned_from_it(tm
     entries = json.loads(world.path.read_text())
     entries[0]["source_problem"] = "p3"
     world.path.write_text(json.dumps(entries))
-    bodies = world.test("--max-problems", "8", "--samples", "2")
+    bodies = world.test("--max-problems", "8", "--samples", "2", "--ask-all")
     about = [body for body in bodies if "3: crates of four?" in prompt(body)]
     assert about
     assert not asked_with(about)
@@ -217,12 +217,12 @@ def test_a_rejected_library_is_not_tested_until_it_changes(tmp_path, capsys):
 def test_answers_are_fresh_ones_and_an_interrupted_gate_goes_on(tmp_path):
     world = Gates(tmp_path, problems=16, contents=(HELPS,))
     world.learn("--learn", "add", "--tau", "9", "--temperature", "0.3")
-    first = world.test("--samples", "2", "--max-problems", "8")
+    first = world.test("--samples", "2", "--max-problems", "8", "--ask-all")
     assert len(first) == 16  # no reply of the run is taken for an answer of the gate
     log = world.opened().log_path
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:-1]))  # killed before the verdict was written
-    assert world.test("--samples", "2", "--max-problems", "8") == []
+    assert world.test("--samples", "2", "--max-problems", "8", "--ask-all") == []
     assert len(world.events()) == 1
 
 
@@ -239,7 +239,7 @@ def test_a_gate_asks_as_the_run_did_whose_library_it_tests(tmp_path, capsys):
 
 def test_a_gate_whose_requests_fail_names_the_error(tmp_path):
     world = Gates(tmp_path, problems=8)
-    failing = FaultPlan(seed=1, rate=0.3, kinds=("500",), max_consecutive_per_request=9)
+    failing = FaultPlan(seed=2, rate=0.6, kinds=("500",), max_consecutive_per_request=9)
     with pytest.raises(IncompleteRunError, match=r"Most frequent error: infra_fault: http_500 \(\d+ samples\)"):
         world.test("--samples", "1", "--attempts", "1", faults=failing)
     assert world.events() == []

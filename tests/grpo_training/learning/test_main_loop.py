@@ -35,7 +35,7 @@ def files(recorded):
     return list(recorded.values())
 
 
-EXACTLY_TWO = ("--window", 2)
+EXACTLY_TWO = ("--window", 2, "--tau", 0.01)
 """The default of 12 groups; given, it does not grow on a busy machine."""
 
 
@@ -55,9 +55,9 @@ def undisturbed(recorded, aime2024, tmp_path_factory):
 
 def test_generators_one_and_two_and_the_critic_on_real_replies(files, aime2024, tmp_path, capsys):
     with World(tmp_path, files, copies=False) as world:
-        assert world.generate(1, aime2024) == 0
-        assert world.generate(2, aime2024) == 0
-        assert world.criticise("--generators", "1,2") == 0
+        assert world.generate(1, aime2024, "--tau", 0.01) == 0
+        assert world.generate(2, aime2024, "--tau", 0.01) == 0
+        assert world.criticise("--generators", "1,2", "--tau", 0.01) == 0
     for number in (1, 2):
         groups = groups_of(world, number)
         assert [group["problem_id"] for group in groups] == [f"aime2024_{n:03}" for n in range(1, 31)]
@@ -149,7 +149,7 @@ run_command(lambda: main(sys.argv[1:]))
 def test_one_slow_problem_keeps_no_other_one_from_file_and_display(files, aime2024, tmp_path):
     first = json.loads(aime2024.read_text().splitlines()[0])["problem"]
     barrier = FirstProblemWaits(json.dumps(first, ensure_ascii=False)[1:200])
-    flags = ("--max-problems", 12, "--window", 8)
+    flags = ("--max-problems", 12, "--window", 8, "--tau", 0.01)
     with World(tmp_path / "slow", files, barrier=barrier) as world:
         world.write_config(world.base_url, timeout_s=60)
         process = world.fork(TOLD_SOON, "--dataset", aime2024, *flags)
@@ -187,7 +187,7 @@ def test_the_same_command_again_asks_nothing(files, aime2024, tmp_path):
         run_all(world, aime2024, "--max-problems", 6)
         assert normalised(world) == before
         assert len(world.traffic.requests) == asked
-        assert world.generate(1, aime2024, "--max-problems", 8) == 0  # more problems extend the run
+        assert world.generate(1, aime2024, *EXACTLY_TWO, "--max-problems", 8) == 0  # more problems extend the run
     assert len(groups_of(world, 1)) == 8
 
 
@@ -200,7 +200,7 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
         opened.append(args[0])
         real(self, *args, **kwargs)
 
-    monkeypatch.setattr("grpo_training.learning.run.ExperienceLibrary.__init__", open_library)
+    monkeypatch.setattr("engine.experience.library.ExperienceLibrary.__init__", open_library)
     with World(tmp_path, files) as world:
 
         def run():
@@ -229,7 +229,7 @@ def test_a_complete_run_is_read_again_only_after_a_change(files, aime2024, tmp_p
         assert run() == (first, 1)
         assert run() == (first, 0)
         library = world.experiences / f"{name}_experiences.json"
-        library.write_text("[]\n")
+        library.write_text("[ ]\n")
         edited, reads = run()
         assert reads == 1
         assert any(line.startswith("library") and "0 experiences" in line for line in edited)
@@ -309,11 +309,11 @@ def test_a_critic_before_any_run_says_that_the_rollouts_are_missing(tmp_path, mo
 def test_three_generators_and_a_following_critic_in_parallel(files, aime2024, tmp_path, undisturbed):
     with World(tmp_path, files, seed=5, longest_s=0.1) as together:
         flags = ("--dataset", aime2024, "--max-problems", 12, *EXACTLY_TWO)
-        follower = together.fork("critic", "--follow")
+        follower = together.fork("critic", "--follow", "--tau", 0.01)
         deadline = time.monotonic() + 60
         while writer_of(together.cache / "critic_results.jsonl") is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        second = together.fork("critic", "--follow")
+        second = together.fork("critic", "--follow", "--tau", 0.01)
         said, _ = second.communicate(timeout=60)
         generators = [together.fork(f"generator{n}", *flags) for n in (1, 2, 3)]
         outputs = [process.communicate(timeout=120)[0] for process in [*generators, follower]]

@@ -103,7 +103,7 @@ def test_the_figures_name_no_address_and_no_variable(run):
     [
         (generator1, ["--dataset", "quikstart"], "Unknown dataset: 'quikstart'"),
         (generator1, ["--dataset", "quickstart", "--resume"], "No run to resume in"),
-        (generator1, ["--dataset", "quickstart", "--task", "p.jsonl:TASK"], "no Python file or module 'p.jsonl'"),
+        (generator1, ["--dataset", "quickstart", "--task", "p.jsonl:TASK"], "Cannot import p.jsonl"),
         (generator1, ["--dataset", "quickstart", "--model", "gpt-4o"], "No model in gpt-4o"),
         (critic, [], "Rollouts file not found"),
         (experience_extractor, [], "Rollouts file not found"),

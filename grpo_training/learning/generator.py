@@ -38,10 +38,6 @@ from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.progress import Progress, Row
 from grpo_training.cli.settings import shown_path
-from grpo_training.gate.problems import shuffled, split
-from grpo_training.gate.run import gate
-from grpo_training.gate.settings import GateSettings
-from grpo_training.gate.verdicts import verdict_lines
 from grpo_training.learning.experience_choice import DrawnExperiences, ExperienceDraw, problem_kinds
 from grpo_training.learning.loop import LoopTotals
 from grpo_training.learning.run import Connections, Learner, Start, prepared, run_learner
@@ -96,6 +92,8 @@ class Generator(Learner):
         problems, self._note = loaded.problems, loaded.note
         self._tested: list[Problem] = []
         if settings.gate or settings.hold_out:
+            from grpo_training.gate.problems import split  # most runs have no gate
+
             problems, self._tested = split(problems, settings.dataset)
         self._steps = _steps(problems, settings)
         self._remarks = remarks_on(problems)
@@ -262,6 +260,11 @@ class Generator(Learner):
             nothing = "gate: the library has no experience to test"
             print(nothing)
             return [nothing]
+        from grpo_training.gate.problems import shuffled
+        from grpo_training.gate.run import gate
+        from grpo_training.gate.settings import GateSettings
+        from grpo_training.gate.verdicts import verdict_lines
+
         settings = GateSettings.model_validate(
             {name: getattr(self.settings, name) for name in GateSettings.model_fields if hasattr(self.settings, name)}
             | {"role": self.role}

@@ -17,10 +17,6 @@ from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import ClientSettings, RoleSettings
-from grpo_training.serve.engines import HOST
-from grpo_training.serve.local_server import served_name
-from grpo_training.serve.model_folder import find_model
-from grpo_training.serve.shared_server import shared_server
 
 _HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
 """Roles that are asked about the replies of another one."""
@@ -34,7 +30,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
     """
     if settings.endpoint == "local":
-        find_model(settings.local_model)
+        _find_model(settings.local_model)
         return
     manager = settings.load_endpoints()
     for name in (role, *(helper for helper in _HELPERS if manager.has(helper))):
@@ -42,7 +38,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         if model is None:
             manager.endpoint(name)
         else:
-            find_model(Path(model))
+            _find_model(Path(model))
 
 
 def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
@@ -79,7 +75,9 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
                 print(f"The pocket model knows the prompts of --prompts compact only, not of {settings.prompts}.")
             print(f"Starting server for {model} (or joining the one that runs) ...", flush=True)
             began = time.monotonic()
-            endpoint = stack.enter_context(shared_server(find_model(model), settings.temperature))
+            from grpo_training.serve.shared_server import shared_server
+
+            endpoint = stack.enter_context(shared_server(_find_model(model), settings.temperature))
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
             return endpoint
 
@@ -94,9 +92,19 @@ def named_endpoints(settings: RoleSettings) -> ApiManager:
     """
 
     def named(model: Path) -> dict[str, Any]:
+        from grpo_training.serve.engines import HOST
+        from grpo_training.serve.local_server import served_name
+
         return {"api_key": "EMPTY", "base_url": f"http://{HOST}/v1", "model": served_name(model)}
 
     return _endpoints(settings, named)
+
+
+def _find_model(folder: Path) -> Path:
+    """The folder of a local model; what serves it is imported where there is one."""
+    from grpo_training.serve.model_folder import find_model
+
+    return find_model(folder)
 
 
 def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) -> ApiManager:

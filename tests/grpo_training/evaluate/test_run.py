@@ -121,7 +121,7 @@ def test_another_configuration_is_refused_resumed_or_set_aside(recorded_world, c
 
 def test_failing_calls_leave_problems_out_until_the_command_is_repeated(recorded_world, capsys, monkeypatch):
     monkeypatch.setattr(models, "RetryPolicy", lambda **options: RetryPolicy(attempts=1))
-    plan = FaultPlan(seed=2, rate=0.5, kinds=("500",), max_consecutive_per_request=3)
+    plan = FaultPlan(seed=4, rate=0.5, kinds=("500",), max_consecutive_per_request=3)
     stops = []
     with recorded_world(plan=plan) as world:
         for _ in range(30):

@@ -239,7 +239,7 @@ def test_a_gate_asks_as_the_run_did_whose_library_it_tests(tmp_path, capsys):
 
 def test_a_gate_whose_requests_fail_names_the_error(tmp_path):
     world = Gates(tmp_path, problems=8)
-    failing = FaultPlan(seed=2, rate=0.6, kinds=("500",), max_consecutive_per_request=9)
+    failing = FaultPlan(seed=1, rate=0.3, kinds=("500",), max_consecutive_per_request=9)
     with pytest.raises(IncompleteRunError, match=r"Most frequent error: infra_fault: http_500 \(\d+ samples\)"):
         world.test("--samples", "1", "--attempts", "1", faults=failing)
     assert world.events() == []

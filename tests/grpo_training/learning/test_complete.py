@@ -12,7 +12,6 @@ from grpo_training.gate import __main__ as gate
 from grpo_training.improve import __main__ as improve
 from grpo_training.improve import run as improve_run
 from grpo_training.runs import folder as run_folders
-from grpo_training.serve import endpoints
 from grpo_training.serve.local_server import LocalServer, served_name
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.quickstart_model import learner_reply
@@ -30,7 +29,7 @@ def local(tmp_path, monkeypatch):
             started.append(model)
             return contextlib.nullcontext(LocalServer(url, served_name(model), (), lambda: False).endpoint())
 
-        monkeypatch.setattr(endpoints, "shared_server", serve)
+        monkeypatch.setattr("grpo_training.serve.shared_server.shared_server", serve)
 
         def run(command, *flags):
             started.clear()
@@ -128,7 +127,9 @@ def test_learning_that_a_budget_has_stopped_is_not_called_finished(local, capsys
 
 def test_the_name_of_a_served_model_is_known_without_its_server(local, monkeypatch):
     seen = []
-    monkeypatch.setattr(endpoints, "served_name", lambda model: seen.append(model) or served_name(model))
+    monkeypatch.setattr(
+        "grpo_training.serve.local_server.served_name", lambda model: seen.append(model) or served_name(model)
+    )
     local(generator1, *PROBLEMS)
     assert seen == []  # nothing has begun
     local(generator1, *PROBLEMS)

@@ -7,7 +7,6 @@ import pytest
 from engine.errors import ConfigurationError, FatalEndpointError, InputError, MissingInputError
 from grpo_training import critic, experience_extractor, generator1
 from grpo_training.evaluate import __main__ as evaluate
-from grpo_training.serve import endpoints
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.main_loop import GENERATOR_COMMANDS
 from tests.support.quickstart_model import learner_reply
@@ -110,7 +109,8 @@ def test_the_figures_name_no_address_and_no_variable(run):
     ],
 )
 def test_wrong_input_is_refused_before_a_local_server_is_started(command, flags, message, tmp_path, monkeypatch):
-    monkeypatch.setattr(endpoints, "shared_server", lambda *given: pytest.fail("a server was started"))
+    server = "grpo_training.serve.shared_server.shared_server"
+    monkeypatch.setattr(server, lambda *given: pytest.fail("a server was started"))
     places = ["--cache-dir", str(tmp_path / "cache"), "--experiences-dir", str(tmp_path / "experiences")]
     with pytest.raises((InputError, MissingInputError), match=message):
         command.main(["--endpoint", "local", "--prompts", "compact", *places, *flags])

@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import FatalEndpointError
 from grpo_training.learning.settings import GeneratorSettings
-from grpo_training.serve import endpoints, local_server
+from grpo_training.serve import local_server
 from grpo_training.serve import shared_server as module
 from grpo_training.serve.endpoints import open_endpoints
 from grpo_training.serve.engines import TRANSFORMERS, VLLM
@@ -113,7 +113,9 @@ def test_a_run_is_served_at_the_temperature_that_its_records_name(
 
 @pytest.mark.parametrize(("prompts", "is_told"), [("full", True), ("compact", False)])
 def test_a_run_tells_that_the_pocket_model_does_not_know_its_prompts(monkeypatch, capsys, prompts, is_told):
-    monkeypatch.setattr(endpoints, "shared_server", lambda model, temperature: nullcontext(LOCAL))
+    monkeypatch.setattr(
+        "grpo_training.serve.shared_server.shared_server", lambda model, temperature: nullcontext(LOCAL)
+    )
     with open_endpoints(GeneratorSettings(endpoint="local", prompts=prompts)):
         assert ("knows the prompts of --prompts compact only" in capsys.readouterr().out) == is_told
 

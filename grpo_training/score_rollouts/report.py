@@ -11,23 +11,22 @@ from engine.records import timestamp
 from grpo_training.score_rollouts.rollout_rows import Survey
 from grpo_training.score_rollouts.scored_rows import Advantages
 from grpo_training.score_rollouts.settings import ScoreSettings
-from grpo_training.score_rollouts.verdict_file import VerdictFile
+from grpo_training.score_rollouts.verdicts import RowVerdict
 
 
 def report_content(
-    settings: ScoreSettings, survey: Survey, verdicts: VerdictFile, advantages: Advantages
+    settings: ScoreSettings, survey: Survey, verdicts: Sequence[RowVerdict], advantages: Advantages
 ) -> dict[str, Any]:
     """The report as JSON values."""
     outcomes: Counter[str] = Counter()
     gates: Counter[str] = Counter()
     values: defaultdict[str, list[float]] = defaultdict(list)
     cached = 0
-    for number in range(survey.rows):
-        entry = verdicts.of_row[number]
-        outcomes[str(entry.verdict.outcome)] += 1
-        gates.update(entry.verdict.failed_gates)
-        cached += entry.cached
-        for name, value in {"total": entry.verdict.total, **entry.verdict.components}.items():
+    for verdict, is_cached in verdicts:
+        outcomes[str(verdict.outcome)] += 1
+        gates.update(verdict.failed_gates)
+        cached += is_cached
+        for name, value in {"total": verdict.total, **verdict.components}.items():
             if value is not None:
                 values[name].append(value)
     sizes = Counter(Counter(survey.group_of).values())

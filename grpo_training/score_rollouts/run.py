@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -14,18 +13,18 @@ from typing import Any, get_args
 from engine.abilities import HasCheckOptions
 from engine.datasets import load_problems
 from engine.errors import IncompleteRunError, InputError
-from engine.records import Outcome, Problem
+from engine.records import Completion, Outcome, Problem
 from engine.storage.append_log import replace_file
 from engine.task import Task
 from engine.tasks.registry import load_task, task_named
 from grpo_training.cli.bar import progress_bar
 from grpo_training.runs.run import Run
 from grpo_training.score_rollouts.report import report_content
-from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, file_digest, good_rows
+from grpo_training.score_rollouts.rollout_rows import Survey, file_digest, good_rows
 from grpo_training.score_rollouts.scored_rows import advantages_of, write_scored
 from grpo_training.score_rollouts.settings import ScoreSettings, configured
 from grpo_training.score_rollouts.verdict_file import VerdictEntry, VerdictFile
-from grpo_training.score_rollouts.verdicts import json_digest, verdict_key
+from grpo_training.score_rollouts.verdicts import RowVerdict, json_digest, verdict_key
 from grpo_training.score_rollouts.workers import open_pool, verify_reply
 
 TOO_MANY_INFRA_FAULTS = 3
@@ -65,11 +64,11 @@ def score(settings: ScoreSettings) -> int:
             print(f"{settings.out} is complete. Pass --fresh to score again.")
             return 0
         checks = json_digest([task.name, verifier, _without_paths(task)])
-        _Verification(settings, task, problems, survey, verdicts, checks).run()
-        advantages = advantages_of(survey, verdicts)
-        write_scored(settings, task, problems, survey, advantages, verdicts)
+        of_row = _Verification(settings, task, problems, verdicts).run(survey.rows, checks)
+        advantages = advantages_of(survey, of_row)
+        write_scored(settings, task, problems, survey, advantages, of_row)
         hashes = {"rollouts": survey.digest, "scored": file_digest(settings.out)}
-        content = report_content(settings, survey, verdicts, advantages) | {"facts": facts, "hashes": hashes}
+        content = report_content(settings, survey, of_row, advantages) | {"facts": facts, "hashes": hashes}
         replace_file(settings.report_path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
         print(f"{survey.rows} rows -> {settings.out}\nreport: {settings.report_path}")
         unverified = content["outcomes"].get(str(Outcome.INFRA_FAULT), 0)
@@ -110,44 +109,45 @@ def _prompts(settings: ScoreSettings) -> tuple[dict[str, Problem], Task]:
 
 
 class _Verification:
-    """Verifies the rows that have no verdict yet, and stores the verdicts as they are reached.
+    """Verifies the replies that have no verdict yet, and stores the verdicts as they are reached.
 
     A reply that equals an earlier one, or has a verdict in the cache, is not verified again.
     """
 
     def __init__(
-        self,
-        settings: ScoreSettings,
-        task: Task,
-        problems: dict[str, Problem],
-        survey: Survey,
-        verdicts: VerdictFile,
-        verifier: str,
+        self, settings: ScoreSettings, task: Task, problems: dict[str, Problem], verdicts: VerdictFile
     ) -> None:
-        self._settings, self._task, self._problems, self._verifier = settings, task, problems, verifier
-        self._verdicts, self._rows = verdicts, survey.rows
+        self._settings, self._task, self._problems, self._verdicts = settings, task, problems, verdicts
         self._cache = None if settings.cache is None else VerdictFile(settings.cache)
         self._unstored: list[VerdictEntry] = []
         self._stored_at = time.monotonic()
 
-    def run(self) -> None:
-        """Verify all rows.
+    def run(self, rows: int, verifier: str) -> list[RowVerdict]:
+        """The verdict of each row.
+
+        Args:
+            rows: their number.
+            verifier: a digest of the task with its options and checkers.
 
         Raises:
             IncompleteRunError: a worker ended.
         """
-        stored = self._verdicts.load()
+        self._verdicts.load()
         if self._cache is not None:
             self._cache.load()
-            self._cache.share(stored)  # the run may have been killed between the two files
+            self._cache.share(self._verdicts.by_key.values())  # the run may have been killed between the two files
         workers = self._settings.workers
         pool = open_pool(self._task, self._settings.task or self._task.name, workers)
-        rows = enumerate(good_rows(self._settings.rollouts, self._task, self._problems))
-        missing = ((number, row) for number, row in rows if number not in self._verdicts.of_row)
-        with pool, progress_bar(total=self._rows, initial=len(stored), desc="rows", unit="") as self._bar:
+        replies = good_rows(self._settings.rollouts, self._task, self._problems)
+        keys: list[str] = []
+        with pool, progress_bar(total=rows, desc="rows", unit="") as self._bar:
             try:
-                while batch := list(itertools.islice(missing, _ROWS_PER_WORKER * workers)):
-                    self._verify(batch, pool)
+                while batch := list(itertools.islice(replies, _ROWS_PER_WORKER * workers)):
+                    asked = [(self._problems[row.prompt_id], row.completion) for row in batch]
+                    keys_of_batch = [verdict_key(verifier, *reply) for reply in asked]
+                    self._verify(dict(zip(keys_of_batch, asked, strict=True)), pool)
+                    keys += keys_of_batch
+                    self._bar.update(len(keys) - self._bar.n)
             except BrokenProcessPool as error:
                 raise IncompleteRunError(
                     "A worker process ended",
@@ -157,35 +157,23 @@ class _Verification:
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self._store()
+        first = {key: row for row, key in reversed(list(enumerate(keys)))}
+        entries = enumerate(self._verdicts.by_key[key] for key in keys)
+        return [RowVerdict(entry.verdict, entry.cached or first[entry.key] < row) for row, entry in entries]
 
-    def _verify(self, batch: Sequence[tuple[int, RolloutRow]], pool: Executor) -> None:
-        """Verify each reply once; equal ones have its verdict, unless it may differ another time."""
-        waiting = [
-            (number, row, verdict_key(self._verifier, self._problems[row.prompt_id], row.completion))
-            for number, row in batch
-        ]
-        while waiting:
-            first: dict[str, tuple[int, RolloutRow]] = {}
-            equal = []
-            for number, row, key in waiting:
-                known = self._verdicts.reusable.get(key) or (self._cache.reusable.get(key) if self._cache else None)
-                if known is not None:
-                    self._finish(VerdictEntry(key=key, row=number, cached=True, verdict=known))
-                elif key in first:
-                    equal.append((number, row, key))
-                else:
-                    first[key] = (number, row)
-            asked = [(self._problems[row.prompt_id], row.completion) for _, row in first.values()]
-            for (key, (number, _)), verdict in zip(first.items(), pool.map(verify_reply, asked), strict=True):
-                self._finish(VerdictEntry(key=key, row=number, verdict=verdict))
-            self._store()
-            waiting = equal
-
-    def _finish(self, entry: VerdictEntry) -> None:
-        self._unstored.append(entry)
-        self._bar.update()
-        if time.monotonic() - self._stored_at > _STORE_S:
-            self._store()
+    def _verify(self, replies: dict[str, tuple[Problem, Completion]], pool: Executor) -> None:
+        """Reach the verdicts of replies, by their keys."""
+        missing = {key: reply for key, reply in replies.items() if key not in self._verdicts.by_key}
+        cached = {} if self._cache is None else self._cache.by_key
+        for key in missing.keys() & cached.keys():
+            self._unstored.append(VerdictEntry(key=key, cached=True, verdict=cached[key].verdict))
+        new = [key for key in missing if key not in cached]
+        for key, verdict in zip(new, pool.map(verify_reply, [missing[key] for key in new]), strict=True):
+            self._unstored.append(VerdictEntry(key=key, verdict=verdict))
+            self._bar.update()
+            if time.monotonic() - self._stored_at > _STORE_S:
+                self._store()
+        self._store()
 
     def _store(self) -> None:
         entries, self._unstored, self._stored_at = self._unstored, [], time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.generator import generator_messages
@@ -14,8 +14,7 @@ from engine.task import Task
 from grpo_training.rl_math.advantages import group_advantages
 from grpo_training.score_rollouts.rollout_rows import RolloutRow, Survey, good_rows
 from grpo_training.score_rollouts.settings import ScoreSettings
-from grpo_training.score_rollouts.verdict_file import VerdictEntry, VerdictFile
-from grpo_training.score_rollouts.verdicts import completion_hash
+from grpo_training.score_rollouts.verdicts import RowVerdict, completion_hash
 
 Advantages = list[list[float] | None]
 """The advantages of each group, in the order of its rows; None if a reply could not be verified."""
@@ -23,11 +22,11 @@ Advantages = list[list[float] | None]
 _KEPT_PROMPTS = 256  # rendered prompts in memory; the rows of a prompt are mostly neighbours
 
 
-def advantages_of(survey: Survey, verdicts: VerdictFile) -> Advantages:
+def advantages_of(survey: Survey, verdicts: Sequence[RowVerdict]) -> Advantages:
     """The advantages of a verified run, by the number of the group."""
     rewards: list[list[float | None]] = [[] for _ in survey.groups]
-    for number, group in enumerate(survey.group_of):
-        rewards[group].append(verdicts.of_row[number].verdict.total)
+    for group, (verdict, _) in zip(survey.group_of, verdicts, strict=True):
+        rewards[group].append(verdict.total)
     return [group_advantages(of_group) for of_group in rewards]
 
 
@@ -37,7 +36,7 @@ def write_scored(
     problems: Mapping[str, Problem],
     survey: Survey,
     advantages: Advantages,
-    verdicts: VerdictFile,
+    verdicts: Sequence[RowVerdict],
 ) -> None:
     """Write the out file. It appears under its name when it is complete."""
 
@@ -51,12 +50,12 @@ def write_scored(
         for number, row in enumerate(good_rows(settings.rollouts, task, problems)):
             facts = {"task": task.name, "advantage": next(values[survey.group_of[number]], None)}
             prompt = {} if "prompt" in row.row or "messages" in row.row else {"prompt": prompt_of(row.prompt_id)}
-            line = scored_row(row, verdicts.of_row[number], prompt | facts)
+            line = scored_row(row, verdicts[number], prompt | facts)
             content = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
             stream.write(content.encode(errors="replace") + b"\n")  # a lone surrogate becomes ?
 
 
-def scored_row(row: RolloutRow, entry: VerdictEntry, facts: Mapping[str, Any]) -> dict[str, Any]:
+def scored_row(row: RolloutRow, entry: RowVerdict, facts: Mapping[str, Any]) -> dict[str, Any]:
     """One row of the out file.
 
     Args:

@@ -1,8 +1,8 @@
-"""Verdicts on disk, one JSON object a line: those of a run by row, and those that several runs share by key."""
+"""Verdicts on disk by their keys, one JSON object a line: those of a run, and those that several runs share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,17 +16,15 @@ _SHARED_WAIT_S = 60.0
 
 
 class VerdictEntry(Record):
-    """The verdict on one row.
+    """A verdict.
 
     Args:
         key: of the verdict.
-        row: the number of the row among those that can be scored, from 0.
-        cached: whether the verdict was reached before, by another run or for an equal reply.
+        cached: whether another run reached it before.
         verdict: the verdict.
     """
 
     key: str
-    row: int = -1
     cached: bool = False
     verdict: StoredVerdict
 
@@ -41,34 +39,26 @@ class VerdictFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.log = AppendLog(path, wait_s=_SHARED_WAIT_S)
-        self.of_row: dict[int, VerdictEntry] = {}
-        self.reusable: dict[str, StoredVerdict] = {}
+        self.by_key: dict[str, VerdictEntry] = {}
 
-    def load(self) -> list[VerdictEntry]:
-        """Read what is stored; the entries that carry a reward. The others are verified again."""
-        if not self.path.exists():
-            return []
-        with self.path.open("rb") as stream:
-            entries = [entry for entry in map(_entry, stream) if entry and entry.verdict.outcome.carries_reward]
-        self._note(entries)
-        return entries
+    def load(self) -> None:
+        """Read the verdicts that carry a reward. The others are reached again."""
+        if self.path.exists():
+            with self.path.open("rb") as stream:
+                entries = [entry for entry in map(_entry, stream) if entry and entry.verdict.has_reward]
+            self.by_key |= {entry.key: entry for entry in entries}
 
     def append(self, entries: Sequence[VerdictEntry]) -> None:
         """Store verdicts with one sync. Only inside ``log.hold``."""
         self.log.append_all([encode_line(entry) for entry in entries])
-        self._note(entries)
+        self.by_key |= {entry.key: entry for entry in entries}
 
-    def share(self, entries: Sequence[VerdictEntry]) -> None:
+    def share(self, entries: Iterable[VerdictEntry]) -> None:
         """Store the reusable verdicts whose keys are not there yet, in a file that other processes write too."""
-        new = {entry.key: entry for entry in entries if entry.verdict.is_reusable}
-        added = [entry for key, entry in new.items() if key not in self.reusable]
+        added = [entry for entry in entries if entry.verdict.is_reusable and entry.key not in self.by_key]
         if added:
             with self.log.hold():
                 self.append(added)
-
-    def _note(self, entries: Sequence[VerdictEntry]) -> None:
-        self.of_row |= {entry.row: entry for entry in entries}
-        self.reusable |= {entry.key: entry.verdict for entry in entries if entry.verdict.is_reusable}
 
 
 def _entry(line: bytes) -> VerdictEntry | None:

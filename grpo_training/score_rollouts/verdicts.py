@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -47,9 +47,21 @@ class StoredVerdict(Record):
     fault: Fault | None = None
 
     @property
+    def has_reward(self) -> bool:
+        """Whether the reply could be verified."""
+        return self.outcome.carries_reward and self.total is not None
+
+    @property
     def is_reusable(self) -> bool:
         """Whether the same reply has the same verdict at any time. A timeout depends on the machine's load."""
-        return self.outcome in (Outcome.OK, Outcome.MODEL_FAULT) and self.total is not None
+        return self.has_reward and self.outcome is not Outcome.VERIFIER_TIMEOUT
+
+
+class RowVerdict(NamedTuple):
+    """The verdict on a row, and whether it was reached before, by another run or for an equal reply."""
+
+    verdict: StoredVerdict
+    cached: bool
 
 
 def json_digest(value: Any) -> str:

@@ -117,12 +117,12 @@ def test_whatever_changes_a_verdict_changes_its_key(scoring, monkeypatch, change
     assert total == pytest.approx({"option": 0.5, "problem": 0.875}.get(change, 0.125))
 
 
-def test_a_timeout_is_verified_for_every_row_and_never_cached(scoring):
+def test_a_timeout_is_not_in_the_cache_of_other_runs(scoring):
     scoring.prompts(1)
     cache = ("--cache", str(scoring.folder / "cache.jsonl"))
     main(scoring.arguments(scoring.write("r.jsonl", [rollout("p0", "slow"), rollout("p0", "slow", 1)]), *cache))
-    assert scoring.verified() == ["p0 slow", "p0 slow"]
-    assert [row["derived"]["cached"] for row in scoring.rows()] == [False, False]
+    assert scoring.verified() == ["p0 slow"]
+    assert [row["derived"]["cached"] for row in scoring.rows()] == [False, True]
     assert not (scoring.folder / "cache.jsonl").exists()
 
 

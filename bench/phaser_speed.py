@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from engine.errors import ConfigurationError
@@ -69,7 +69,7 @@ def measure(name: str, index: ApiIndex, options: GameOptions) -> float:
     asked = requests(options)
     started, before_s = time.perf_counter(), processor_s()
     with (
-        PhaserValidator.open(index, workers=CORES, runs=not options.skip_runtime) as validator,
+        closing(PhaserValidator.open(index, workers=CORES, runs=not options.skip_runtime)) as validator,
         ThreadPoolExecutor(CORES) as threads,
     ):
         list(threads.map(validator.validate, asked))

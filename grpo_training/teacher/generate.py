@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +46,15 @@ def run(settings: TeacherSettings) -> int:
 def _teacher_endpoint(settings: TeacherSettings) -> Iterator[ApiManager]:
     """The endpoints. A local teacher is served for the length of the block."""
     manager = settings.load_endpoints()
-    model = manager.local_model(ROLE)
-    if model is None:
+    with ExitStack() as stack:
+        model = manager.local_model(ROLE)
+        if model is not None:
+            entry = stack.enter_context(shared_server(Path(model), settings.temperature))
+            manager = manager.with_entries({ROLE: entry})
         endpoint = manager.endpoint(ROLE)
         most = min(endpoint.max_concurrency or settings.concurrency, settings.concurrency)
         body = settings.extra_body(endpoint.extra_body)
         yield manager.with_fields({"max_concurrency": most, **({"extra_body": body} if body else {})})
-        return
-    with shared_server(Path(model), settings.temperature) as entry:
-        body = settings.extra_body({})
-        own = {"max_concurrency": settings.concurrency, **({"extra_body": body} if body else {})}
-        yield manager.with_entries({ROLE: {**entry, **own}})
 
 
 def _test_connection(manager: ApiManager, settings: TeacherSettings) -> int:

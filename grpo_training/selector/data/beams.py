@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from engine.api_manager import ApiManager
@@ -15,6 +14,7 @@ from grpo_training.cli.bar import progress_bar
 from grpo_training.selector.data.beam_file import beam_entry
 from grpo_training.selector.data.embed import embed_items
 from grpo_training.selector.data.embedders import ImageEmbedder, open_embedder
+from grpo_training.selector.data.groups import ScoredSequence
 from grpo_training.selector.data.images import checked_images
 from grpo_training.selector.data.items import load_items
 from grpo_training.selector.data.prompts import ShotPrompts
@@ -69,24 +69,16 @@ async def _entries(
 
             pool = sampler.pool_of(query)
             beams = await beam_search(pool, probability, settings.shots, settings.beam_size)
-            entries[str(query)] = beam_entry(query, ((beam.shots, beam.score) for beam in beams), pool)
+            entries[str(query)] = beam_entry(query, ((beam.shots, beam.reward) for beam in beams), pool)
     return entries
-
-
-@dataclass(frozen=True)
-class Beam:
-    """Shots in the order of the prompt, with their score."""
-
-    shots: tuple[int, ...]
-    score: float
 
 
 async def beam_search(
     pool: Sequence[int], probability: Callable[[Sequence[int]], Awaitable[float]], shots: int, beam_size: int
-) -> list[Beam]:
+) -> list[ScoredSequence]:
     """The best shot sequences of a query, the best first.
 
-    A new shot is put before the others, so that the one that was chosen first stands next to the query. The score is
+    A new shot is put before the others, so that the one that was chosen first stands next to the query. The reward is
     the gain of all shots together, ``P(answer | shots) - P(answer | no shots)``.
 
     Args:
@@ -96,10 +88,10 @@ async def beam_search(
         beam_size: sequences that are kept at each length.
     """
     alone = await probability(())
-    beams = [Beam((), 0.0)]
+    beams = [ScoredSequence((), 0.0)]
     for _ in range(shots):
         grown = dict.fromkeys((shot, *beam.shots) for beam in beams for shot in pool if shot not in beam.shots)
         probabilities = await asyncio.gather(*map(probability, grown))
-        scored = [Beam(chosen, value - alone) for chosen, value in zip(grown, probabilities, strict=True)]
-        beams = sorted(scored, key=lambda beam: (-beam.score, beam.shots))[:beam_size]
+        scored = [ScoredSequence(chosen, value - alone) for chosen, value in zip(grown, probabilities, strict=True)]
+        beams = sorted(scored, key=lambda beam: (-beam.reward, beam.shots))[:beam_size]
     return beams

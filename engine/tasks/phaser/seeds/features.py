@@ -32,47 +32,10 @@ Language = Literal["en", "zh"]
 
 _FOLDER = Path(__file__).resolve().parent / "features"
 
-COLORS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "red": ("红色", "0xe53935"),
-        "orange": ("橙色", "0xfb8c00"),
-        "yellow": ("黄色", "0xfdd835"),
-        "green": ("绿色", "0x43a047"),
-        "turquoise": ("青色", "0x26c6da"),
-        "blue": ("蓝色", "0x1e88e5"),
-        "purple": ("紫色", "0x8e24aa"),
-        "pink": ("粉色", "0xf06292"),
-        "brown": ("棕色", "0x795548"),
-        "grey": ("灰色", "0x9e9e9e"),
-    }
+VALUES: Mapping[str, Any] = MappingProxyType(
+    yaml.safe_load(Path(__file__).with_name("values.yaml").read_text(encoding="utf-8"))
 )
-"""Name in English -> name in Chinese, and value."""
-
-DIRECTIONS: Mapping[str, tuple[str, int, int]] = MappingProxyType(
-    {"right": ("右", 1, 0), "left": ("左", -1, 0), "down": ("下", 0, 1), "up": ("上", 0, -1)}
-)
-"""Name in English -> name in Chinese, and the unit vector on the screen."""
-
-KEYS = ("LEFT", "RIGHT", "UP", "DOWN", "SPACE")
-
-_RANGES: Mapping[str, tuple[int, int, int]] = MappingProxyType(
-    {
-        "width": (40, 200, 4),
-        "height": (20, 100, 4),
-        "radius": (12, 60, 2),
-        "count": (3, 9, 1),
-        "number": (5, 95, 5),
-        "speed": (60, 300, 10),
-        "gravity": (200, 800, 20),
-        "step": (1, 6, 1),
-        "delay": (100, 600, 20),
-        "duration": (200, 900, 20),
-        "angle": (15, 345, 15),
-    }
-)
-"""Numbers: lowest, highest, step."""
-
-_SCALES = ("1.2", "1.5", "1.8", "2", "2.5", "3")
+"""The values that features may have."""
 
 
 class Feature(BaseModel):
@@ -121,13 +84,17 @@ def draw_values(rng: random.Random, without: Collection[str] = ()) -> Values:
         rng: the generator.
         without: colours that are not drawn.
     """
-    named = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in _RANGES.items()}
-    color = rng.choice([color for color in COLORS if color not in without])
-    direction, scale, key = rng.choice(list(DIRECTIONS)), rng.choice(_SCALES), rng.choice(KEYS)
+    named = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in VALUES["ranges"].items()}
+    color = rng.choice([color for color in VALUES["colors"] if color not in without])
+    direction, scale, key = (
+        rng.choice(list(VALUES["directions"])),
+        rng.choice(VALUES["scales"]),
+        rng.choice(VALUES["keys"]),
+    )
     named |= {"diameter": str(2 * int(named["radius"])), "number_most": str(int(named["number"]) + 9)}
     named |= {"scale": scale, "key": key}
-    color_zh, color_code = COLORS[color]
-    direction_zh, dx, dy = DIRECTIONS[direction]
+    color_zh, color_code = VALUES["colors"][color]
+    direction_zh, dx, dy = VALUES["directions"][direction]
     return Values(
         en={**named, "color": color, "direction": direction},
         zh={**named, "color": color_zh, "direction": direction_zh},

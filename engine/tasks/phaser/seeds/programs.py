@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import random
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from engine.tasks.phaser.problems import PromptRow
 from engine.tasks.phaser.seeds.features import (
+    VALUES,
     Feature,
     Values,
     all_features,
     draw_values,
     features_by_name,
 )
-
-_OTHER_SYMBOLS: Mapping[str, str] = MappingProxyType(
-    {
-        "Phaser.Cameras.Scene2D.Camera": "camera_zoom",
-        "Phaser.Math.Angle": "angle",
-        "Phaser.Math.Distance": "distance",
-        "Phaser.Math.RND": "random",
-        "Phaser.Input.Pointer": "pointer_down",
-        "Phaser.Input.Events.GAMEOBJECT_DRAG": "drag",
-        "Phaser.Physics.Arcade.Factory": "collider",
-    }
-)
-"""Symbols of other prompts -> a feature whose code uses them."""
 
 _TEXTURE = """\
 const swatch = this.make.graphics({ x: 0, y: 0 }, false);
@@ -130,7 +116,7 @@ def program_for(prompt: PromptRow, rng: random.Random) -> Program:
 
 def feature_of(symbol: str) -> Feature | None:
     """The feature that shows a symbol; None if there is none."""
-    name = _OTHER_SYMBOLS.get(symbol)
+    name = VALUES["other_symbols"].get(symbol)
     if name is not None:
         return features_by_name()[name]
     return next((feature for feature in all_features() if feature.symbol == symbol), None)

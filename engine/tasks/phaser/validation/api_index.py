@@ -58,25 +58,23 @@ class ApiIndex:
         try:
             content = path.read_bytes()
             meta = json.loads(path.with_name("meta.json").read_bytes())
+            sha256, version = hashlib.sha256(content).hexdigest(), meta["phaser_version"]
+            if meta["sha256"] != sha256:
+                raise ValueError("its SHA-256 is not the one in meta.json")
+            index = cls([json.loads(line) for line in content.splitlines()], sha256, version, path)
         except FileNotFoundError as error:
             raise ConfigurationError(
                 f"The index of Phaser's API was not found: {error.filename}", fix=_fix(path)
             ) from None
-        except ValueError as error:
-            raise _damaged(path.with_name("meta.json"), str(error)) from None
-        sha256 = hashlib.sha256(content).hexdigest()
-        if not isinstance(meta, dict) or meta.get("sha256") != sha256:
-            raise _damaged(path, "its SHA-256 is not the one in meta.json")
-        version = meta.get("phaser_version")
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigurationError(
+                f"The index of Phaser's API is damaged: {path}", why=str(error), fix=_fix(path)
+            ) from None
         if version != PHASER_VERSION:
             raise ConfigurationError(
                 f"The index of Phaser's API is of Phaser {version}, not {PHASER_VERSION}: {path}", fix=_fix(path)
             )
-        try:
-            rows = [json.loads(line) for line in content.splitlines()]
-            return cls(rows, sha256, version, path)
-        except (ValueError, KeyError, TypeError) as error:
-            raise _damaged(path, str(error)) from None
+        return index
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -117,7 +115,3 @@ def _split(symbol: str) -> tuple[str, str, str]:
     if "#" in symbol:
         return symbol.partition("#")
     return symbol.rpartition(".")
-
-
-def _damaged(path: Path, why: str) -> ConfigurationError:
-    return ConfigurationError(f"The index of Phaser's API is damaged: {path}", why=why, fix=_fix(path))

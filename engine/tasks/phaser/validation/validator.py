@@ -33,7 +33,7 @@ VERSION = "2"
 
 
 class PhaserValidator:
-    """Validates programs with a number of workers. Made by :meth:`open`; a context manager."""
+    """Validates programs with a number of workers. Made by :meth:`open`."""
 
     def __init__(self, index: ApiIndex, node: NodeSetup, workers: int, chromium: str | None) -> None:
         self._slots: queue.LifoQueue[Worker] = queue.LifoQueue()
@@ -84,12 +84,6 @@ class PhaserValidator:
         (``source``) and of the index (``api_index``).
         """
         return dict(self._versions)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def validate(self, request: ValidationRequest) -> Validation:
         """Validate a program. Safe to call from several threads; blocks while all workers are busy.

@@ -1,6 +1,7 @@
 """One index and the validators for all tests of a process. They need Node.js and its packages (make phaser)."""
 
 import fcntl
+from contextlib import closing
 
 import pytest
 
@@ -40,12 +41,12 @@ def validator(api_index):
         find_chromium()
     except ConfigurationError as error:
         pytest.skip(error.what)
-    with PhaserValidator.open(api_index, workers=1) as opened:
+    with closing(PhaserValidator.open(api_index, workers=1)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def reader(api_index):
     """A validator with one worker, which only reads programs."""
-    with PhaserValidator.open(api_index, workers=1, runs=False) as opened:
+    with closing(PhaserValidator.open(api_index, workers=1, runs=False)) as opened:
         yield opened

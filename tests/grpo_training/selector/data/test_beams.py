@@ -157,7 +157,7 @@ def test_two_good_shots_rank_above_a_good_one_after_a_bad_one():
         return 0.1 + 0.1 * sum({1: 1, 2: 3, 3: 5}[shot] for shot in shots)
 
     beams = asyncio.run(beam_search([1, 2, 3], unordered, 2, 3))
-    assert [(beam.shots, pytest.approx(beam.score)) for beam in beams] == [((2, 3), 0.8), ((3, 2), 0.8), ((1, 3), 0.6)]
+    assert [(beam.shots, pytest.approx(beam.reward)) for beam in beams] == [((2, 3), 0.8), ((3, 2), 0.8), ((1, 3), 0.6)]
 
 
 def test_negative_gains_keep_their_sign():
@@ -166,7 +166,7 @@ def test_negative_gains_keep_their_sign():
 
     beams = asyncio.run(beam_search([1, 2], worse, 1, 2))
     assert [beam.shots for beam in beams] == [(1,), (2,)]  # the least harmful first
-    assert all(beam.score < 0 for beam in beams)
+    assert all(beam.reward < 0 for beam in beams)
 
 
 def test_pools_by_sampler():

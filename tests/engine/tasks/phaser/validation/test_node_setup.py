@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_no_chromium(packages, monkeypatch, name, what):
 @pytest.mark.node
 def test_programs_are_read_without_chromium(api_index, monkeypatch):
     monkeypatch.setattr(browser, "CHROMIUM", ("no-such-program",))
-    with PhaserValidator.open(api_index, workers=1, runs=False) as opened:
+    with closing(PhaserValidator.open(api_index, workers=1, runs=False)) as opened:
         verdict = opened.validate(ValidationRequest(code="new Phaser.Game({ scene: {} });", skip_runtime=True))
     assert (verdict.gates["parse"].ok, verdict.gates["runtime"].ok) == (True, None)
 

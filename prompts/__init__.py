@@ -93,8 +93,10 @@ def experience_block(experiences: Iterable[Experience]) -> str:
 def _harmless(experiences: Iterable[Experience]) -> list[Experience]:
     """The experiences without tokens of chat templates, which libraries of other programs may have."""
     return [
-        one.model_copy(update={"content": break_special_tokens(one.content)}) if has_special_token(one.content) else one
-        for one in experiences
+        experience.model_copy(update={"content": break_special_tokens(experience.content)})
+        if has_special_token(experience.content)
+        else experience
+        for experience in experiences
     ]
 
 

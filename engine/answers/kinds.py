@@ -179,7 +179,7 @@ def _same_text(answer: str, truth: str, how: HowCompared) -> bool:
     remark = re.search(r"\s\([^()]*\)\Z", answer)
     is_remark = remark and not DENIES.search(remark[0]) and not HEDGES.search(remark[0])
     ways = [answer, unwrapped(answer) or "", frame["value"] if frame and is_framed else ""]
-    if any(plain(one) == right for one in (*ways, answer[: remark.start()] if remark and is_remark else "")):
+    if any(plain(way) == right for way in (*ways, answer[: remark.start()] if remark and is_remark else "")):
         return True
     words = _words(truth)
     return len(words) > 1 and _words(answer) == words

@@ -60,7 +60,7 @@ class Named:
             rf"[(\[【]\s*(MARK)\s*[)\]】]|{in_text}|(?i:option|choice)\s+((?i:MARK))\b",
             r"(?i)[*_\s]*(?:[(\[{【]\s*(MARK)\s*[)\]}】]|(MARK)(?=\s*[.):*：]|\s+-|\s*,|\s|\Z))",
         )
-        self._in_text, self._first = (re.compile(one.replace("MARK", mark)) for one in patterns)
+        self._in_text, self._first = (re.compile(pattern.replace("MARK", mark)) for pattern in patterns)
 
     def exactly(self, answer: str) -> int | None:
         """The place of the name, mark or id that a whole answer is; else None."""

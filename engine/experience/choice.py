@@ -32,7 +32,7 @@ class WholeLibrary:
             return experiences
         similar = ExperienceMatcher(experiences).most_similar(problem.text, self.budget, share=0)
         chosen = {one.id for one in similar}
-        return [one for one in experiences if one.id in chosen]
+        return [experience for experience in experiences if experience.id in chosen]
 
 
 @dataclass
@@ -57,10 +57,12 @@ class BySimilarity:
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        without = {one.id for one in experiences if self.on_trial and not self._can_measure(problem, one)}
+        without = {
+            experience.id for experience in experiences if self.on_trial and not self._can_measure(problem, experience)
+        }
         similar = self._matcher.of(experiences).most_similar(problem.text, self.count, without=without)
         chosen = {one.id for one in similar}
-        return [one for one in experiences if one.id in chosen]
+        return [experience for experience in experiences if experience.id in chosen]
 
     def _can_measure(self, problem: Problem, one: Experience) -> bool:
         """Whether an answer to a problem says something about an experience."""
@@ -88,12 +90,12 @@ class LearnedExperiences:
         chooses_all = record is None or record.select == "all" or len(self._experiences) <= count
         self._choice: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
         how = [] if chooses_all else [f"at most {count} by text"]
-        self.contents = [one.content for one in self._experiences] + how
+        self.contents = [experience.content for experience in self._experiences] + how
         """What determines the prompts: the texts, and how they are chosen."""
 
     def sources_among(self, problems: Sequence[Problem]) -> int:
         """The number of problems from which one of the experiences was learned."""
-        return sum(any(comes_from(one, problem) for one in self._experiences) for problem in problems)
+        return sum(any(comes_from(experience, problem) for experience in self._experiences) for problem in problems)
 
     def of(self, problem: Problem) -> Sequence[Experience]:
         """The experiences in the prompt of a problem."""

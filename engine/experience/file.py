@@ -34,7 +34,7 @@ class LibraryRenderer:
         """The content of the file."""
         last, rendered = self._last
         if last is not state:
-            content = b",\n".join(self._text(state, one) for one in state.texts)
+            content = b",\n".join(self._text(state, text) for text in state.texts)
             rendered = b"[\n" + content + b"\n]\n" if content else b"[]\n"
             self._last = state, rendered
         return rendered
@@ -60,7 +60,7 @@ def as_library(entries: Sequence[Experience], state: LibraryState, prefix: str, 
         at: the time of new experiences.
     """
     known = {one.id: one for one in (*state.retired, *state.forbidden, *state.texts)}
-    by_content = {one.content: one.id for one in state.texts}
+    by_content = {text.content: text.id for text in state.texts}
     number = max([state.next_number - 1, *(number_of(one.id) for one in entries)])
     found: dict[str, Experience] = {}
     for entry in entries:

@@ -38,8 +38,8 @@ class IncrementalValue(Generic[ValueT]):
         known, value = self._known.pop(key, ((), None))
         if value is None or texts[: len(known)] != known:  # the same objects are not compared further
             known, value = (), self._empty()
-        for one in texts[len(known) :]:
-            self._add(value, one)
+        for text in texts[len(known) :]:
+            self._add(value, text)
         self._known[key] = texts, value  # the newest comes last
         if len(self._known) > _LIBRARIES:
             del self._known[next(iter(self._known))]

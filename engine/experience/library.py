@@ -162,7 +162,7 @@ class ExperienceLibrary:
         The refused operations are the given ones, uncut.
         """
         reviewed = self._review(state, proposals, problem=problem, leaks_answer=leaks_answer, on_trial=True)
-        whole = {refused_record(one): one for one in proposals}
+        whole = {refused_record(proposal): proposal for proposal in proposals}
         return tuple(one.model_copy(update={"operation": whole[one.operation]}) for one in reviewed.refused)
 
     def edit(self, operations: Sequence[Operation]) -> LibraryState:
@@ -176,7 +176,7 @@ class ExperienceLibrary:
             InputError: the library holds no such experience.
         """
         with self._transaction():
-            ids = {one.id for one in self.state.texts}
+            ids = {text.id for text in self.state.texts}
             for operation in operations:
                 if operation.id not in ids:
                     raise InputError(

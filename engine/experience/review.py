@@ -103,8 +103,8 @@ class DuplicateIndex:
     def __init__(self, texts: Iterable[Experience] = ()) -> None:
         self._entries: list[tuple[Experience, frozenset[str]]] = []
         self._places: dict[str, list[int]] = {}
-        for one in texts:
-            self.add(one)
+        for text in texts:
+            self.add(text)
 
     def add(self, one: Experience) -> None:
         """Add a text."""

@@ -51,7 +51,9 @@ class ExperienceMatcher:
         ]
         self._sources = _Texts({words for each in sources for words in each})
         self._sources_of = sources
-        self._contents = [_words(f"{one.category.replace('_', ' ')} {one.content}") for one in experiences]
+        self._contents = [
+            _words(f"{experience.category.replace('_', ' ')} {experience.content}") for experience in experiences
+        ]
         self._content_texts = _Texts(self._contents)
 
     def similarities(self, text: str) -> list[float]:

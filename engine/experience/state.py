@@ -263,7 +263,10 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     """The state with what a group measures, and with the replies of the analyst that could not be used counted."""
     if event.asked:
         state = replace(
-            state, unused_replies=0 if any(one.op != "retire" for one in event.operations) else state.unused_replies + 1
+            state,
+            unused_replies=0
+            if any(operation.op != "retire" for operation in event.operations)
+            else state.unused_replies + 1,
         )
     if event.trial is None or event.trial.difference is None:
         return state
@@ -317,7 +320,7 @@ def _replaced(state: LibraryState, experiences: Sequence[Experience]) -> Library
     Uses and trials are never undone: those of the state are kept, and those in the records fill the gaps. The trial of
     an experience does not hold for another text.
     """
-    restored = [one for one in experiences if one.status != "deleted"]
+    restored = [experience for experience in experiences if experience.status != "deleted"]
     ids = {one.id for one in restored}
     contents = {one.id: one.content for one in restored}
     counts = {one.id: (one.uses.rollouts, one.uses.correct) for one in restored if one.uses.rollouts}
@@ -329,7 +332,7 @@ def _replaced(state: LibraryState, experiences: Sequence[Experience]) -> Library
         state,
         texts=tuple(one.model_copy(update={"uses": Uses(), "trial": None}) for one in restored),
         counts=counts,
-        next_number=max([state.next_number, *(number_of(one.id) + 1 for one in experiences)]),
+        next_number=max([state.next_number, *(number_of(experience.id) + 1 for experience in experiences)]),
         forbidden=tuple(one for one in state.forbidden if one.id not in ids),
         retired=tuple(one for one in state.retired if one.id not in ids),
         trials=replace(trials, by_id=found | dict(trials.by_id)),

@@ -58,12 +58,16 @@ def drawn_halves(
     seed: int, role: str, epoch: int, problem_id: str, experiences: Iterable[Experience]
 ) -> dict[str, Half]:
     """The prompt of each experience that is on trial; pinned ones are not: they stand in both prompts."""
-    return {one.id: half_of(seed, role, epoch, problem_id, one.id) for one in experiences if one.status != "pinned"}
+    return {
+        experience.id: half_of(seed, role, epoch, problem_id, experience.id)
+        for experience in experiences
+        if experience.status != "pinned"
+    }
 
 
 def in_half(half: Half, experiences: Iterable[Experience], halves: Mapping[str, Half]) -> list[Experience]:
     """The experiences of one of the two prompts, in their order."""
-    return [one for one in experiences if halves.get(one.id, half) == half]
+    return [experience for experience in experiences if halves.get(experience.id, half) == half]
 
 
 def half_of_rollout(index: int) -> Half:
@@ -140,7 +144,7 @@ class Belief:
 
 def pooled_variance(trials: Iterable[Trial]) -> float:
     """The variance of a difference, over all experiences: 0.25 with the weight of 20 differences, and what was seen."""
-    seen = [one for one in trials if one.differences > 1]
+    seen = [trial for trial in trials if trial.differences > 1]
     deviations = math.fsum(one.deviations for one in seen)
     weight = sum(one.differences - 1 for one in seen)
     return (_PRIOR_VARIANCE * _PRIOR_WEIGHT + deviations) / (_PRIOR_WEIGHT + weight)
@@ -157,7 +161,7 @@ def belief(trial: Trial, variance: float) -> Belief:
     prior = _PRIOR if trial.prior_effect is None else _tilted_prior(trial.prior_effect)
     weights = list(prior)
     if trial.mean is not None:
-        distances = [trial.weight * (trial.mean - one) ** 2 / (2 * variance) for one in _EFFECTS]
+        distances = [trial.weight * (trial.mean - effect) ** 2 / (2 * variance) for effect in _EFFECTS]
         nearest = min(far for far, weight in zip(distances, prior, strict=True) if weight)
         weights = [weight * math.exp(nearest - far) for far, weight in zip(distances, prior, strict=True)]
     helps = math.fsum(weight for one, weight in zip(_EFFECTS, weights, strict=True) if one > NOTEWORTHY)

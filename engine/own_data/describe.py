@@ -164,8 +164,8 @@ def _as_choices(draft: Description, read: _Read) -> Description | None:
     named = [marks_of(answers) for _, answers in read]
     is_set = any(len(each) > 1 for each in named) and _name_options(found, named, base)
     marks = {mark: None for options in found if options for mark in options.marks}
-    if not is_set and not _name_options(found, [[one] for one in firsts], base):
-        bracketed = [one for one in firsts if re.fullmatch(r"[(（][A-Z][)）]", one)]
+    if not is_set and not _name_options(found, [[first] for first in firsts], base):
+        bracketed = [first for first in firsts if re.fullmatch(r"[(（][A-Z][)）]", first)]
         if draft.has_options or len(bracketed) < MOST * len(read):
             return None
         marks = dict.fromkeys(sorted({mark_in(one) for one in bracketed}))
@@ -222,8 +222,12 @@ def _with_class_names(
         return draft
     values = [as_text(value) for row in rows if is_filled(value := value_of(row, columns.answer))]
     counts = Counter(values)
-    if len(counts) > 1 and all(re.fullmatch(r"-?\d{1,4}", one) for one in counts) and 2 * len(counts) <= len(values):
-        return replace(draft, class_names={one: one for one in counts})
+    if (
+        len(counts) > 1
+        and all(re.fullmatch(r"-?\d{1,4}", count) for count in counts)
+        and 2 * len(counts) <= len(values)
+    ):
+        return replace(draft, class_names={count: count for count in counts})
     return draft
 
 
@@ -231,7 +235,9 @@ def _of_classes(names: Mapping[str, str], answers: Sequence[str]) -> HowCompared
     ids = {name: number for number, name in names.items()}
     labels = labels_of([*names.values(), *answers])
     has_names = any(name != number for number, name in names.items())
-    return HowCompared(kind="label", labels=labels, ids=tuple(ids.get(one, "") for one in labels) if has_names else ())
+    return HowCompared(
+        kind="label", labels=labels, ids=tuple(ids.get(label, "") for label in labels) if has_names else ()
+    )
 
 
 def _is_mathematics(found: Description, read: _Read, answers: Sequence[str]) -> bool:
@@ -260,7 +266,7 @@ def _odd_ones(found: Description, read: _Read) -> str:
         for row, answers in read
         if found.how_of(answers, found.options(row, found.question(row))).kind == "text" != found.how.kind
     ]
-    shown = ", ".join(repr(one[:30]) for one in list(dict.fromkeys(odd))[:3])
+    shown = ", ".join(repr(fromkey[:30]) for fromkey in list(dict.fromkeys(odd))[:3])
     return f"{len(odd)} of {len(read)} answers are of another kind and compared as texts: {shown}" if odd else ""
 
 

@@ -106,7 +106,7 @@ class Description:
         if self.own == number:
             return [f"{number} rows are read as {read_as.partition(',')[0]}, compared as each row says"]
         change = "--fields, --compare or --task changes this" if is_chosen else "--fields or --compare changes this"
-        shown = ", ".join(one.replace("\n", " ")[:40] for one in self.examples)
+        shown = ", ".join(example.replace("\n", " ")[:40] for example in self.examples)
         examples = f"; right answers: {shown}" if shown else ""
         examples += f"; {self.own} of them as the row says" if self.own else ""
         return [

@@ -103,7 +103,7 @@ def _form_of_lists(values: Sequence[Any], answers: Sequence[tuple[str, ...]]) ->
 
     Names of one thing are alike, or repeat; the items of a list are different, and often occur in other rows too.
     """
-    lists = [one for one in answers if one]
+    lists = [answer for answer in answers if answer]
     longer = [one for one in lists if len(one) > 1]
     if not longer or any(isinstance(value, Mapping) for value in values):
         return "any of several"

@@ -134,7 +134,9 @@ def are_identifiers(answers: Sequence[str]) -> bool:
     if any(map(_CODE.fullmatch, bare)):
         return True
     decimals = [found[1] for found in map(_DECIMALS.fullmatch, bare) if found]
-    return len({len(one) for one in decimals}) > 1 and any(one.endswith("0") and len(one) > 1 for one in decimals)
+    return len({len(decimal) for decimal in decimals}) > 1 and any(
+        decimal.endswith("0") and len(decimal) > 1 for decimal in decimals
+    )
 
 
 def are_formulas(answers: Sequence[str]) -> bool:

@@ -127,7 +127,7 @@ def _with_marks(texts: list[str], marks: list[str]) -> Options | None:
     if len(texts) < 2:
         return None
     is_usable = len(marks) == len(set(marks)) == len(texts) and all(
-        re.fullmatch(r"[A-Za-z]|\d{1,2}", one) for one in marks
+        re.fullmatch(r"[A-Za-z]|\d{1,2}", mark) for mark in marks
     )
     return Options(tuple(marks), tuple(texts)) if is_usable else _lettered(texts)
 

@@ -101,7 +101,7 @@ class GroupSequentialTest:
     def look(self, k: int, differences: Sequence[float]) -> Finding:
         """The result at look ``k``; at least two differences, a few less than planned if problems have none."""
         count, mean = len(differences), fmean(differences)
-        squares = math.fsum((one - mean) ** 2 for one in differences)
+        squares = math.fsum((difference - mean) ** 2 for difference in differences)
         shrunk = (squares + _PSEUDO_OBSERVATIONS * 0.25 / self.samples) / (count - 1 + _PSEUDO_OBSERVATIONS)
         variance = max(shrunk, squares / (count - 1))
         bound = boundary_constant(self.alpha) * math.sqrt(LOOKS / k)

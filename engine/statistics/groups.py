@@ -175,7 +175,7 @@ class DeadRewardWatch:
 
     def summary(self) -> list[ComponentSummary]:
         """All components that were measured, in order of their first group."""
-        return [replace(one) for one in self._components.values()]
+        return [replace(component) for component in self._components.values()]
 
 
 def majority(answers: Sequence[str | None], same: Callable[[str, str], bool] = operator.eq) -> list[int]:

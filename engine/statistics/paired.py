@@ -84,7 +84,7 @@ def clustered_share(clusters: Clusters, samples: int | None = None) -> Estimate:
     estimate, groups = _estimate(p, deviations, count), len(clusters)
     if groups < 2:
         return estimate
-    variance = math.fsum(one**2 for one in deviations)
+    variance = math.fsum(deviation**2 for deviation in deviations)
     low, high = share_interval(p, variance, groups, max(samples or count, groups))
     return replace(estimate, low=low, high=high)
 

@@ -87,9 +87,9 @@ class ProblemResult:
             completions=len(completions),
             truncated=sum(sample.is_truncated for sample in samples),
             unreadable=sum(not sample.is_readable for sample in samples if sample.completion is not None),
-            prompt_tokens=sum(one.usage.prompt_tokens for one in completions),
-            completion_tokens=sum(one.usage.completion_tokens for one in completions),
-            cost_usd=sum_of_costs([one.usage.cost_usd for one in completions]),
+            prompt_tokens=sum(completion.usage.prompt_tokens for completion in completions),
+            completion_tokens=sum(completion.usage.completion_tokens for completion in completions),
+            cost_usd=sum_of_costs([completion.usage.cost_usd for completion in completions]),
             refused=alone[0].message if alone and len(alone) == len(missing) else "",
         )
 

@@ -334,7 +334,7 @@ def subject_line(settings: EvaluateSettings) -> str:
     else:
         parts = [one for one in (settings.model_path, settings.adapter) if one is not None]
         is_default = not parts
-        model = " + ".join(str(shown_path(one)) for one in parts or [POCKET_MODEL])
+        model = " + ".join(str(shown_path(part)) for part in parts or [POCKET_MODEL])
     flags = ["--model-path FOLDER"] if is_default else []
     flags += [] if "dataset" in settings.model_fields_set else ["--dataset FILE"]
     others = f" (default; others: {', '.join(flags)})" if flags else ""

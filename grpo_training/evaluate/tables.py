@@ -76,7 +76,7 @@ def _show_difference(view: View, models: Mapping[str, Draws], k_values: Sequence
     (name, (after, greedy)), (base, (before, base_greedy)) = models.items()
     rows = [(f"pass@{k}", one) for k, one in differences(after, before, k_values).items()]
     if greedy and base_greedy:
-        rows += [("greedy pass@1", one) for one in differences(greedy, base_greedy).values()]
+        rows += [("greedy pass@1", difference) for difference in differences(greedy, base_greedy).values()]
     view.table(
         f"{name} minus {base}, paired over the problems complete in both",
         ("figure", "points", "95 % interval"),

@@ -76,12 +76,12 @@ def samples_of(settings: GateSettings, problems: Sequence[Problem]) -> int:
 
 def dataset_hash(problems: Sequence[Problem]) -> str:
     """Of the problems in their order."""
-    return _hash([[one.id, one.text, one.answer] for one in problems])
+    return _hash([[problem.id, problem.text, problem.answer] for problem in problems])
 
 
 def problem_hashes(problems: Sequence[Problem]) -> list[str]:
     """Of each problem, in an order of their own."""
-    return sorted(_hash([one.text, one.answer]) for one in problems)
+    return sorted(_hash([problem.text, problem.answer]) for problem in problems)
 
 
 def tested_hash(state: LibraryState) -> str:

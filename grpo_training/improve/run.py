@@ -216,7 +216,7 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
     notes = [loaded.note] if loaded.note else []
     if settings.test is None:
         learned_from, tested = split(loaded.problems, settings.dataset)
-        left_out = len(loaded.problems) - len({one.text for one in loaded.problems})
+        left_out = len(loaded.problems) - len({problem.text for problem in loaded.problems})
     else:
         learned_from = list(loaded.problems)
         of_test = read_problems(settings.model_copy(update={"dataset": settings.test, "max_problems": None})).problems
@@ -245,8 +245,8 @@ def read_plan(settings: ImproveSettings) -> tuple[Plan, str]:
 def _disputed(problems: Sequence[Problem]) -> str:
     """How many texts have two different answers, of which the first one counts; empty if none has."""
     of_text: dict[str, set[str]] = {}
-    for one in problems:
-        of_text.setdefault(one.text, set()).add(task_named(one.task).truth(one).casefold())
+    for problem in problems:
+        of_text.setdefault(problem.text, set()).add(task_named(problem.task).truth(problem).casefold())
     disputed = sum(len(answers) > 1 for answers in of_text.values())
     return f"; {disputed} of these texts have different answers, of which the first one counts" if disputed else ""
 

@@ -207,7 +207,7 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
     """
     folder.mkdir(parents=True, exist_ok=True)
     improved = Improved(result, experiences)
-    rows = [one.model_dump(mode="json") for one in experiences]
+    rows = [experience.model_dump(mode="json") for experience in experiences]
     files = {
         EXPERIENCES: _json(rows),
         MESSAGES: _json(improved.static_messages()),

@@ -71,5 +71,5 @@ def task_facts(task: str | None) -> dict[str, str]:
 def without_duplicates(problems: Sequence[Problem], taken: Sequence[Problem] = ()) -> list[Problem]:
     """The problems whose text does not occur before, among themselves or in ``taken``."""
     known = {one.text for one in taken}
-    first = {one.text: one for one in reversed(problems) if one.text not in known}
-    return [one for one in problems if first.get(one.text) is one]
+    first = {problem.text: problem for problem in reversed(problems) if problem.text not in known}
+    return [problem for problem in problems if first.get(problem.text) is problem]

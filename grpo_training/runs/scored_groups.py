@@ -65,7 +65,7 @@ def write_groups(path: Path, folder: Path) -> None:
 def _group(rows: list[dict[str, Any]]) -> RolloutGroup:
     first = rows[0]
     rollouts = [_rollout(number, row) for number, row in enumerate(rows, 1)]
-    totals = [one.r_total for one in rollouts if one.r_total is not None]
+    totals = [rollout.r_total for rollout in rollouts if rollout.r_total is not None]
     meta = _mapping(first.get("meta"))
     temperature = _mapping(meta.get("decode", meta)).get("temperature")
     sampling = Sampling(temperature=temperature) if isinstance(temperature, int | float) else Sampling()
@@ -125,7 +125,7 @@ def _text(row: Mapping[str, Any]) -> str:
     messages = row.get("prompt") or row.get("messages")
     if isinstance(messages, str):
         return messages
-    last = (str(one.get("content") or "") for one in reversed(messages or ()) if isinstance(one, Mapping))
+    last = (str(message.get("content") or "") for message in reversed(messages or ()) if isinstance(message, Mapping))
     return next(last, "") or str(row["prompt_id"])
 
 

@@ -145,7 +145,7 @@ class AnswersTask(PlainTask):
         if how.kind == "date":
             right = read_date(truth, how.day_first)
             return any(right and read_date(found[0], how.day_first) == right for found in _DATE.finditer(content))
-        return any(holds_answer(content, one) for one in alternatives(truth))
+        return any(holds_answer(content, alternative) for alternative in alternatives(truth))
 
 
 def truth_of(problem: Problem) -> tuple[str, HowCompared]:

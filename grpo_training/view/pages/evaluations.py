@@ -25,7 +25,13 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
     rows = [_row(evaluation) for evaluation in store.evaluations]
     differences = [row["report"].difference for row in rows if row["report"] is not None]
     ends = [end for row in gates for end in (row["event"].low, row["event"].high)]
-    ends += [end for one in differences if one is not None for end in (one.low, one.high) if end is not None]
+    ends += [
+        end
+        for difference in differences
+        if difference is not None
+        for end in (difference.low, difference.high)
+        if end is not None
+    ]
     return {
         "gates": gates[:_MAX_LISTED],
         "evaluations": rows,

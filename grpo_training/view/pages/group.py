@@ -117,7 +117,7 @@ def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
 
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
     """The rollout that the others are compared with: the best paid right one, else the best paid one."""
-    usable = [one for one in rollouts if one.rollout_id in runs and one.r_total is not None]
+    usable = [rollout for rollout in rollouts if rollout.rollout_id in runs and rollout.r_total is not None]
     return max(usable, key=lambda one: (one.is_correct is True, one.r_total or 0.0, -one.rollout_id), default=None)
 
 

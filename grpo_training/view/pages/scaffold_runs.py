@@ -163,7 +163,7 @@ def role_of(scaffold: Scaffold, name: str) -> str:
 
 def rule_rows(run: ScaffoldRun) -> list[dict[str, str]]:
     """Each rule with the value of its effect, or the reason why it has none, in the scaffold's order."""
-    failed = {(one.effect, one.rule): one.message or one.kind for one in run.execution.failures}
+    failed = {(failure.effect, failure.rule): failure.message or failure.kind for failure in run.execution.failures}
     return [
         {
             "effect": edge.effect[:_MAX_NAME],

@@ -1,4 +1,4 @@
-"""What servers refuse of a request, how they say so, and what is sent instead. One table for all servers.
+"""What servers refuse of a request, how they say so, and what is left out or sent instead. One table for all servers.
 
 A row of :data:`OPTIONAL` is a part of a request without which it can be sent. Once a server has refused it, it is left
 out for that model, in all roles; the journal remembers it.

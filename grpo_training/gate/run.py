@@ -82,7 +82,7 @@ def run_gate(settings: GateSettings, stream: TextIO) -> int:
     if not library.state.tested:
         raise InputError(f"{path} has no experience to test", fix="Learn first.")
     problems = _shuffled(settings, stream)
-    if told_before(settings, named_endpoints(settings), library, problems, stream) is not None:
+    if reported_before(settings, named_endpoints(settings), library, problems, stream) is not None:
         return 0
     with open_endpoints(settings) as manager:
         check_budget(settings, manager, settings.role)
@@ -122,7 +122,7 @@ def _shuffled(settings: GateSettings, stream: TextIO) -> list[Problem]:
     return shuffled(problems, settings.seed)
 
 
-def told_before(
+def reported_before(
     settings: GateSettings, manager: ApiManager, library: ExperienceLibrary, problems: Sequence[Problem], stream: TextIO
 ) -> GateEvent | None:
     """Print the verdict of an earlier gate that is valid; None if the library has to be tested.
@@ -174,7 +174,7 @@ async def gate(
     """
     state, model = library.state, manager.endpoint(settings.role).model
     samples = samples_of(settings, problems)
-    told = told_before(settings, manager, library, problems, stream)
+    told = reported_before(settings, manager, library, problems, stream)
     if told is not None:
         return told
     before, earlier = tests_before(library, problems, model), same_test(settings, manager, library, problems)

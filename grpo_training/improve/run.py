@@ -21,7 +21,7 @@ from grpo_training.cli.entry import run_async
 from grpo_training.cli.settings import shown_path
 from grpo_training.gate.earlier import gate_before
 from grpo_training.gate.problems import check_number, few, shuffled, split
-from grpo_training.gate.run import gate, told_before
+from grpo_training.gate.run import gate, reported_before
 from grpo_training.gate.settings import GateSettings
 from grpo_training.improve.improved import Improved
 from grpo_training.improve.plan import Plan, passes
@@ -180,7 +180,7 @@ def _tested(
     for role, library in zip(GENERATORS, libraries, strict=False):
         of_role, event = _gate_settings(settings, home.plan, role), None
         if library.state.tested:
-            event = told_before(of_role, named, library, problems, stream)
+            event = reported_before(of_role, named, library, problems, stream)
             to_test += [(len(results), of_role)] if event is None else []
         results.append((library, event))
     if stopped is None and not to_test:

@@ -63,7 +63,7 @@ def train_online(
     Raises:
         InputError: too few problems, prompts without room for a reply, no model at its path.
         ConfigurationError: the machine or an optional package does not support the configuration.
-        NothingScoredError: (exit code 3) no completion of several batches could be scored.
+        NothingScoredError: (exit code 3) no completion of several batches, or of the whole training, could be scored.
         TrainingStoppedError: (exit code 3) a loss or a gradient is not finite.
         KeyboardInterrupt: Ctrl-C, after the current step was finished and saved.
     """
@@ -107,6 +107,7 @@ def train_online(
         )
         trainer.train(resume_from_checkpoint=None if resumed is None else str(resumed))
         stop.obey()
+        reward.check_any_scored()  # a model that was trained on nothing is not exported
         if progress is not None:
             progress.doing("writing the model")
             export_model(trainer.accelerator.unwrap_model(trainer.model), tokenizer, run_dir, config)

@@ -171,7 +171,7 @@ class TrlReward:
         if log_metric is not None:
             for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
                 log_metric(name, value)
-        self._check_any_scored()
+        self._check_last_batches()
         return [scored.reward for scored in self.latest]
 
     def _score_batch(
@@ -220,19 +220,28 @@ class TrlReward:
             return scored.rewards.r_total
         return policy_reward(task, scored.rewards, scored.is_correct)
 
-    def _check_any_scored(self) -> None:
+    def check_any_scored(self) -> None:
+        """Raise ``NothingScoredError`` if there were completions, and none of them could be scored."""
+        if self.scored and self.without_reward == self.scored:
+            raise self._nothing_scored(f"None of {self.scored} completions could be scored")
+
+    def _check_last_batches(self) -> None:
         if any(scored.reward is not None for scored in self.latest):
             self._unscored_batches = 0
             return
         self._unscored_batches += 1
         if self._unscored_batches >= PATIENCE:
-            counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
-            error = f" First error: {self.first_error}." if self.first_error else ""
-            raise NothingScoredError(
-                f"None of the last {self._unscored_batches} batches of completions could be scored",
-                why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
-                fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
-            )
+            what = f"None of the last {self._unscored_batches} batches of completions could be scored"
+            raise self._nothing_scored(what)
+
+    def _nothing_scored(self, what: str) -> NothingScoredError:
+        counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
+        error = f" First error: {self.first_error}." if self.first_error else ""
+        return NothingScoredError(
+            what,
+            why=f"Outcomes so far: {counts or 'no component was measured'}.{error}",
+            fix="Correct the verifier of the task (see python -m grpo_training.doctor) or the custom reward.",
+        )
 
 
 def _paid(problem: Problem, reply: Completion, token_ids: tuple[int, ...], pay: RewardFunction) -> ScoredCompletion:

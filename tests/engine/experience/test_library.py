@@ -1,7 +1,6 @@
 import json
 import random
 import re
-import statistics
 import time
 
 import pytest
@@ -370,7 +369,7 @@ def test_the_rendered_file_is_that_of_a_new_reader_after_every_kind_of_change(li
 
 
 def test_the_processor_time_of_an_addition_grows_little_with_the_library(tmp_path):
-    """The median of ten additions to 2000 experiences, against 200: less than ten times as much."""
+    """The quickest of ten additions to 2000 experiences, against 200: less than five times as much."""
     words = [a + b + c for a in "bcdfgklmn" for b in "aeiou" for c in ("rst", "nd", "lk", "mp")]
     seconds = {}
     for size in (200, 2000):
@@ -385,9 +384,9 @@ def test_the_processor_time_of_an_addition_grows_little_with_the_library(tmp_pat
             began = time.process_time()
             commit(library, outcome(number), [add(text)])
             took.append(time.process_time() - began)
-        seconds[size] = statistics.median(took)
+        seconds[size] = min(took)  # what else runs on the machine only adds time
         assert len(library.state.experiences) == size + 10
-    assert seconds[2000] < 10 * seconds[200], seconds
+    assert seconds[2000] < 5 * seconds[200], seconds
 
 
 def test_a_forbidden_experience_leaves_the_library_and_the_analyst_cannot_add_it_again(library, path):

@@ -287,7 +287,7 @@ def test_a_library_that_was_adopted_stays_there_until_another_one_is_tested(fold
     assert before["verdict"] == "adopted"
     assert before["sentence"].endswith("Learning is not finished: the same command continues it.")
     capsys.readouterr()
-    for name in ("gate_before", "told_before"):
+    for name in ("gate_before", "reported_before"):
         monkeypatch.setattr(f"grpo_training.improve.run.{name}", lambda *_: None)
     interrupted(folder, server, monkeypatch, *flags)
     assert result_of(folder) == before

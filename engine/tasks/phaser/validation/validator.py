@@ -16,7 +16,7 @@ from engine.sandbox.command_process import CommandStoppedError
 from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.browser import find_chromium
-from engine.tasks.phaser.validation.judging import StaticResult
+from engine.tasks.phaser.validation.judging import StaticResult, runtime_gate
 from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup, find_node
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
@@ -103,7 +103,7 @@ class PhaserValidator:
         finally:
             self._slots.put(worker)
         return Validation(
-            gates={**static.gates, "runtime": _runtime_gate(request, report)},
+            gates={**static.gates, "runtime": runtime_gate(request, report)},
             signals=static.signals,
             api_usage=static.api_usage,
             runtime=report,
@@ -126,15 +126,6 @@ class PhaserValidator:
             deterministic=False,
             versions=self._versions,
         )
-
-
-def _runtime_gate(request: ValidationRequest, report: RuntimeReport) -> Gate:
-    if report.outcome is RuntimeOutcome.SKIPPED:
-        return Gate(ok=None, reasons=("skipped" if request.skip_runtime else report.message,))
-    if report.outcome is RuntimeOutcome.OK:
-        return Gate(ok=True)
-    at = f" in frame {report.frame}" if report.frame is not None else ""
-    return Gate(ok=False, reasons=(f"{report.outcome.value}{at}: {report.message}",))
 
 
 def _is_too_complex(static: StaticResult) -> bool:

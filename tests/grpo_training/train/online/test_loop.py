@@ -379,6 +379,9 @@ def test_a_run_where_nothing_can_be_checked_stops_and_a_single_fault_does_not(mo
     task.ends = lambda number: Outcome.INFRA_FAULT
     with pytest.raises(NothingScoredError):
         train(config_of(model, max_steps=9), tmp_path / "all")
+    with pytest.raises(NothingScoredError, match="None of 8 completions"):
+        train(config_of(model, max_steps=1), tmp_path / "short")
+    assert not (tmp_path / "short" / "lora").exists()
 
 
 EXPECTED_DEFAULTS = {

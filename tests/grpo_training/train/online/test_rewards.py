@@ -127,6 +127,15 @@ def test_a_run_where_nothing_can_be_scored_stops_and_one_score_in_between_saves_
     assert "infra_fault 11" in stopped.value.why
 
 
+def test_a_training_in_which_nothing_was_scored_is_an_error_at_its_end(fake):
+    fake.check_any_scored()  # no completion is none too few
+    score(fake, [problem(7)] * 2, ["fault", "fault"])
+    with pytest.raises(NothingScoredError, match="None of 2 completions"):
+        fake.check_any_scored()
+    score(fake, [problem(7)] * 2, ["fault", "7"])
+    fake.check_any_scored()
+
+
 def test_meta_travels_as_text_whatever_its_keys_are(fake):
     problems = [problem(7, meta={"graph": 0.5, "tests": [[1, "é"]]}), problem(7), problem(7, meta={"other": None})]
     rewards = score(fake, problems, ["7"] * 3)

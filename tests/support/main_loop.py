@@ -199,11 +199,15 @@ def normalised(world):
 
 
 def groups_of(world, number):
-    """A generator's cache as plain objects in the order of the problems; empty if there is none."""
+    """A generator's cache as plain objects in the order of the problems; empty if there is none.
+
+    Its last line may be half written when a test reads it beside a running command.
+    """
     path = world.cache / f"generator_{number}_rollouts.jsonl"
     if not path.exists():
         return []
-    return sorted((json.loads(line) for line in path.read_text().splitlines()), key=lambda group: group["step"])
+    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return sorted(map(json.loads, lines), key=lambda group: group["step"])
 
 
 def fusions_of(world):

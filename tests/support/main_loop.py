@@ -188,9 +188,12 @@ _VOLATILE = re.compile(r'"(timestamp|at|created_at|run)": ?"[^"]*"|"latency_s": 
 
 
 def normalised(world):
-    """The caches and libraries as text, without times, usage and the run's id; caches in the order of the problems."""
+    """The caches and libraries as text, without times, usage and the run's id; caches in the order of the problems.
+
+    A temporary file, which kill -9 may leave between its writing and its renaming, is none of them.
+    """
     files = sorted(world.cache.glob("*.jsonl")) + sorted(world.experiences.glob("*.json*"))
-    texts = {file: file.read_text() for file in files if not file.name.endswith(".lock")}
+    texts = {file: file.read_text() for file in files if not file.name.endswith((".lock", ".tmp"))}
     for file, text in texts.items():
         if file.parent == world.cache:
             lines = sorted(text.splitlines(keepends=True), key=lambda line: json.loads(line).get("step", 0))

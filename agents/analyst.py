@@ -1,51 +1,34 @@
-"""The analyst: reads a scored group and proposes experiences for a library."""
+"""The analyst: reads the attempts at a problem and writes a lesson for other problems of its kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
+from itertools import islice
 
 from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
-from engine.experience.events import Refusal
+from engine.experience.review import MAX_WORDS, count_words
 from engine.reading.control_characters import as_one_line
-from engine.reading.json_reading import read_json_object
-from engine.reading.special_tokens import break_special_tokens
-from engine.records import ChatRequest, Experience, Fault, Message, Operation, Outcome, Problem, Reply, Sampling
+from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
 from engine.task import Task
 from engine.tasks.registry import task_named
 
-MAX_WORDS = 32
-_MOST_READ = 16
-_SHOWN = 8000
-"""Characters of a reply that are sent back with what was refused of it."""
-_AMEND = (
-    "These operations of your reply were refused:\n{refused}\nThe others are used. Send one JSON object with the "
-    'operations that replace the refused ones, in the same form, and nothing else; {{"operations": []}} if none does.'
-)
-
-_SCHEMA: dict[str, Any] = {
-    "title": "operations",
-    "type": "object",
-    "properties": {
-        "operations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "op": {"type": "string", "enum": ["add"]},
-                    "content": {"type": "string"},
-                    "category": {"type": "string"},
-                },
-                "required": ["op", "content"],
-            },
-        }
-    },
-    "required": ["operations"],
-}
-
+ASKED_WORDS = 25
+"""Words that a lesson is asked to have at most: models count badly, and the library takes 32."""
+_FORM = 'one line that begins with "Lesson:"'
+_WRONG_SHOWN = 2
+_SHOWN_HEAD, _SHOWN_TAIL = 1200, 800
+"""Characters of the beginning and of the end of an attempt that are shown."""
 _LEARNERS = {"generator": "that solver", "critic": "the critic that fuses"}
+
+_MARKED = re.compile(r"^[\s>*_#`-]*(?:lesson|教训|经验)\b[\s*_`]*[:：][\s*_`]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_IN_JSON = re.compile(r'"content"\s*:\s*("(?:[^"\\]|\\.)*")')
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])|(?<=[。！？])")
+_NONE = re.compile(r"\W*(?:none|no lesson|nothing|无|没有)\W*", re.IGNORECASE)
+_QUOTES = "\"'“”‘’`*_ "
 
 
 @dataclass(frozen=True)
@@ -58,30 +41,35 @@ class Attempt:
     r_total: float
     remarks: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The text, without the middle of a long one."""
+        if len(self.text) <= _SHOWN_HEAD + _SHOWN_TAIL:
+            return self.text
+        return f"{self.text[:_SHOWN_HEAD]}\n[...]\n{self.text[-_SHOWN_TAIL:]}"
+
 
 @dataclass(frozen=True)
 class Proposal:
-    """Additions, or a fault. After an ``infra_fault`` the step is repeated, after others it ends without change.
+    """A lesson, None if the attempts teach nothing, or a fault.
 
-    ``request`` and ``text`` are what was asked and replied, for :meth:`ExperienceAnalyst.amend`.
+    After an ``infra_fault`` the step is repeated, after others it ends without change.
     """
 
-    operations: list[Operation]
+    lesson: str | None = None
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
-    request: ChatRequest | None = None
-    text: str = ""
 
 
 @dataclass(eq=False)
 class ExperienceAnalyst:
-    """Extracts experiences from groups for one learner.
+    """Writes lessons for one learner.
 
     Args:
         client: draws the samples.
         role: the api role: ``analyst``, or the learner's own role if no analyst is configured.
         learner: ``generator`` or ``critic``.
-        max_operations: additions to ask for; further ones are marked ``surplus``, so that the library refuses them.
+        temperature: of the sampling.
         max_tokens: completion tokens of a reply.
         seed: seed of the sampling.
         style: prompt style.
@@ -92,7 +80,7 @@ class ExperienceAnalyst:
     role: str
     learner: str
     _: KW_ONLY
-    max_operations: int = 2
+    temperature: float = 0.0
     max_tokens: int | None = None
     seed: int | None = None
     style: str = "full"
@@ -105,113 +93,89 @@ class ExperienceAnalyst:
         self,
         problem: Problem,
         attempts: Sequence[Attempt],
-        experiences: Sequence[Experience],
-        tried: Sequence[Experience] = (),
+        objection: Callable[[str], str | None] = lambda lesson: None,
     ) -> Proposal:
-        """Ask for experiences that follow from a group.
+        """Ask for a lesson that follows from a group.
 
         Args:
             problem: the problem of the group.
-            attempts: the members of the group.
-            experiences: the present library, or its part that is about such problems.
-            tried: experiences that were measured and did not help.
+            attempts: the members of the group. One of the best and up to two others are shown.
+            objection: why a lesson cannot be used and would be better in other words; it is asked for once more then.
         """
         task, learner = task_named(problem.task), self.learner
-        attempts_are = f"The attempts are {task.attempt_descriptions[learner]}"
+        shown = shown_attempts(attempts)
+        wrong = dict.fromkeys(attempt.answer for attempt in shown if attempt.answer and not attempt.is_correct)
         request = ChatRequest(
             role=self.role,
             messages=role_template(f"{learner}_experience_extraction", task, self.style).render(
-                learner=f"{attempts_are}; the lessons steer {_LEARNERS[learner]}.",
-                max_words=MAX_WORDS,
-                max_operations=self.max_operations,
-                experiences=list(experiences),
-                tried=list(tried),
+                learner=f"The attempts are {task.attempt_descriptions[learner]}; the lesson steers "
+                f"{_LEARNERS[learner]}.",
+                max_words=ASKED_WORDS,
+                focus=task.lesson_focus(problem),
                 problem=problem.text,
                 ground_truth=task.truth(problem),
-                attempts=list(attempts),
+                wrong_answers=list(wrong),
+                attempts=shown,
             ),
-            sampling=Sampling(temperature=0.0, max_tokens=self.max_tokens, seed=self.seed),
-            json_schema=_SCHEMA,
+            sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=self.seed),
             purpose="analysis",
         )
-        [answer] = await ask(
-            self.client, request, [0], self._read, lambda read: read.fault.message if read.fault else None
-        )
+
+        def read(reply: Reply) -> Proposal:
+            return Proposal() if reply.completion is None else lesson_in(reply.completion.text)
+
+        def reason_to_ask_again(proposal: Proposal) -> str | None:
+            if proposal.fault is not None:
+                return proposal.fault.message
+            return objection(proposal.lesson) if proposal.lesson else None
+
+        [answer] = await ask(self.client, request, [0], read, reason_to_ask_again, form=_FORM)
         if answer.read is None:
-            return Proposal([], Outcome.INFRA_FAULT, answer.reply.fault)
-        completion = answer.reply.completion
-        return replace(answer.read, request=request, text=completion.text if completion else "")
-
-    async def amend(self, proposal: Proposal, refused: Sequence[Refusal]) -> Proposal:
-        """Ask once more, with the reasons of refusals.
-
-        Args:
-            proposal: of :meth:`propose`.
-            refused: what would be refused of it.
-
-        Returns:
-            the operations that were not refused, and those of the second reply in place of the others. If that holds
-            none, or cannot be read, the proposal as it was.
-        """
-        if proposal.request is None or not refused:
-            return proposal
-        lines = "\n".join(
-            f'- add: "{as_one_line(refusal.operation.content or "")}": {refusal.message}' for refusal in refused
-        )
-        messages = (
-            *proposal.request.messages,
-            Message(role="assistant", content=break_special_tokens(proposal.text[:_SHOWN])),
-            Message(role="user", content=_AMEND.format(refused=break_special_tokens(lines))),
-        )
-        [reply] = await self.client.sample(proposal.request.model_copy(update={"messages": messages}), [0])
-        if reply.outcome is Outcome.INFRA_FAULT:
-            return Proposal([], Outcome.INFRA_FAULT, reply.fault)
-        second = self._read(reply)
-        replacing = [operation for operation in second.operations if operation.op != "surplus"][: len(refused)]
-        if not replacing:
-            return proposal
-        replaced = [refusal.operation for refusal in refused]
-        kept = []
-        for operation in proposal.operations:
-            if operation in replaced:
-                replaced.remove(operation)
-            else:
-                kept.append(operation)
-        return replace(proposal, operations=[*kept, *replacing])
-
-    def _read(self, reply: Reply) -> Proposal:
-        if reply.completion is None:
-            return Proposal([], Outcome.MODEL_FAULT, reply.fault)
-        text = reply.completion.text
-        reading = read_json_object(text, required="operations")
-        if isinstance(reading, Fault) and '"operations"' not in text:  # a list of operations, or one of them, alone
-            wrapped = f'{{"operations": [{text[text.find("{") : text.rfind("}") + 1]}]}}'
-            bare = read_json_object(wrapped, required="operations")
-            reading = reading if isinstance(bare, Fault) or not any(map(_is_operation, bare["operations"])) else bare
-        if isinstance(reading, Fault):
-            return Proposal([], Outcome.MODEL_FAULT, reading)
-        listed = reading["operations"]
-        if not isinstance(listed, list):
-            return Proposal([], Outcome.MODEL_FAULT, Fault(kind="schema", message="operations is no list"))
-        operations = [_operation(item) for item in listed[:_MOST_READ]]
-        surplus = [item.model_copy(update={"op": "surplus"}) for item in operations[self.max_operations :]]
-        return Proposal(operations[: self.max_operations] + surplus)
+            return Proposal(outcome=Outcome.INFRA_FAULT, fault=answer.reply.fault)
+        if answer.reply.completion is None:
+            return Proposal(outcome=Outcome.MODEL_FAULT, fault=answer.reply.fault)
+        return answer.read
 
 
-def _is_operation(item: Any) -> bool:
-    return isinstance(item, dict) and not {"op", "type"}.isdisjoint(item)
+def shown_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """One right attempt, or the best one, and up to two that are wrong, or worse, with different answers."""
+    ranked = sorted(attempts, key=lambda attempt: (not attempt.is_correct, -attempt.r_total))
+    best, *others = ranked
+    differing = {attempt.answer: attempt for attempt in others if attempt.is_correct != best.is_correct}
+    worse = [*differing.values()] or others[::-1]
+    return [best, *islice(worse, _WRONG_SHOWN)]
 
 
-def _operation(item: Any) -> Operation:
-    """An entry of the reply as an operation; the library refuses invalid ones and records the refusal.
+def lesson_in(text: str) -> Proposal:
+    """The lesson of a reply: after the last ``Lesson:``, the ``content`` of a JSON object, or the only sentence.
 
-    A text for the library is read as an addition, also where the model calls it a change of another experience.
+    Of several sentences those are taken that have at most 32 words together.
     """
-    if not isinstance(item, dict):
-        return Operation(op="malformed", content=str(item)[:500])
-    content, op = item.get("content"), str(item.get("op", item.get("type", "missing")))[:40]
-    return Operation(
-        op="add" if content and op != "delete" else op,
-        content=None if content is None else " ".join(str(content).split("\n"))[:2000],
-        category=str(item.get("category") or "")[:80],
-    )
+    text = text.rpartition("</think>")[2].strip()
+    marked = [line for line in _MARKED.findall(text) if line.strip()]
+    contents = _IN_JSON.findall(text)
+    if marked:
+        lesson = marked[-1]
+    elif contents:
+        lesson = str(json.loads(contents[0], strict=False))
+    elif '"operations"' in text:  # a JSON list without any
+        lesson = "none"
+    elif text and "\n" not in text:
+        lesson = text
+    else:
+        return Proposal(outcome=Outcome.MODEL_FAULT, fault=Fault(kind="no_lesson", message=f"it has not {_FORM}"))
+    lesson = as_one_line(lesson).strip(_QUOTES)
+    if _NONE.fullmatch(lesson) or not lesson:
+        return Proposal()
+    return Proposal(_fitting(lesson))
+
+
+def _fitting(lesson: str) -> str:
+    """The first sentences that have at most ``MAX_WORDS`` words together; the whole lesson if the first has more."""
+    fitting = ""
+    for sentence in _SENTENCE_END.split(lesson):
+        longer = f"{fitting} {sentence}".strip()
+        if count_words(longer) > MAX_WORDS:
+            break
+        fitting = longer
+    return fitting or lesson

@@ -10,7 +10,9 @@ from engine.task import Task
 from engine.tasks.registry import known_tasks
 from prompts import PromptTemplate
 
-_EXTRACTION = {"learner", "max_words", "max_operations", "experiences", "problem", "ground_truth", "attempts"}
+_EXTRACTION = {"learner", "problem", "ground_truth", "attempts"}
+_OPTIONAL = {"max_words", "focus", "wrong_answers"}
+"""What the analyst is told too; a model that was trained on a prompt may do without."""
 _VARIABLES = {
     "generator": {"problem", "experiences"},
     "critic": {"problem", "experiences", "generator_id", "proposals", "conflicts"},
@@ -37,7 +39,7 @@ def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
         TemplateError: there is no such style, or the template does not have the variables of its role.
     """
     of_task = task.prompt_variables if name in _WITH_TASK_VARIABLES else frozenset()
-    optional = {"tried"} if _VARIABLES[name] is _EXTRACTION else set()
+    optional = _OPTIONAL if _VARIABLES[name] is _EXTRACTION else set()
     return PromptTemplate(name, _VARIABLES[name] | of_task, style, task, optional)
 
 

@@ -112,12 +112,12 @@ class _Gepa:
 
     async def _proposed(self, client: LLMClient, request: dict[str, Any]) -> list[str]:
         texts = list(request["experiences"])
-        analyst = ExperienceAnalyst(client, "analyst", "generator", style=STYLE)
+        analyst = ExperienceAnalyst(client, "analyst", "generator", style="pocket")
         for row in request["propose"]:
             name = row["problem"]
             if row["score"] < 1:
-                proposal = await analyst.propose(self._problems[name], [self._attempts[name]], experiences_of(texts))
-                texts += [one.content for one in proposal.operations if one.op == "add" and one.content]
+                proposal = await analyst.propose(self._problems[name], [self._attempts[name]])
+                texts += [proposal.lesson] if proposal.lesson else []
         return list(dict.fromkeys(texts))
 
 

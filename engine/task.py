@@ -236,6 +236,23 @@ class Task(ABC, Generic[ContentT]):
         """The right answer as text for the analyst."""
         return problem.answer
 
+    def category(self, problem: Problem) -> str:
+        """The category of what is learned from a problem: that of its row, else the name of the task."""
+        given = problem.meta.get("category")
+        return given if isinstance(given, str) else self.name
+
+    def case_answer(self, problem: Problem) -> str | None:
+        """The right answer as a solved problem in a prompt states it; None if only a whole reply shows it."""
+        return self.truth(problem)
+
+    def needs_work(self, problem: Problem) -> bool:
+        """Whether a solved problem should show how its answer is found."""
+        return True
+
+    def lesson_focus(self, problem: Problem) -> str:
+        """What a lesson from a problem is about, and what it must not hold, for the analyst."""
+        return "method: a check, a typical mistake; never this problem's numbers, its wording or its answer"
+
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer of its problem. The default is made for short answers."""
         return leaks_short_answer(content, problem)

@@ -26,6 +26,8 @@ from engine.task import Task
 from prompts.fencing import add_filters, render_with_number
 
 _SHARED = Path(__file__).resolve().parent
+_BASED_ON = {"pocket": "compact"}
+"""Styles that take what they lack from another one; the others take it from ``full``."""
 
 
 class PromptTemplate:
@@ -75,8 +77,8 @@ class PromptTemplate:
         if values.keys() - self._optional != self.variables:
             raise TemplateError(f"Prompt template {self.name!r} takes {sorted(self.variables)}, not {sorted(values)}")
         values = dict.fromkeys(self._optional, ()) | values
-        for name in values.keys() & {"experiences", "tried"}:
-            values[name] = _harmless(values[name])
+        if "experiences" in values:
+            values["experiences"] = _harmless(values["experiences"])
         system, user = (self._environment.get_template(f"{self.name}_{part}.j2") for part in ("system", "user"))
         return (
             Message(role="system", content=system.render(**values)),
@@ -110,7 +112,8 @@ def _folders(style: str, task: Task | None) -> list[Path]:
     homes = [*(task.prompt_folders if task is not None else ()), _SHARED]
     if style == "full":
         return homes
-    return [folder for home in homes for folder in (home / style, home)]
+    styles = [name for name in (style, _BASED_ON.get(style)) if name]
+    return [folder for home in homes for folder in (*(home / name for name in styles), home)]
 
 
 def _environment(style: str, task: Task | None) -> Environment:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.experience.events import PROMPT_BUDGET
-from engine.experience.similarity import ExperienceMatcher, KeptMatcher, ProblemKinds
+from engine.experience.similarity import ExperienceMatcher, KeptMatcher, NearestCases, ProblemKinds
 from engine.experience.state import LibraryState, comes_from
 from engine.records import Experience, Problem
 
@@ -22,24 +22,25 @@ class ExperienceChoice(Protocol):
 
 @dataclass(frozen=True)
 class WholeLibrary:
-    """All experiences in the order of the library; of a library above the budget, the most similar to the problem."""
+    """All lessons in the order of the library; of a library above the budget, the most similar to the problem."""
 
     budget: int = PROMPT_BUDGET
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        if len(experiences) <= self.budget:
-            return experiences
-        similar = ExperienceMatcher(experiences).most_similar(problem.text, self.budget, share=0)
-        chosen = {one.id for one in similar}
-        return [experience for experience in experiences if experience.id in chosen]
+        lessons = lessons_of(experiences)
+        if len(lessons) <= self.budget:
+            return lessons
+        similar = ExperienceMatcher(lessons).most_similar(problem.text, self.budget, share=0)
+        chosen = {lesson.id for lesson in similar}
+        return [lesson for lesson in lessons if lesson.id in chosen]
 
 
 @dataclass
 class BySimilarity:
-    """The experiences that are the most similar to the problem, in the order of the library.
+    """The lessons that are the most similar to the problem, in the order of the library.
 
-    So prompts with the same experiences are equal. Those that come from problems of another kind are left out (see
+    So prompts with the same lessons are equal. Those that come from problems of another kind are left out (see
     :meth:`ExperienceMatcher.most_similar`).
 
     Args:
@@ -53,16 +54,15 @@ class BySimilarity:
     count: int
     on_trial: bool = False
     kinds: ProblemKinds | None = None
-    _matcher: KeptMatcher = field(default_factory=KeptMatcher, repr=False)
+    _matcher: KeptMatcher[ExperienceMatcher] = field(default_factory=lambda: KeptMatcher(ExperienceMatcher), repr=False)
 
     def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
         """The experiences of a prompt."""
-        without = {
-            experience.id for experience in experiences if self.on_trial and not self._can_measure(problem, experience)
-        }
-        similar = self._matcher.of(experiences).most_similar(problem.text, self.count, without=without)
-        chosen = {one.id for one in similar}
-        return [experience for experience in experiences if experience.id in chosen]
+        lessons = lessons_of(experiences)
+        without = {lesson.id for lesson in lessons if self.on_trial and not self._can_measure(problem, lesson)}
+        similar = self._matcher.of(lessons).most_similar(problem.text, self.count, without=without)
+        chosen = {lesson.id for lesson in similar}
+        return [lesson for lesson in lessons if lesson.id in chosen]
 
     def _can_measure(self, problem: Problem, one: Experience) -> bool:
         """Whether an answer to a problem says something about an experience."""
@@ -73,11 +73,36 @@ class BySimilarity:
         return self.kinds is None or self.kinds.likeness_of(problem.text, one) > 0
 
 
+@dataclass
+class SimilarCases:
+    """The cases of the problems that are the most similar to the problem, the most similar one last.
+
+    A case of the problem itself, which has its answer, is never chosen.
+
+    Args:
+        count: the largest number.
+    """
+
+    count: int
+    _nearest: KeptMatcher[NearestCases] = field(default_factory=lambda: KeptMatcher(NearestCases), repr=False)
+
+    def choose(self, problem: Problem, experiences: Sequence[Experience]) -> Sequence[Experience]:
+        """The cases of a prompt."""
+        cases = [experience for experience in experiences if experience.kind == "case"]
+        own = {case.id for case in cases if comes_from(case, problem)}
+        return self._nearest.of(cases).most_similar(problem.text, self.count, without=own)[::-1] if self.count else []
+
+
+def lessons_of(experiences: Sequence[Experience]) -> list[Experience]:
+    """The lessons among experiences."""
+    return [experience for experience in experiences if experience.kind == "lesson"]
+
+
 class LearnedExperiences:
     """The experiences of a library as they are used after learning, in one prompt.
 
-    They are chosen as in the run that learned them, among those that are not known to be useless. If they fit into a
-    prompt, all of them are used, so that the prompt is the same for all problems.
+    They are chosen as in the run that learned them, among those that are not known to be useless. If the lessons fit
+    into a prompt, all of them are used, so that without cases the prompt is the same for all problems.
 
     Args:
         state: the library.
@@ -87,8 +112,9 @@ class LearnedExperiences:
     def __init__(self, state: LibraryState, *, without_own: bool = False) -> None:
         record, self._experiences, self._without_own = state.choice, state.helpful, without_own
         count = PROMPT_BUDGET if record is None else record.k
-        chooses_all = record is None or record.select == "all" or len(self._experiences) <= count
-        self._choice: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
+        chooses_all = record is None or record.select == "all" or len(lessons_of(self._experiences)) <= count
+        self._lessons: ExperienceChoice = WholeLibrary(count) if chooses_all else BySimilarity(count)
+        self._cases = SimilarCases(0 if record is None else record.cases)
         how = [] if chooses_all else [f"at most {count} by text"]
         self.contents = [experience.content for experience in self._experiences] + how
         """What determines the prompts: the texts, and how they are chosen."""
@@ -102,7 +128,7 @@ class LearnedExperiences:
         used: Sequence[Experience] = self._experiences
         if self._without_own:
             used = [one for one in used if not comes_from(one, problem)]
-        return self._choice.choose(problem, used)
+        return [*self._lessons.choose(problem, used), *self._cases.choose(problem, used)]
 
 
 PromptExperiences = Sequence[Experience] | LearnedExperiences

@@ -17,11 +17,13 @@ class ChoiceRecord(Record):
 
     Args:
         select: ``all``, or ``text`` (the most similar to the problem).
-        k: how many, where they are selected.
+        k: how many lessons, where they are selected.
+        cases: how many cases.
     """
 
     select: Literal["all", "text"] = "all"
     k: int = PROMPT_BUDGET
+    cases: int = left_out(0)
 
 
 class Event(Record):

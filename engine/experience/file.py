@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.errors import InputError
-from engine.experience.review import category_slug, check_text
+from engine.experience.review import category_slug, check_case, check_text
 from engine.experience.state import LibraryState, number_of
 from engine.records import Experience
 
@@ -114,7 +114,8 @@ def _entry(raw: Any, place: int, path: Path) -> Experience | None:
         fields["category"] = category_slug(str(fields["category"]))
     if "source_problem" in fields:
         fields["source_problem"] = str(fields["source_problem"])
-    if reason := check_text(fields["content"]):
+    check = check_case if fields.get("kind") == "case" else check_text
+    if reason := check(fields["content"]):
         raise InputError(f"{where} ({entry_id or 'no id'}): {reason.message}", fix=_FIX)
     try:
         entry = Experience.model_validate(fields)

@@ -13,10 +13,11 @@ from engine.experience.review import (
     LeakCheck,
     Reason,
     category_slug,
+    check_case,
     check_text,
     leaks_short_answer,
 )
-from engine.experience.similarity import KeptMatcher
+from engine.experience.similarity import ExperienceMatcher, KeptMatcher
 from engine.experience.state import LibraryState, with_operations
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.records import Operation, Problem
@@ -25,15 +26,13 @@ MAX_PROPOSALS = 32
 """Maximum number of proposals read from an analyst's reply."""
 
 _SHOWN_CHARACTERS = 400
-_PLACEHOLDERS = ("the lesson", "lesson", "...", "…")
-"""Texts of the analyst's prompt that stand for an experience; a weak model repeats them."""
+MAX_CASES = 400
+"""Cases of a library."""
 MENDABLE = frozenset(
-    "empty too_many_words too_many_characters not_one_line control_characters markup answer problem_text "
-    "duplicate".split()
+    "empty too_many_words too_many_characters not_one_line control_characters markup answer problem_text".split()
 )
-"""Codes of refusals after which the analyst can send something better. It cannot where a person, a measurement or the
-size of the library is the reason."""
-_MATCHER = KeptMatcher()
+"""Codes of refusals after which the analyst can say the same in better words."""
+_MATCHER = KeptMatcher(ExperienceMatcher)
 _DUPLICATES = IncrementalValue(DuplicateIndex, DuplicateIndex.add)
 
 
@@ -59,9 +58,9 @@ def review_proposals(
 
     Args:
         state: the newest state of the library.
-        proposals: ``add`` (content, category). Its id is always assigned here.
+        proposals: ``add`` (content, kind, category). Its id is always assigned here.
         prefix: prefix of new ids: ``G1`` gives ``G1-001``.
-        capacity: maximum number of experiences.
+        capacity: maximum number of lessons; there are at most ``MAX_CASES`` cases.
         problem: the group's problem, for the checks of the text.
         leaks_answer: whether a text gives away the answer of the problem.
         on_trial: experiences are on trial: a full library retires its least promising experience for a new one, and
@@ -69,7 +68,7 @@ def review_proposals(
 
     Returns:
         the review; refusal codes are those of ``check_text`` and ``unsupported``, ``too_many_operations``,
-        ``placeholder``, ``forbidden``, ``did_not_help``, ``duplicate``, ``family_full``, ``library_full``.
+        ``forbidden``, ``did_not_help``, ``duplicate``, ``family_full``, ``library_full``.
     """
     applied: list[Operation] = []
     refused: list[Refusal] = []
@@ -78,14 +77,18 @@ def review_proposals(
             op=proposal.op.strip().lower(),
             id=f"{prefix}-{state.next_number:03d}",
             content=(proposal.content or "").strip(),
+            kind=proposal.kind,
             category=category_slug(proposal.category),
         )
-        reason = _objection(state, operation, capacity, problem, leaks_answer)
-        if reason is None and on_trial:
+        if operation.kind == "case":
+            reason = _objection_to_case(state, operation)
+        else:
+            reason = _objection(state, operation, capacity, problem, leaks_answer)
+        if reason is None and on_trial and operation.kind == "lesson":
             reason = _family_objection(state, operation, problem)
         added = [operation]
         if reason is not None and reason.code == "library_full" and on_trial:
-            replaced = state.least_promising()
+            replaced = state.least_promising(operation.kind)
             if replaced is not None:
                 added.insert(0, Operation(op="retire", id=replaced))
                 reason = None
@@ -108,16 +111,23 @@ def _objection(
         return Reason("unsupported", "Only additions are read: trials and people remove experiences.")
     if reason := check_text(content, problem, leaks_answer):
         return reason
-    if content.casefold().strip(" .\"'<>[]") in _PLACEHOLDERS:
-        return Reason("placeholder", "This is the placeholder of the prompt, not an experience.")
     if twin := _DUPLICATES.apply(state.retired, lambda index: index.find(content)):
         return Reason("did_not_help", f"{twin.id} said nearly the same; it was measured and did not help.")
     if twin := _DUPLICATES.apply(state.forbidden, lambda index: index.find(content)):
         return Reason("forbidden", f"A person forbade {twin.id}, which says nearly the same.")
-    if twin := _DUPLICATES.apply(state.texts, lambda index: index.find(content)):
+    if twin := _DUPLICATES.apply(state.lessons, lambda index: index.find(content)):
         return Reason("duplicate", f"{twin.id} says nearly the same.")
-    if len(state.texts) >= capacity:
-        return Reason("library_full", f"The library holds {capacity} experiences, as many as it may.")
+    if len(state.lessons) >= capacity:
+        return Reason("library_full", f"The library holds {capacity} lessons, as many as it may.")
+    return None
+
+
+def _objection_to_case(state: LibraryState, operation: Operation) -> Reason | None:
+    """A case holds its problem and its answer, and stands in no prompt of that problem."""
+    if reason := check_case(operation.content or ""):
+        return reason
+    if len(state.cases) >= MAX_CASES:
+        return Reason("library_full", f"The library holds {MAX_CASES} cases, as many as it may.")
     return None
 
 
@@ -131,7 +141,7 @@ def _family_objection(state: LibraryState, operation: Operation, problem: Proble
 
 def families(state: LibraryState, problem: Problem) -> Counter[str]:
     """The number of experiences that come from problems like this one, by category."""
-    return Counter(one.category for one in _MATCHER.of(state.texts).family(problem))
+    return Counter(one.category for one in _MATCHER.of(state.lessons).family(problem))
 
 
 def refused_record(proposal: Operation) -> Operation:

@@ -23,6 +23,9 @@ MAX_WORDS = 32
 MAX_CHARACTERS = 400
 """A second limit, for text without word boundaries; it also bounds the cost of the other checks."""
 
+MAX_CASE_CHARACTERS = 1500
+"""Of a case: a shortened problem, its answer, and a short reply."""
+
 MAX_CATEGORY = 32
 _NEAR_DUPLICATE = 0.75
 _SHARED_WORDS = 5
@@ -67,6 +70,17 @@ def check_text(
             return Reason("answer", "The text holds the answer of its problem.")
         reason = _check_problem_text(content, problem.text)
     return reason
+
+
+def check_case(content: str) -> Reason | None:
+    """Check the text of a case: ``empty``, ``too_many_characters`` or ``control_characters``."""
+    if len(content) > MAX_CASE_CHARACTERS:
+        return Reason(
+            "too_many_characters", f"{len(content)} characters; at most {MAX_CASE_CHARACTERS} are allowed in a case."
+        )
+    if content != without_control_characters(content):
+        return Reason("control_characters", "The text has a character that cannot be seen.")
+    return None if content.strip() else Reason("empty", "The text has no words.")
 
 
 def holds_answer(content: str, answer: str) -> bool:

@@ -5,11 +5,13 @@ Texts are compared by the cosine of their words, weighted by how rare a word is.
 
 import functools
 import hashlib
+import heapq
 import math
 import operator
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from engine.experience.review import shingles
 from engine.experience.state import sources_of, texts_of_sources
@@ -111,6 +113,35 @@ class ExperienceMatcher:
         return [self._experiences[place] for place in order[:count]]
 
 
+class NearestCases:
+    """Finds the cases whose problems are the most similar to a problem.
+
+    Args:
+        cases: those of a library.
+    """
+
+    def __init__(self, cases: Sequence[Experience]) -> None:
+        self._cases = cases
+        self._words = [_words(" ".join(sorted(texts_of_sources(case)))) for case in cases]
+        self._texts = _Texts(self._words)
+
+    def most_similar(self, text: str, count: int, *, without: Collection[str] = ()) -> list[Experience]:
+        """The cases that share a word with a problem, the most similar first; equal ones in the order of the library.
+
+        Args:
+            text: the text of the problem.
+            count: the largest number of cases.
+            without: ids of cases that are not chosen.
+        """
+        cosines = self._texts.cosines(_words(text))
+        similar = [
+            (-cosines[words], place)
+            for place, (case, words) in enumerate(zip(self._cases, self._words, strict=True))
+            if words in cosines and case.id not in without
+        ]
+        return [self._cases[place] for _, place in heapq.nsmallest(count, similar)]
+
+
 class ProblemKinds:
     """Tells problems of one kind from others, by all problems of a run.
 
@@ -158,17 +189,25 @@ class ProblemKinds:
         return self._nearest[own]
 
 
-class KeptMatcher:
-    """Makes the matcher of a library, and keeps it until the library changes."""
+MatcherT = TypeVar("MatcherT")
 
-    def __init__(self) -> None:
-        self._kept: tuple[tuple[Experience, ...], ExperienceMatcher] | None = None
 
-    def of(self, experiences: Sequence[Experience]) -> ExperienceMatcher:
+class KeptMatcher(Generic[MatcherT]):
+    """Makes the matcher of a library, and keeps it until the library changes.
+
+    Args:
+        make: makes it from experiences.
+    """
+
+    def __init__(self, make: Callable[[Sequence[Experience]], MatcherT]) -> None:
+        self._make = make
+        self._kept: tuple[tuple[Experience, ...], MatcherT] | None = None
+
+    def of(self, experiences: Sequence[Experience]) -> MatcherT:
         """The matcher of these experiences."""
         kept = self._kept
         if kept is None or len(kept[0]) != len(experiences) or not all(map(operator.is_, kept[0], experiences)):
-            self._kept = kept = tuple(experiences), ExperienceMatcher(experiences)
+            self._kept = kept = tuple(experiences), self._make(experiences)
         return kept[1]
 
 

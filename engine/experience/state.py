@@ -21,7 +21,7 @@ from engine.experience.events import (
 )
 from engine.experience.incremental_value import IncrementalValue
 from engine.experience.trial import Trials, trial_of
-from engine.records import Evidence, Experience, Operation, Problem, Uses
+from engine.records import Evidence, Experience, ExperienceKind, Operation, Problem, Uses
 
 _PROBLEM_CHARACTERS = 2000
 
@@ -61,6 +61,21 @@ class LibraryState:
         """Hash of ids, contents, categories and pins; times and uses do not change it."""
         return version_of(self.texts)
 
+    @functools.cached_property
+    def lessons(self) -> tuple[Experience, ...]:
+        """The lessons of ``texts``."""
+        return tuple(one for one in self.texts if one.kind == "lesson")
+
+    @functools.cached_property
+    def cases(self) -> tuple[Experience, ...]:
+        """The cases of ``texts``."""
+        return tuple(one for one in self.texts if one.kind == "case")
+
+    def has_case_of(self, problem: Problem) -> bool:
+        """Whether there is a case of a problem, or was one that was taken out."""
+        out = (one for one in (*self.retired, *self.forbidden) if one.kind == "case")
+        return any(comes_from(one, problem) for one in (*self.cases, *out))
+
     @property
     def experiences(self) -> tuple[Experience, ...]:
         """The experiences, oldest first."""
@@ -84,9 +99,10 @@ class LibraryState:
         """
         return tuple(one for one in self.texts if one.status == "pinned" or self.trials.belief(one.id).helps)
 
-    def least_promising(self) -> str | None:
-        """The experience that a full library replaces; None if each may still help."""
-        return self.trials.least_promising(one.id for one in self.texts if one.status != "pinned")
+    def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
+        """The experience of a kind that a full library replaces; None if each may still help."""
+        texts = self.lessons if kind == "lesson" else self.cases
+        return self.trials.least_promising(one.id for one in texts if one.status != "pinned")
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
@@ -220,6 +236,7 @@ def with_operations(
             live[name] = Experience(
                 id=name,
                 content=operation.content or "",
+                kind=operation.kind,
                 category=operation.category,
                 source_problem=evidence.problem_id if evidence else "",
                 created_at=at,

@@ -9,6 +9,7 @@ from engine.records.calls import Sampling as Sampling
 from engine.records.calls import Usage as Usage
 from engine.records.experiences import Evidence as Evidence
 from engine.records.experiences import Experience as Experience
+from engine.records.experiences import ExperienceKind as ExperienceKind
 from engine.records.experiences import Operation as Operation
 from engine.records.experiences import TrialFigures as TrialFigures
 from engine.records.experiences import Uses as Uses

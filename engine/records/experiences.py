@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 
 from engine.records.record import Record, left_out
 
+ExperienceKind = Literal["lesson", "case"]
+
 
 class Uses(Record):
     """The number of rollouts whose prompt held an experience, and how many of them were correct."""
@@ -57,10 +59,14 @@ class TrialFigures(Record):
 
 
 class Experience(Record):
-    """One experience of a library, at most 32 words. ``status`` is ``active``, ``pinned`` or ``deleted``."""
+    """One experience of a library. ``status`` is ``active``, ``pinned`` or ``deleted``.
+
+    A ``lesson`` is a sentence of at most 32 words. A ``case`` is a solved problem, shortened.
+    """
 
     id: str
     content: str
+    kind: ExperienceKind = left_out("lesson")
     category: str = ""
     source_problem: str = ""
     created_at: str = ""
@@ -73,11 +79,12 @@ class Experience(Record):
 class Operation(Record):
     """A change of a library.
 
-    An analyst proposes ``add`` (content, category). A trial decides on ``retire`` (id), and a person on ``pin``,
-    ``unpin``, ``forbid`` and ``remove`` (id).
+    An analyst proposes ``add`` (content, category), and each solved problem is one (kind ``case``). A trial decides on
+    ``retire`` (id), and a person on ``pin``, ``unpin``, ``forbid`` and ``remove`` (id).
     """
 
     op: str
     id: str | None = None
     content: str | None = None
+    kind: ExperienceKind = left_out("lesson")
     category: str = ""

@@ -197,6 +197,13 @@ class ScaffoldTask(Task[Scaffold]):
         """A scaffold without a graph that states the answer."""
         return Scaffold(target_variable="answer", final_answer=problem.answer).model_dump_json()
 
+    def lesson_focus(self, problem: Problem) -> str:
+        """The method of the graph."""
+        return (
+            "method: a check, a typical mistake, a way to set up the graph; never this problem's numbers, its wording "
+            "or its answer"
+        )
+
     def to_record(self, candidate: Candidate[Scaffold]) -> str | None:
         """The scaffold as JSON text."""
         return None if candidate.content is None else candidate.content.model_dump_json()

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from agents.generator import generator_messages
 from engine.abilities import MakesAnswers, ReadsDescribedRows, ReadsQuestions
 from engine.errors import InputError, MissingInputError
-from engine.experience.choice import LearnedExperiences
+from engine.experience.choice import LearnedExperiences, lessons_of
 from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.state import LibraryState
 from engine.records import Completion, Experience, Message, Problem, Record
@@ -168,10 +168,11 @@ class Improved:
     def static_messages(self) -> list[dict[str, str]]:
         """The messages with ``{question}`` in place of the question.
 
-        A library with more experiences than a prompt takes has those in them whose measured effect is the largest.
+        Of more lessons than a prompt takes they have those whose measured effect is the largest. Cases depend on the
+        question, and stand in none of them.
         """
         problem = self._problem(None)
-        chosen: Sequence[Experience] = self.experiences
+        chosen = lessons_of(self.experiences)
         count = len(chosen) if self.result.choice is None else self.result.choice.k
         if len(chosen) > count:
             best = sorted(chosen, key=lambda one: -_effect(one))[:count]

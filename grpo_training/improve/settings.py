@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -29,7 +29,7 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
         "endpoint and budget": ENDPOINTS,
         "learning and test": (
             *("generators", "critic", "rollouts", "epochs", "samples", "ask_all", "temperature", "top_p"),
-            *("max_tokens", "seed", "prompts"),
+            *("learn", "k", "cases", "max_tokens", "seed", "prompts"),
         ),
         "run": ("run", "fresh", "dry_run", "fail_without_gain"),
     }
@@ -48,6 +48,11 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
     rollouts: Common[Positive] = Field(
         4, ge=2, description="answers of a problem in each pass, half of them with each prompt"
     )
+    learn: Literal["trial", "add"] = Field(
+        "trial", description="trial: what is learned is measured by lot while learning; add: it is used at once"
+    )
+    k: int = Field(8, ge=0, description="lessons in a prompt, those most similar to the problem; 0: cases only")
+    cases: int = Field(4, ge=0, description="solved problems in a prompt; 0: lessons only")
     epochs: Positive | None = Field(
         None,
         description="passes over the problems of learning (default: 1 above 1,000, 2 from 100 on, else 3 or more)",

@@ -13,7 +13,8 @@ from agents.generator import generator_messages
 from engine.abilities import ReadsQuestions
 from engine.api_manager import GENERATORS
 from engine.errors import InputError, MissingInputError, ScaffoldError
-from engine.experience.events import GateEvent
+from engine.experience.choice import lessons_of
+from engine.experience.events import ChoiceRecord, GateEvent
 from engine.experience.library import ExperienceLibrary
 from engine.records import Experience, Problem, RolloutGroup
 from engine.storage.append_log import replace_file
@@ -113,13 +114,19 @@ class Home:
             dataset=settings.dataset,
             choice=choice,
             example=common.model_copy(update={"id": "question", "text": "", "meta": {}}),
-            is_static=choice is None or len(experiences) <= choice.k,
+            is_static=_is_static(choice, experiences),
             temperature=settings.temperature if _takes_temperature(journal_path(settings), self.model) else None,
             tokens=tokens,
             cost_usd=cost_usd,
             remark=remark,
         )
         return write_improved(self.folder, result, experiences, self.run.folder)
+
+
+def _is_static(choice: ChoiceRecord | None, experiences: Sequence[Experience]) -> bool:
+    """Whether all prompts have the same experiences: all lessons, and no cases."""
+    lessons = lessons_of(experiences)
+    return len(lessons) == len(experiences) and (choice is None or len(lessons) <= choice.k)
 
 
 def _none_was_right(cache: Path) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from agents.analyst import ExperienceAnalyst, Proposal
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
-from engine.experience.choice import WholeLibrary
 from engine.experience.events import BeginEvent, GroupTrial, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
@@ -17,15 +15,14 @@ from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.llm.client import LLMClient
-from engine.records import Operation
+from engine.records import ExperienceKind, Operation
 from engine.task import Task
 from engine.tasks.registry import task_named
 from grpo_training.cli.terminal_text import counted
+from grpo_training.learning.cases import case_of
 from grpo_training.learning.scored_groups import ScoredGroup, Step
 from grpo_training.learning.settings import ExtractionSettings
 
-_SHOWN, _TRIED = 16, 5
-"""Experiences that the analyst is shown: those most similar to the problem, of the library and of the retired ones."""
 _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
@@ -42,6 +39,7 @@ def make_analyst(
         client,
         manager.role_of(ANALYST_ROLE, role),
         "critic" if role == "critic" else "generator",
+        temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         seed=settings.seed,
         style=settings.prompts,
@@ -58,6 +56,8 @@ class ExperienceExtractor:
         library: the learner's library.
         on_trial: whether experiences are on trial.
         kinds: of the problems of the run; None: an experience on trial is measured alike by all problems.
+        asks: whether the analyst is asked.
+        makes_cases: whether problems with wrong answers become cases.
         learns: whether anything is extracted; else the library is used as it is, and is not written.
     """
 
@@ -69,11 +69,14 @@ class ExperienceExtractor:
         *,
         on_trial: bool = False,
         kinds: ProblemKinds | None = None,
+        asks: bool = True,
+        makes_cases: bool = False,
         learns: bool = True,
     ) -> None:
         self.library, self.learns = library, learns
         self._start, self._analyst = start, analyst
         self._on_trial, self._kinds = on_trial, kinds
+        self._asks, self._makes_cases = asks, makes_cases
 
     def begin(self) -> LibraryState:
         """The library state of the run's first prompts; the same after a restart."""
@@ -112,7 +115,9 @@ class ExperienceExtractor:
         """Why the analyst is not asked about a group that triggered; empty if it is."""
         if not self.learns or not group.stats.triggered:
             return ""
-        if len(state.texts) >= self.library.capacity and not (self._on_trial and state.least_promising()):
+        if not self._asks:
+            return "--k 0: the analyst is not asked"
+        if len(state.lessons) >= self.library.capacity and not (self._on_trial and state.least_promising()):
             may_help = ", and each of its experiences may still help" if self._on_trial else ""
             return f"the library is full{may_help}: the analyst is not asked"
         if not self._on_trial:
@@ -147,27 +152,20 @@ class ExperienceExtractor:
         return recorded
 
     async def propose(self, step: Step, group: ScoredGroup, state: LibraryState) -> Proposal | None:
-        """Ask the analyst about a group; None if sigma <= tau or if an earlier start has recorded the step.
+        """Ask the analyst about a group; None if it is not asked or if an earlier start has recorded the step.
 
-        With experiences on trial the analyst is asked once more, with the reasons, if something is refused that it can
-        mend. A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
+        A proposal with the outcome ``infra_fault`` means that the analyst was not reachable: the step stays open.
         """
         if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
-        if not self._on_trial:
-            return await self._analyst.propose(step.problem, group.attempts, state.texts)
-        shown, tried = await asyncio.to_thread(
-            lambda: (
-                WholeLibrary(_SHOWN).choose(step.problem, state.texts),
-                WholeLibrary(_TRIED).choose(step.problem, state.retired),
-            )
-        )
-        proposal = await self._analyst.propose(step.problem, group.attempts, shown, tried)
-        # Against the state of the prompts, which is the same at every start. A run with --learn add asks once, as the
-        # runs did whose files it continues.
         leaks_answer = task_named(step.problem.task).leaks_answer
-        refused = await asyncio.to_thread(self.library.review, state, proposal.operations, step.problem, leaks_answer)
-        return await self._analyst.amend(proposal, [refusal for refusal in refused if refusal.reason in MENDABLE])
+
+        def objection(lesson: str) -> str | None:
+            """Why the library would refuse a lesson that can be mended, in the state of the prompts."""
+            refused = self.library.review(state, [_addition(lesson, step)], step.problem, leaks_answer)
+            return refused[0].message if refused and refused[0].reason in MENDABLE else None
+
+        return await self._analyst.propose(step.problem, group.attempts, objection)
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""
@@ -187,14 +185,27 @@ class ExperienceExtractor:
             trial=self._trial(step, group) if self._on_trial else None,
             asked=self._on_trial and proposal is not None,
         )
+        additions = [] if proposal is None or proposal.lesson is None else [_addition(proposal.lesson, step)]
+        if self._makes_cases and group.figures.correct < group.figures.size:
+            additions += self._case(step, group)
         return self.library.commit_step(
             event,
-            proposal.operations if proposal else [],
+            additions,
             step.problem,
             task_named(step.problem.task).leaks_answer,
             on_trial=self._on_trial,
             keeps_problem=self._start.choice is not None,
         )
+
+    def _case(self, step: Step, group: ScoredGroup) -> list[Operation]:
+        """The addition of a problem with a wrong answer as a case; none if there is or was one, or if it shows nothing.
+
+        The state is that of the library before this step, as steps are recorded in order.
+        """
+        if self.library.state.has_case_of(step.problem):
+            return []
+        content = case_of(step.problem, group.attempts)
+        return [] if content is None else [_addition(content, step, "case")]
 
     def _trial(self, step: Step, group: ScoredGroup) -> GroupTrial | None:
         """What a group measures, with how much its problem is of the kind of each experience."""
@@ -211,6 +222,11 @@ class ExperienceExtractor:
     def _unchanged(self, step: Step) -> StepResult:
         """The result of a step where nothing is learned: the same library."""
         return StepResult(step.problem.id, step.epoch, self.library.state, (), ())
+
+
+def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
+    category = task_named(step.problem.task).category(step.problem)
+    return Operation(op="add", content=content, kind=kind, category=category)
 
 
 def saved_text(operation: Operation) -> str:

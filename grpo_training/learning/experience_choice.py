@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.experience.choice import BySimilarity, ExperienceChoice, WholeLibrary
+from engine.experience.choice import BySimilarity, ExperienceChoice, SimilarCases, WholeLibrary
 from engine.experience.events import ChoiceRecord
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
@@ -42,15 +42,19 @@ class ExperienceDraw:
 
     def __init__(self, role: str, settings: LearnerSettings, kinds: ProblemKinds | None = None) -> None:
         self._role, self._seed, self._on_trial = role, settings.seed, settings.learn == "trial"
-        self._choice: ExperienceChoice = WholeLibrary()
+        self._lessons: ExperienceChoice = WholeLibrary()
         if settings.selected_by == "text":
-            self._choice = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
+            self._lessons = BySimilarity(settings.k, on_trial=self._on_trial, kinds=kinds)
+        self._cases = SimilarCases(settings.cases_in_prompt)
 
     async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
         """The experiences of a step's prompts; the same for the same step and library state."""
-        chosen = await asyncio.to_thread(self._choice.choose, step.problem, state.texts)
+        chosen = await asyncio.to_thread(self._choose, step.problem, state.texts)
         halves = drawn_halves(self._seed, self._role, step.epoch, step.problem.id, chosen) if self._on_trial else {}
         return DrawnExperiences(tuple(chosen), state.version, halves)
+
+    def _choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
+        return [*self._lessons.choose(problem, experiences), *self._cases.choose(problem, experiences)]
 
 
 def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> ProblemKinds | None:
@@ -64,4 +68,4 @@ def choice_record(settings: LearnerSettings) -> ChoiceRecord | None:
     """What the library keeps of the choice; None for all experiences, as in libraries without such a record."""
     if settings.selected_by == "all":
         return ChoiceRecord() if settings.learn == "trial" else None
-    return ChoiceRecord(select=settings.selected_by, k=settings.k)
+    return ChoiceRecord(select=settings.selected_by, k=settings.k, cases=settings.cases_in_prompt)

@@ -261,7 +261,14 @@ async def learn(
                     begun = begun.model_copy(update=measured)
                 analyst = make_analyst(settings, manager, client, role, learner.tasks)
                 analysis = ExperienceExtractor(
-                    begun, analyst, library, on_trial=on_trial, kinds=learner.kinds, learns=learns
+                    begun,
+                    analyst,
+                    library,
+                    on_trial=on_trial,
+                    kinds=learner.kinds,
+                    asks=settings.k > 0 or settings.selected_by == "all",
+                    makes_cases=settings.cases_in_prompt > 0,
+                    learns=learns,
                 )
                 learner.open(connections, progress)
                 loop = LearningLoop(window, learner.draw, learner, store, analysis, manifest, progress, start.may_grow)

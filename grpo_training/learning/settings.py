@@ -21,13 +21,13 @@ from grpo_training.runs.settings import ENDPOINTS, ResumableSettings, RoleSettin
 MAX_EPOCHS = 1000
 
 _LEARNER_GROUPS = {
-    "experiences in a prompt": ("learn", "select", "k"),
+    "experiences in a prompt": ("learn", "select", "k", "cases"),
     "files": ("run", "cache_dir", "experiences_dir", "resume", "fresh", "verbose"),
     "machines": ("scoring", "ray_address"),
     "endpoints and budget": ENDPOINTS,
 }
 """Groups of ``--help`` that generators and critic share."""
-_CHOICE = ("learn", "select", "k", "capacity")
+_CHOICE = ("learn", "select", "k", "cases", "capacity")
 """Settings of generators and critic that decide which experiences there are, and which stand in a prompt."""
 
 
@@ -71,12 +71,23 @@ class LearnerSettings(ExtractionSettings, ScoringSettings):
         "similar to the problem, by the text of the problems that they were learned from (text) (default: text; with "
         "--learn add all)",
     )
-    k: Positive = Field(8, description="number of experiences that --select text chooses")
+    k: int = Field(8, ge=0, description="lessons that --select text chooses; 0: the analyst is not asked")
+    cases: int = Field(
+        4,
+        ge=0,
+        description="solved problems in a prompt: those most similar to the problem, with their answers; on trial as "
+        "lessons are; only with --select text, and not in the critic's prompts",
+    )
 
     @property
     def selected_by(self) -> Literal["all", "text"]:
         """How experiences are selected."""
         return self.select or ("all" if self.learn == "add" else "text")
+
+    @property
+    def cases_in_prompt(self) -> int:
+        """The largest number of cases in a prompt."""
+        return self.cases if self.selected_by == "text" else 0
 
     @property
     def library_capacity(self) -> int:
@@ -188,6 +199,11 @@ class CriticSettings(LearnerSettings):
             *("generators", "temperature", "max_tokens", "seed", "window", "tau", "prompts"),
             *("weight_judge", "weight_ans", "weight_logic", "weight_graph", "weight_fusion", *_CHOICE),
         )
+
+    @property
+    def cases_in_prompt(self) -> int:
+        """None: the proposals are the critic's cases."""
+        return 0
 
     @property
     def reward_weights(self) -> dict[str, float]:

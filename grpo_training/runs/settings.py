@@ -176,7 +176,7 @@ PLACES = ("cache_dir", "experiences_dir")
 """The settings that the name of a run stands for."""
 
 
-OF_POCKET: Mapping[str, Any] = {"prompts": "compact", "temperature": 1.0, "max_tokens": 256}
+OF_POCKET: Mapping[str, Any] = {"prompts": "pocket", "temperature": 1.0, "max_tokens": 256, "cases": 0}
 """What the pocket model was trained with."""
 
 
@@ -266,5 +266,6 @@ class RoleSettings(ClientSettings):
         is_pocket = self.endpoint == "local" and self.local_model.resolve() == POCKET_MODEL
         if not is_pocket or "prompts" in self.model_fields_set:
             return self
-        needed = {name: value for name, value in OF_POCKET.items() if name not in self.model_fields_set}
+        known = type(self).model_fields.keys() - self.model_fields_set
+        needed = {name: value for name, value in OF_POCKET.items() if name in known}
         return self.model_copy(update=needed)

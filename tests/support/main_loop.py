@@ -67,12 +67,12 @@ def teaching_middleware():
             return await handler(request)
         body = await request.json()
         system = body["messages"][0]["content"]
-        if '{"operations": [' not in system:
+        if "one lesson that" not in system:
             return await handler(request)
         choice = random.Random(hashlib.sha256(json.dumps(body["messages"]).encode()).digest())
         words = choice.sample(_WORDS, 7)
         content = f"When a {words[0]} meets a {words[1]}, test the {' and the '.join(words[2:])} first."
-        text = json.dumps({"operations": [{"op": "add", "content": content, "category": words[0]}]})
+        text = f"The attempts differ.\nLesson: {content}"
         return web.json_response(
             {
                 "object": "chat.completion",

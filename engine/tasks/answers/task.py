@@ -137,6 +137,28 @@ class AnswersTask(PlainTask):
             return None
         return f"Answer: {truth.partition('|')[0] if how.kind == 'text' else truth}"
 
+    def category(self, problem: Problem) -> str:
+        """The right label, or as for other tasks."""
+        truth, how = truth_of(problem)
+        return truth if how.kind == "label" else super().category(problem)
+
+    def case_answer(self, problem: Problem) -> str | None:
+        """The truth as the reply has to state it; None where there is a rubric in its place."""
+        return (self.gold_reply(problem) or "").removeprefix("Answer: ") or None
+
+    def needs_work(self, problem: Problem) -> bool:
+        """Labels and options are chosen."""
+        return truth_of(problem)[1].kind not in ("label", "choice", "set")
+
+    def lesson_focus(self, problem: Problem) -> str:
+        """For labels, which of them to choose and why not another: they are no answers of one problem alone."""
+        if truth_of(problem)[1].kind == "label":
+            return (
+                "the label to choose and the one that it was taken for, by their names, and what in a text tells them "
+                "apart; never the wording of this text"
+            )
+        return super().lesson_focus(problem)
+
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives the answer away. A label is no answer of one problem alone."""
         truth, how = truth_of(problem)

@@ -255,6 +255,16 @@ class CodeTask(Task[CodeReply]):
         reference = facts_of(problem).reference
         return f"```python\n{reference}\n```" if reference else None
 
+    def case_answer(self, problem: Problem) -> None:
+        """A program has no answer in short."""
+
+    def lesson_focus(self, problem: Problem) -> str:
+        """How such programs are written."""
+        return (
+            "method: a check, a typical mistake, a way to read the statement, a data structure, an edge case; never "
+            "this problem's program, its tests or its names"
+        )
+
     def canonical(self, record: str) -> str:
         """The program without comments, docstrings and layout."""
         return normalised(record) or record

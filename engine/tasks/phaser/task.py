@@ -229,6 +229,17 @@ class PhaserTask(Task[GameReply]):
         checks = [f"uses {symbol}" for symbol in facts_of(problem.answer).must_use_apis]
         return "\n".join(["the game boots, a scene shows something, every frame runs without an error", *checks])
 
+    def case_answer(self, problem: Problem) -> None:
+        """A program has no answer in short."""
+
+    def lesson_focus(self, problem: Problem) -> str:
+        """How such games are written."""
+        return (
+            "method: a Phaser call and its arguments, the order of preload, create and update, how a game boots, how "
+            "textures are made in code, a typical runtime error and what prevents it; never this game's program, its "
+            "texts or its numbers"
+        )
+
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """False: a game has no short answer. An experience that copies the text of its problem is refused anyway."""
         return False

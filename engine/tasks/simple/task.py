@@ -258,6 +258,10 @@ class SimpleTask(PlainTask):
         answer = self._answer(problem)
         return None if answer is None else f"<answer>{answer}</answer>"
 
+    def case_answer(self, problem: Problem) -> str | None:
+        """The answer field of the row."""
+        return self._answer(problem)
+
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience gives away the answer field of the row; without one, a field that is not in the prompt.
 

@@ -21,13 +21,21 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
+_SHOWN_REASON = 500
+"""Characters of a reason that are kept."""
+
+
 @dataclass(frozen=True)
 class Opinion:
-    """A score in [0, 1], or the reason for its absence: ``judge_fault`` (unreadable) or ``infra_fault`` (no reply)."""
+    """A score in [0, 1] with the judge's reason for it, or why there is none.
+
+    The outcome is then ``judge_fault`` (its reply cannot be read) or ``infra_fault`` (no reply).
+    """
 
     score: float | None
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
+    reason: str = ""
 
 
 @dataclass(eq=False)
@@ -89,7 +97,8 @@ def _read(reply: Reply) -> Opinion:
     if score is None or not 0 <= score <= 1:
         message = f"score {reading['score']!r} is no number from 0 to 1"
         return Opinion(None, Outcome.JUDGE_FAULT, Fault(kind="schema", message=message))
-    return Opinion(score)
+    reason = reading.get("reason")
+    return Opinion(score, reason=reason[:_SHOWN_REASON] if isinstance(reason, str) else "")
 
 
 def _number(value: Any) -> float | None:

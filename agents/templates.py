@@ -33,7 +33,7 @@ def role_template(name: str, task: Task, style: str = "full") -> PromptTemplate:
     Args:
         name: one of ``TEMPLATE_NAMES``.
         task: the task.
-        style: prompt style.
+        style: prompt style; a file with the user's own instructions, for the generator.
 
     Raises:
         TemplateError: there is no such style, or the template does not have the variables of its role.

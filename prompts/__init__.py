@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,8 @@ class PromptTemplate:
     Args:
         name: such as ``generator``, ``critic``, ``judge``.
         variables: what the caller passes to :meth:`render`. The templates must use exactly these variables.
-        style: ``full``, or the name of a sub-folder such as ``compact``. A template that the style lacks is taken from
-            ``full``.
+        style: ``full``, the name of a sub-folder such as ``compact``, or a file with the user's own instructions for
+            generators; see :func:`own_templates`. A template that the style lacks is taken from ``full``.
         task: the task whose own templates take precedence; None: the shared templates only.
         optional: variables that the templates may use, and the caller may pass; empty lists by default.
 
@@ -63,7 +65,7 @@ class PromptTemplate:
             missing = sorted(sources.variables - self.variables - self._optional)
             unused = sorted(self.variables - sources.variables)
             problems += [f"it uses {', '.join(missing)}, which the caller does not pass"] if missing else []
-            problems += [f"it does not use {', '.join(unused)}"] if unused else []
+            problems += [f"it does not use {', '.join(unused)}"] if unused and not own_templates(style) else []
         if problems:
             of_task = f" of the task {task.name!r}" if task is not None else ""
             raise TemplateError(
@@ -80,10 +82,52 @@ class PromptTemplate:
         if "experiences" in values:
             values["experiences"] = _harmless(values["experiences"])
         system, user = (self._environment.get_template(f"{self.name}_{part}.j2") for part in ("system", "user"))
-        return (
+        messages = (
             Message(role="system", content=system.render(**values)),
             Message(role="user", content=render_with_number(lambda **number: user.render(**values, **number))),
         )
+        return messages if messages[0].content else messages[1:]
+
+
+def own_templates(style: str) -> Mapping[str, str]:
+    """The templates of a style that is a file; empty for other styles.
+
+    The text of the file is the system message. If it has ``{{ problem }}``, it is the user message instead, and there
+    is no system message; ``{{ experiences }}`` is where experiences stand, by default its beginning. Nothing else of
+    the text is evaluated.
+
+    Raises:
+        TemplateError: the file is empty or no text.
+    """
+    path = Path(style)
+    if not path.is_file():
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{path} is no text in UTF-8", fix=str(error)) from None
+    if not text:
+        raise TemplateError(f"{path} is empty", fix="Write the instructions for the model in it.")
+    block = '{% include "experience_block.j2" %}'
+    user = _escaped(text, {"problem": "{{ problem }}", "experiences": block})
+    if "{{ problem }}" not in user:
+        user, system = f"{block}\nProblem:\n{{{{ problem }}}}", _escaped(text, {})
+    else:
+        user, system = user if block in user else f"{block}\n{user}", "{# none #}"
+    return {"generator_system.j2": system, "generator_user.j2": user}
+
+
+def _escaped(text: str, known: Mapping[str, str]) -> str:
+    """A text as the source of a template in which these names in double braces are replaced."""
+    parts = re.split(r"\{\{\s*(\w+)\s*\}\}", text) if known else [text]
+    pieces = []
+    for place, part in enumerate(parts):
+        if place % 2 and part in known:
+            pieces.append(known[part])
+        else:
+            plain = f"{{{{ {part} }}}}" if place % 2 else part
+            pieces.append("{{ " + json.dumps(plain, ensure_ascii=False) + " }}" if plain else "")
+    return "".join(pieces)
 
 
 def experience_block(experiences: Iterable[Experience]) -> str:
@@ -110,18 +154,21 @@ def prompt_styles() -> list[str]:
 def _folders(style: str, task: Task | None) -> list[Path]:
     """Where templates are looked up, in order of precedence."""
     homes = [*(task.prompt_folders if task is not None else ()), _SHARED]
-    if style == "full":
+    if style == "full" or own_templates(style):
         return homes
     styles = [name for name in (style, _BASED_ON.get(style)) if name]
     return [folder for home in homes for folder in (*(home / name for name in styles), home)]
 
 
 def _environment(style: str, task: Task | None) -> Environment:
-    folders = _folders(style, task)
-    if style != "full" and not any(folder.is_dir() for folder in folders if folder.name == style):
-        raise TemplateError(f"Unknown prompt style {style!r}", fix=f"Choose one of: {', '.join(prompt_styles())}.")
+    folders, own = _folders(style, task), own_templates(style)
+    if style != "full" and not own and not any(folder.is_dir() for folder in folders if folder.name == style):
+        raise TemplateError(
+            f"Unknown prompt style {style!r}",
+            fix=f"Choose one of: {', '.join(prompt_styles())}; or give a file with instructions of your own.",
+        )
     given: Mapping[str, str] = task.templates if task is not None else {}
-    loaders: list[BaseLoader] = [DictLoader(given), FileSystemLoader(folders)]
+    loaders: list[BaseLoader] = [DictLoader({**given, **own}), FileSystemLoader(folders)]
     environment = Environment(  # noqa: S701 - the text goes to a model, not to a browser
         loader=ChoiceLoader(loaders), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -16,7 +16,13 @@ from grpo_training.cli.settings import (
     ColumnSettings,
     Positive,
 )
-from grpo_training.runs.settings import ENDPOINT_FIELDS, BudgetSettings, DryRunSettings, ResumableSettings
+from grpo_training.runs.settings import (
+    ENDPOINT_FIELDS,
+    PROMPTS_HELP,
+    BudgetSettings,
+    DryRunSettings,
+    ResumableSettings,
+)
 
 _NOT_IN_FINGERPRINT = {"run", "output", "resume", "fresh", "dry_run", *ENDPOINT_FIELDS, *BudgetSettings.model_fields}
 
@@ -45,7 +51,7 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, Resumable
     }
     sections: ClassVar[frozenset[str]] = frozenset({"evaluation"})
     sections_of_others: ClassVar[frozenset[str]] = PHASES - sections
-    aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset"}
+    aliases: ClassVar[Mapping[str, str]] = {"test_data": "dataset", "test_data_path": "dataset", "prompt": "prompts"}
 
     model_path: Path | None = Field(
         None, description="folder of a model, or of an adapter that names its base model (default: data/models/pocket)"
@@ -66,7 +72,7 @@ class EvaluateSettings(DryRunSettings, ColumnSettings, BudgetSettings, Resumable
     top_p: float | None = Field(0.95, gt=0, le=1, description="nucleus sampling")
     max_tokens: Positive = Field(1024, description="maximum tokens per completion")
     seed: int = Field(0, description="sampling seed; also changes the samples of servers that ignore seeds")
-    prompts: str = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    prompts: str = Field("full", description=PROMPTS_HELP)
     experiences: Path | None = Field(None, description="library whose experiences are put into the prompts")
     run: str | None = Field(
         None,

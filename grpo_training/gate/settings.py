@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from grpo_training.cli.settings import DATASET_HELP, ColumnSettings, Positive
-from grpo_training.runs.settings import ENDPOINTS, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, PROMPTS_HELP, RoleSettings
 
 ASK_ALL_HELP = "ask all problems of the test, also after the result is clear: more tokens, and a narrower interval"
 
@@ -41,6 +41,4 @@ class GateSettings(ColumnSettings, RoleSettings):
     max_tokens: Positive | None = Field(
         None, description="maximum completion tokens of a reply (default: that of the run, else the server's)"
     )
-    prompts: str = Field(
-        "full", description="prompt style: full, or a folder of prompts/ such as compact (default: that of the run)"
-    )
+    prompts: str = Field("full", description=f"{PROMPTS_HELP} (default: that of the run)")

@@ -90,7 +90,8 @@ class Improved:
         try:
             result = Result.model_validate_json((folder / RESULT).read_text(encoding="utf-8"))
             rows = json.loads((folder / EXPERIENCES).read_text(encoding="utf-8"))
-            result = result.model_copy(update={"task": _task_place(result.task, folder)})
+            places = {"task": _task_place(result.task, folder), "prompts": _prompts_place(result.prompts, folder)}
+            result = result.model_copy(update=places)
             return cls(result, [Experience.model_validate(row) for row in rows])
         except MissingInputError:  # the task
             raise
@@ -216,6 +217,12 @@ def _task_place(task: str, folder: Path) -> str:
         return task
     is_same = Path(file).is_file() and Path(file).read_bytes() == copy.read_bytes()
     return task if is_same else f"{copy}:{name}"
+
+
+def _prompts_place(prompts: str, folder: Path) -> str:
+    """A prompt style, or the user's instructions as the folder has them."""
+    copy = folder / Path(prompts).name
+    return str(copy) if copy.is_file() else prompts
 
 
 def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from grpo_training.cli.settings import (
     Positive,
 )
 from grpo_training.gate.settings import ASK_ALL_HELP
-from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, DryRunSettings, RoleSettings
+from grpo_training.runs.settings import ENDPOINTS, OF_POCKET, PLACES, PROMPTS_HELP, DryRunSettings, RoleSettings
 
 FULL, TRY = "full", "try"
 """The usual prompt style, and the value for which two are tried."""
@@ -68,8 +68,8 @@ class ImproveSettings(DryRunSettings, ColumnSettings, RoleSettings):
     max_tokens: Positive | None = Field(4096, description="maximum completion tokens of a reply")
     prompts: Common[str] = Field(
         FULL,
-        description=f"prompt style: full, a folder of prompts/ such as compact, or {TRY}: full and compact are tried "
-        f"on the first problems, and the better one is taken (default: full; with --endpoint local {TRY})",
+        description=f"{PROMPTS_HELP}; or {TRY}: full and compact are tried on the first problems, and the better one "
+        f"is taken (default: full; with --endpoint local {TRY})",
     )
     fresh: bool = Field(False, description="rename the results of the run and start over; stored replies stay")
     fail_without_gain: bool = Field(False, description="exit with code 3 unless the library was shown to help")

@@ -224,9 +224,10 @@ def write_improved(folder: Path, result: Result, experiences: Sequence[Experienc
     }
     for name, text in files.items():
         replace_file(folder / name, text.encode("utf-8", "replace"))
-    file = Path(result.task.rpartition(":")[0])
-    if file.suffix == ".py":
-        replace_file(folder / file.name, file.read_bytes())
+    own_files = [Path(result.task.rpartition(":")[0]), Path(result.prompts)]  # those of the project are no files
+    for file in own_files:
+        if file.is_file() and file.parent.resolve() != folder.resolve():
+            replace_file(folder / file.name, file.read_bytes())
     report = folder / _REPORT
     with suppress(FileNotFoundError):
         report.unlink()
@@ -243,9 +244,11 @@ def _readme(improved: Improved, folder: Path) -> str:
         f" Tested at temperature {result.temperature:g}; another one may have another result." if is_tested else ""
     )
     own_task = Path(result.task.rpartition(":")[0]).name
-    task_row = (
+    own_rows = (
         f"| `{own_task}` | the task; what it imports beside this project has to be installed |\n" if own_task else ""
     )
+    if Path(result.prompts).is_file():
+        own_rows += f"| `{Path(result.prompts).name}` | your instructions |\n"
     static = (
         f"`{MESSAGES}` is the prompt; replace `{PLACEHOLDER}` in it by the question."
         if result.is_static
@@ -278,7 +281,7 @@ print(improved.answer(reply.choices[0].message.content))
 | `{EXPERIENCES}` | the experiences, with what was measured of each |
 | `{RESULT}` | the result of the test, in figures |
 | `{_REPORT}` | pages about the run, to open in a browser |
-{task_row}"""
+{own_rows}"""
 
 
 def _json(value: object) -> str:

@@ -68,7 +68,11 @@ class Scorer:
                 scored = await self._on_cluster(self._cluster, score, task, problem, candidate)
         except IncompleteRunError as error:  # the cluster has lost the check
             return Fault(kind="verifier_unavailable", message=f"{error.what}: {error.why}")
-        return unverified(scored) if scored.outcome is Outcome.INFRA_FAULT else scored
+        if scored.outcome is Outcome.INFRA_FAULT:
+            return unverified(scored)
+        if verdict is not None and verdict.reason:  # the analyst reads it beside the answer
+            scored.detail["remarks"] = [*scored.detail.get("remarks", ()), f"judge: {verdict.reason}"]
+        return scored
 
     async def _on_cluster(
         self, cluster: RayCluster, score: functools.partial[Scored], task: Task, problem: Problem, candidate: Candidate

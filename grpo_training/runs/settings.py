@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TextIO
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -31,6 +31,11 @@ def _one_spelling(place: str) -> str:
 
 TaskPlace = Annotated[str, AfterValidator(_one_spelling)]
 """Name of a task, ``FILE.py:NAME`` or ``MODULE:NAME``."""
+
+PROMPTS_HELP = (
+    "how the model is asked: full, a folder of prompts/ such as compact, or a text file with instructions of your own "
+    "(the system message; with {{ problem }} in it the user message)"
+)
 
 HOW_ASKED = ("prompts", "temperature", "top_p", "max_tokens")
 """Settings in which answers may differ from those that experiences were learned from."""
@@ -221,13 +226,15 @@ def open_cluster(settings: ScoringSettings) -> AbstractContextManager[RayCluster
 class RoleSettings(ClientSettings):
     """What the commands share that ask the endpoint of a role, or a local model in its place."""
 
+    aliases: ClassVar[Mapping[str, str]] = {"prompt": "prompts"}
+
     temperature: float
     seed: int = Field(0, description="seed of the sampling, and of the order of problems from the 2nd epoch on")
     max_tokens: Positive | None = Field(None, description="maximum completion tokens of a reply")
     task: TaskPlace | None = Field(
         None, description="task of rows that name none, and one of your own: a name, FILE.py:NAME or MODULE:NAME"
     )
-    prompts: Common[str] = Field("full", description="prompt style: full, or a folder of prompts/ such as compact")
+    prompts: Common[str] = Field("full", description=PROMPTS_HELP)
     endpoint: Common[Literal["config", "local"]] = Field(
         "config", description="config: as --base-url or --api-config say; local: serve a model folder during the run"
     )

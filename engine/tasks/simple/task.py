@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import inspect
 import json
 import math
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,8 +26,14 @@ from engine.tasks.registry import task_named
 from engine.tasks.rows import ANSWER_FIELDS, problem_with_answer
 from engine.tasks.trying import tried_before_run
 
-Reward = Callable[[str, Mapping[str, Any]], float | Mapping[str, float]]
-"""Scores an answer, given the dataset row: a number in [0, 1], or numbers by component name."""
+Reward = Callable[[str, Mapping[str, Any]], Any]
+"""Scores an answer, given the dataset row: a function, or a coroutine function, that returns a number in [0, 1], or
+numbers by component name; or a pair of this and a text, or such a mapping with the text as ``feedback``. The analyst
+reads the text beside the answer: what was wrong with it."""
+
+_FEEDBACK = "feedback"
+_SHOWN_FEEDBACK = 1000
+"""Characters of a feedback that the analyst reads."""
 
 _MAX_CHARACTERS = 100_000
 """Characters of a completion that are read, from its end."""
@@ -124,7 +133,7 @@ class SimpleTask(PlainTask):
 
     def _given_rows(self, count: int | None) -> list[Mapping[str, Any]]:
         try:
-            rows = list(_called(self._rows, count or _ROWS) if callable(self._rows) else self._rows)
+            rows = list(self._rows(count or _ROWS) if callable(self._rows) else self._rows)
         except Exception as error:  # the function is the user's own code
             why = _raised(error)
             raise InputError(f"{self.name}: its rows cannot be made", why=f"rows(count) raised {why}.") from error
@@ -140,7 +149,7 @@ class SimpleTask(PlainTask):
         """The problem of a row; ``answer`` is the whole row as JSON, which the reward function gets back."""
         fields = {key: value for key, value in row.items() if key != "task"}
         try:
-            text = _called(self._prompt, row) if callable(self._prompt) else self._prompt.format_map(fields)
+            text = self._prompt(row) if callable(self._prompt) else self._prompt.format_map(fields)
             if not isinstance(text, str):
                 raise TypeError(f"the prompt is a {type(text).__name__} in place of a text")
             answer = json.dumps(fields, ensure_ascii=False, sort_keys=True)
@@ -337,12 +346,18 @@ def _values(value: Any) -> Iterator[str]:
 
 
 def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement:
-    """Call a reward function. A number becomes the component ``r_ans``."""
+    """Call a reward function. A number becomes the component ``r_ans``, and a feedback a remark."""
     try:
-        value = _called(reward, answer, row)
+        value = reward(answer, row)
+        if inspect.iscoroutine(value):
+            value = asyncio.run_coroutine_threadsafe(value, _loop()).result()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the reward function is the user's own code
         return _fault(f"the reward function raised {_raised(error)}", answer)
-    given = value if isinstance(value, Mapping) else {"r_ans": value}
+    feedback = None
+    if isinstance(value, tuple) and len(value) == 2:
+        value, feedback = value
+    given = dict(value) if isinstance(value, Mapping) else {"r_ans": value}
+    feedback = given.pop(_FEEDBACK, feedback)
     components: dict[str, float] = {}
     for name, number in given.items():
         try:
@@ -356,25 +371,25 @@ def _measure(reward: Reward, answer: str, row: Mapping[str, Any]) -> Measurement
     if not components:
         return _fault("the reward function returned nothing; expected numbers from 0 to 1", answer)
     is_correct = all(math.isclose(number, 1) for number in components.values())
-    return Measurement(components, is_correct, answer, "stated")
+    remarks = [str(feedback)[:_SHOWN_FEEDBACK]] if feedback else []
+    return Measurement(components, is_correct, answer, "stated", remarks=remarks)
 
 
-def _called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the user returns.
-
-    Raises:
-        TypeError: it is asynchronous; also what the function raises.
-    """
-    value = function(*arguments)
-    if inspect.iscoroutine(value):
-        value.close()
-        raise TypeError("it is asynchronous; write a normal function (def), as it is called from threads")
-    return value
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """An event loop in a thread of its own, which all coroutines of reward functions share, as their clients do."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
+    return loop
 
 
 def _raised(error: BaseException) -> str:
     """An exception of a function of the user, with the last line of the function's file that it came through."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and "concurrent" not in frame.filename
+    ]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {error}"[:250] + place

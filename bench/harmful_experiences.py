@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     retired = {one.id for one in state.retired}
     rows = []
     for one in (*state.texts, *state.retired):
-        interval, belief = state.trials.interval(one.id), state.trials.belief(one.id)
+        interval, belief = state.trials.interval(one.id), state.trials.belief(one)
         rows.append((interval[0] if interval else 0.0, one, belief))
     for mean, one, belief in sorted(rows, key=lambda row: -row[0]):
         print(

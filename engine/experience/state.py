@@ -97,12 +97,12 @@ class LibraryState:
 
         One that was never measured counts as helpful, and so does a pinned one.
         """
-        return tuple(one for one in self.texts if one.status == "pinned" or self.trials.belief(one.id).helps)
+        return tuple(one for one in self.texts if one.status == "pinned" or self.trials.belief(one).helps)
 
     def least_promising(self, kind: ExperienceKind = "lesson") -> str | None:
         """The experience of a kind that a full library replaces; None if each may still help."""
         texts = self.lessons if kind == "lesson" else self.cases
-        return self.trials.least_promising(one.id for one in texts if one.status != "pinned")
+        return self.trials.least_promising(one for one in texts if one.status != "pinned")
 
     def get(self, experience_id: str) -> Experience | None:
         """The experience with this id."""
@@ -296,7 +296,14 @@ def _measured(state: LibraryState, event: StepEvent) -> LibraryState:
     }
     if not halves:
         return state
-    return replace(state, trials=state.trials.with_group(event.trial.difference, halves, event.trial.likeness))
+    of_cases = [halves[case.id] for case in state.cases if case.id in halves]
+    trials = state.trials.with_group(
+        event.trial.difference,
+        halves,
+        event.trial.likeness,
+        more_cases=of_cases.count("A") - of_cases.count("B"),
+    )
+    return replace(state, trials=trials)
 
 
 def with_retirements(state: LibraryState, event: StepEvent) -> StepEvent:

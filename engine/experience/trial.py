@@ -209,6 +209,8 @@ class Trials:
         by_id: of the experiences that were measured.
         variance: of one difference; estimated again every 25 groups.
         groups: groups that gave a difference.
+        cases: of all cases together: by how much a group's difference grows with each case that A has more than B. A
+            single case stands in few prompts, so this is what is known of one that was hardly measured.
         model: of the run that they were measured with.
         task_file: digest of the file of a user's task that scored them; empty for other tasks.
     """
@@ -216,12 +218,22 @@ class Trials:
     by_id: Mapping[str, Trial] = field(default_factory=dict)
     variance: float = _PRIOR_VARIANCE
     groups: int = 0
+    cases: Trial = Trial()
     model: str = ""
     task_file: str = ""
 
-    def belief(self, experience_id: str) -> Belief:
-        """What is known of an experience; of one that was never measured, the prior."""
-        return belief(self.by_id.get(experience_id, Trial()), self.variance)
+    def belief(self, one: Experience) -> Belief:
+        """What is known of an experience; of one that was never measured, the prior. That of a case is what is known of
+        all cases."""
+        trial = self.by_id.get(one.id, Trial())
+        if one.kind == "case" and self.cases.differences:
+            trial = replace(trial, prior_effect=round(belief(self.cases, self.variance).effect, 6))
+        return belief(trial, self.variance)
+
+    @property
+    def cases_may_help(self) -> bool:
+        """Whether cases stand in prompts while learning: until all of them together are refuted."""
+        return not is_refuted(self.cases, self.variance)
 
     def figures(self, experience_id: str) -> TrialFigures | None:
         """The figures of an experience for files and pages; None if it was never measured."""
@@ -239,7 +251,12 @@ class Trials:
         return mean, low, high
 
     def with_group(
-        self, difference: float, halves: Mapping[str, Half], likeness: Mapping[str, float] | None = None
+        self,
+        difference: float,
+        halves: Mapping[str, Half],
+        likeness: Mapping[str, float] | None = None,
+        *,
+        more_cases: int = 0,
     ) -> "Trials":
         """These trials with the difference of one more group.
 
@@ -247,6 +264,7 @@ class Trials:
             difference: mean of A minus mean of B.
             halves: id -> the prompt in which an experience stood.
             likeness: id -> of the problem to those that an experience was learned from; 1 if it is absent.
+            more_cases: cases that A had more than B.
         """
         alike = likeness or {}
         measured = {
@@ -258,7 +276,11 @@ class Trials:
         by_id, groups = {**self.by_id, **measured}, self.groups + 1
         is_due = groups % UPDATED_EVERY == 0
         return replace(
-            self, by_id=by_id, groups=groups, variance=pooled_variance(by_id.values()) if is_due else self.variance
+            self,
+            by_id=by_id,
+            groups=groups,
+            cases=self.cases.with_difference(difference, more_cases) if more_cases else self.cases,
+            variance=pooled_variance(by_id.values()) if is_due else self.variance,
         )
 
     def of_run(self, model: str, task_file: str = "") -> "Trials":
@@ -269,7 +291,8 @@ class Trials:
         if not is_other:
             return trials
         by_id = {name: begun_again(trial, self.variance) for name, trial in self.by_id.items()}
-        return replace(trials, by_id=by_id, groups=0)
+        cases = begun_again(self.cases, self.variance) if self.cases.differences else self.cases
+        return replace(trials, by_id=by_id, groups=0, cases=cases)
 
     def only(self, kept: Collection[str]) -> "Trials":
         """The trials of these experiences."""
@@ -282,12 +305,12 @@ class Trials:
             return []
         return [name for name, trial in self.by_id.items() if is_refuted(trial, self.variance)]
 
-    def least_promising(self, candidates: Iterable[str]) -> str | None:
+    def least_promising(self, candidates: Iterable[Experience]) -> str | None:
         """The experience that gives up its place in a full library; None if each may still help."""
         beliefs = {
-            name: self.belief(name).p_helps
-            for name in candidates
-            if (trial := self.by_id.get(name)) is not None and trial.differences >= MIN_DIFFERENCES_TO_REPLACE
+            one.id: self.belief(one).p_helps
+            for one in candidates
+            if (trial := self.by_id.get(one.id)) is not None and trial.differences >= MIN_DIFFERENCES_TO_REPLACE
         }
         worst = min(beliefs, key=lambda name: beliefs[name], default=None)
         return worst if worst is not None and beliefs[worst] < REPLACED_BELOW else None

@@ -65,7 +65,7 @@ def _list(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
 def _list_library(name: str, state: LibraryState, view: View, search: str | None) -> None:
     """The experiences, the likeliest to help first, then the retired and the forbidden ones."""
     on_trial = bool(state.trials.by_id or state.retired)
-    ordered = sorted(state.experiences, key=lambda experience: -state.trials.belief(experience.id).p_helps)
+    ordered = sorted(state.experiences, key=lambda experience: -state.trials.belief(experience).p_helps)
     listed = _matching(ordered if on_trial else state.experiences, search)
     marks = [(experience, "pinned" if experience.status == "pinned" else "on trial") for experience in listed]
     for status, taken_out in (("retired", state.retired), ("forbidden", state.forbidden)):
@@ -81,7 +81,7 @@ def _list_library(name: str, state: LibraryState, view: View, search: str | None
     head = ("effect", "P(helps)", "groups") if on_trial else ("used", "right")
     rows = []
     for experience, mark in marks:
-        effect, _, p_helps, groups = measured(experience.id, state.trials)
+        effect, _, p_helps, groups = measured(experience, state.trials)
         figures = (effect, p_helps, groups) if on_trial else uses(experience)
         category = experience.category[:_MOST_CATEGORY] if view.is_terminal else experience.category
         shown_mark = "" if mark == "on trial" and not on_trial else mark
@@ -116,7 +116,7 @@ def _show(folder: LibraryFolder, arguments: argparse.Namespace, view: View) -> N
     rollouts, share_right = uses(last)
     view.line(f"in the prompts of {counted(int(rollouts), 'rollout')}; right when present: {share_right}")
     if library.state.trials.interval(last.id) is not None:
-        mean, interval, p_helps, groups = measured(last.id, library.state.trials)
+        mean, interval, p_helps, groups = measured(last, library.state.trials)
         in_groups = counted(int(groups), "group")
         view.line(f"effect: {mean} points (95 % interval {interval}), measured by lot in {in_groups}")
         view.line(f"probability that it helps: {p_helps}")

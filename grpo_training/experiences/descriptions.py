@@ -17,13 +17,13 @@ def uses(experience: Experience) -> tuple[str, str]:
     return str(counts.rollouts), f"{100 * counts.correct / counts.rollouts:.0f} %" if counts.rollouts else "-"
 
 
-def measured(experience_id: str, trials: Trials) -> tuple[str, str, str, str]:
+def measured(experience: Experience, trials: Trials) -> tuple[str, str, str, str]:
     """Effect in points, its 95 % interval, the probability that it helps, and the number of groups; or dashes."""
-    interval, trial = trials.interval(experience_id), trials.by_id.get(experience_id)
+    interval, trial = trials.interval(experience.id), trials.by_id.get(experience.id)
     if interval is None or trial is None:
         return "-", "-", "-", "0"
     mean, low, high = map(points, interval)
-    return mean, f"{low} to {high}", f"{trials.belief(experience_id).p_helps:.2f}", str(trial.differences)
+    return mean, f"{low} to {high}", f"{trials.belief(experience).p_helps:.2f}", str(trial.differences)
 
 
 def points(share: float) -> str:

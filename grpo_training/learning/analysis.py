@@ -186,7 +186,11 @@ class ExperienceExtractor:
             asked=self._on_trial and proposal is not None,
         )
         additions = [] if proposal is None or proposal.lesson is None else [_addition(proposal.lesson, step)]
-        if self._makes_cases and group.figures.correct < group.figures.size:
+        if (
+            self._makes_cases
+            and self.library.state.trials.cases_may_help
+            and group.figures.correct < group.figures.size
+        ):
             additions += self._case(step, group)
         return self.library.commit_step(
             event,

@@ -49,12 +49,13 @@ class ExperienceDraw:
 
     async def draw(self, step: Step, state: LibraryState) -> DrawnExperiences:
         """The experiences of a step's prompts; the same for the same step and library state."""
-        chosen = await asyncio.to_thread(self._choose, step.problem, state.texts)
+        chosen = await asyncio.to_thread(self._choose, step.problem, state)
         halves = drawn_halves(self._seed, self._role, step.epoch, step.problem.id, chosen) if self._on_trial else {}
         return DrawnExperiences(tuple(chosen), state.version, halves)
 
-    def _choose(self, problem: Problem, experiences: Sequence[Experience]) -> list[Experience]:
-        return [*self._lessons.choose(problem, experiences), *self._cases.choose(problem, experiences)]
+    def _choose(self, problem: Problem, state: LibraryState) -> list[Experience]:
+        cases = self._cases.choose(problem, state.cases) if state.trials.cases_may_help else []
+        return [*self._lessons.choose(problem, state.texts), *cases]
 
 
 def problem_kinds(settings: LearnerSettings, problems: Sequence[Problem]) -> ProblemKinds | None:

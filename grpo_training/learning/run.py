@@ -385,7 +385,7 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     measured = [experience for experience in state.experiences if experience.trial is not None]
     if not measured and not state.retired:
         return []
-    beliefs = {experience.id: state.trials.belief(experience.id) for experience in measured}
+    beliefs = {experience.id: state.trials.belief(experience) for experience in measured}
     helpful = [experience for experience in measured if beliefs[experience.id].p_helps >= _PROBABLE]
     counts = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
     rows = [Row("experiences on trial", f"{counts} ({counted(state.trials.groups, 'group')})")]

@@ -77,7 +77,7 @@ def _effect_view(experience: Experience, status: str, trials: Trials) -> dict[st
         "experience": experience,
         "state": status,
         "measured": measured_effect(experience, trials),
-        "p_helps": trials.belief(experience.id).p_helps,
+        "p_helps": trials.belief(experience).p_helps,
     }
 
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 from agents.chat import ChatClient, ask
 from agents.templates import check_prompts, role_template
+from engine.experience.events import Miss
 from engine.experience.review import MAX_WORDS, count_words
 from engine.reading.control_characters import as_one_line
 from engine.records import ChatRequest, Fault, Outcome, Problem, Reply, Sampling
@@ -53,12 +54,14 @@ class Attempt:
 class Proposal:
     """A lesson, None if the attempts teach nothing, or a fault.
 
-    After an ``infra_fault`` the step is repeated, after others it ends without change.
+    After an ``infra_fault`` the step is repeated, after others it ends without change. ``sources`` are the ids of
+    further problems that were read.
     """
 
     lesson: str | None = None
     outcome: Outcome = Outcome.OK
     fault: Fault | None = None
+    sources: Sequence[str] = ()
 
 
 @dataclass(eq=False)
@@ -94,6 +97,7 @@ class ExperienceAnalyst:
         problem: Problem,
         attempts: Sequence[Attempt],
         objection: Callable[[str], str | None] = lambda lesson: None,
+        others: Sequence[Miss] = (),
     ) -> Proposal:
         """Ask for a lesson that follows from a group.
 
@@ -101,6 +105,7 @@ class ExperienceAnalyst:
             problem: the problem of the group.
             attempts: the members of the group. One of the best and up to two others are shown.
             objection: why a lesson cannot be used and would be better in other words; it is asked for once more then.
+            others: other problems that were answered wrongly in the same way.
         """
         task, learner = task_named(problem.task), self.learner
         shown = shown_attempts(attempts)
@@ -116,6 +121,7 @@ class ExperienceAnalyst:
                 ground_truth=task.truth(problem),
                 wrong_answers=list(wrong),
                 attempts=shown,
+                others=list(others),
             ),
             sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=self.seed),
             purpose="analysis",

@@ -80,6 +80,15 @@ class GroupTrial(Record):
     correct: dict[Half, int]
 
 
+class Miss(Record):
+    """A problem with a wrong answer, shortened: what the analyst reads of it when another problem is like it."""
+
+    problem_id: str
+    text: str
+    truth: str
+    wrong: str
+
+
 class StepEvent(Event):
     """A scored group: the experiences in its prompts, its results and the operations learned from it.
 
@@ -93,6 +102,7 @@ class StepEvent(Event):
         operations, refused: what was learned and retired, and what was proposed and not applied.
         trial: what the group measures; None: nothing.
         asked: whether the analyst was asked, in a run with trials.
+        miss: the problem and its most frequent wrong answer, where rewards differ and both answers are short.
     """
 
     event: Literal["step"] = "step"
@@ -110,6 +120,7 @@ class StepEvent(Event):
     refused: list[Refusal] = Field(default_factory=list)
     trial: GroupTrial | None = left_out()
     asked: bool = left_out(False)
+    miss: Miss | None = left_out()
 
 
 class EditEvent(Event):

@@ -78,6 +78,7 @@ def review_proposals(
             id=f"{prefix}-{state.next_number:03d}",
             content=(proposal.content or "").strip(),
             kind=proposal.kind,
+            sources=proposal.sources,
             category=category_slug(proposal.category),
         )
         if operation.kind == "case":

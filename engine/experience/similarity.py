@@ -113,6 +113,18 @@ class ExperienceMatcher:
         return [self._experiences[place] for place in order[:count]]
 
 
+ItemT = TypeVar("ItemT")
+MatcherT = TypeVar("MatcherT")
+
+
+def nearest(text: str, items: Sequence[ItemT], text_of: Callable[[ItemT], str]) -> list[ItemT]:
+    """The items whose texts share a word with a text, the most similar first; equal ones in their order."""
+    words = [_words(text_of(item)) for item in items]
+    cosines = _Texts(words).cosines(_words(text))
+    order = sorted(range(len(items)), key=lambda place: -cosines.get(words[place], 0.0))
+    return [items[place] for place in order if words[place] in cosines]
+
+
 class NearestCases:
     """Finds the cases whose problems are the most similar to a problem.
 
@@ -187,9 +199,6 @@ class ProblemKinds:
             others = (score for words, score in self._texts.cosines(own).items() if words != own)
             self._nearest[own] = max(others, default=0.0)
         return self._nearest[own]
-
-
-MatcherT = TypeVar("MatcherT")
 
 
 class KeptMatcher(Generic[MatcherT]):

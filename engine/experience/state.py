@@ -17,6 +17,7 @@ from engine.experience.events import (
     GateEvent,
     ImportEvent,
     LibraryEvent,
+    Miss,
     StepEvent,
 )
 from engine.experience.incremental_value import IncrementalValue
@@ -24,6 +25,7 @@ from engine.experience.trial import Trials, trial_of
 from engine.records import Evidence, Experience, ExperienceKind, Operation, Problem, Uses
 
 _PROBLEM_CHARACTERS = 2000
+_MISSES = 200
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class LibraryState:
         unused_replies: replies of the analyst in a row of which nothing could be used.
         gate: the last test of the library as a whole.
         rejected: versions that a gate has found to harm, and none has adopted since.
+        misses: the last problems with wrong answers.
     """
 
     texts: tuple[Experience, ...]
@@ -55,6 +58,7 @@ class LibraryState:
     unused_replies: int = 0
     gate: GateEvent | None = None
     rejected: frozenset[str] = frozenset()
+    misses: tuple[Miss, ...] = ()
 
     @functools.cached_property
     def version(self) -> str:
@@ -194,6 +198,8 @@ def reduce(state: LibraryState, event: LibraryEvent) -> LibraryState:
             return _replaced(state, event.experiences)
         case StepEvent():
             state = _measured(_counted(state, event), event)
+            if event.miss is not None:
+                state = replace(state, misses=(*state.misses, event.miss)[-_MISSES:])
             evidence = Evidence(
                 problem_id=event.problem_id,
                 problem_text=event.problem_text,
@@ -240,7 +246,7 @@ def with_operations(
                 category=operation.category,
                 source_problem=evidence.problem_id if evidence else "",
                 created_at=at,
-                evidence=[evidence] if evidence else [],
+                evidence=[*([evidence] if evidence else []), *_further_evidence(state, operation)],
             )
         elif name not in live:
             continue
@@ -260,6 +266,12 @@ def with_operations(
         retired=tuple(retired.values()),
         trials=state.trials.only(live.keys() | retired.keys()),
     )
+
+
+def _further_evidence(state: LibraryState, operation: Operation) -> list[Evidence]:
+    """The other problems that a lesson was learned from."""
+    texts = {miss.problem_id: miss.text for miss in state.misses if miss.problem_id in operation.sources}
+    return [Evidence(problem_id=name, problem_text=texts.get(name, "")) for name in operation.sources]
 
 
 def _counted(state: LibraryState, event: StepEvent) -> LibraryState:

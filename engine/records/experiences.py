@@ -79,8 +79,9 @@ class Experience(Record):
 class Operation(Record):
     """A change of a library.
 
-    An analyst proposes ``add`` (content, category), and each solved problem is one (kind ``case``). A trial decides on
-    ``retire`` (id), and a person on ``pin``, ``unpin``, ``forbid`` and ``remove`` (id).
+    An analyst proposes ``add`` (content, category; ``sources``: further problems that the lesson was learned from), and
+    each solved problem is one (kind ``case``). A trial decides on ``retire`` (id), and a person on ``pin``, ``unpin``,
+    ``forbid`` and ``remove`` (id).
     """
 
     op: str
@@ -88,3 +89,4 @@ class Operation(Record):
     content: str | None = None
     kind: ExperienceKind = left_out("lesson")
     category: str = ""
+    sources: list[str] = left_out(list)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agents.analyst import ExperienceAnalyst, Proposal
 from engine.api_manager import ANALYST_ROLE, ApiManager
 from engine.errors import InputError
-from engine.experience.events import BeginEvent, GroupTrial, Refusal, StepEvent
+from engine.experience.events import BeginEvent, GroupTrial, Miss, Refusal, StepEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.log import StepResult
 from engine.experience.proposals import MENDABLE, families
-from engine.experience.similarity import ProblemKinds
+from engine.experience.similarity import ProblemKinds, nearest
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.llm.client import LLMClient
@@ -23,6 +26,9 @@ from grpo_training.learning.cases import case_of
 from grpo_training.learning.scored_groups import ScoredGroup, Step
 from grpo_training.learning.settings import ExtractionSettings
 
+_SEVERAL_EVERY, _SEVERAL = 8, 4
+"""For every eighth problem the analyst reads up to four other problems too whose answers were wrong in the same way."""
+_MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
 _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
@@ -159,13 +165,24 @@ class ExperienceExtractor:
         if not group.stats.triggered or self.recorded(step) or self.why_not_asked(step, group, state):
             return None
         leaks_answer = task_named(step.problem.task).leaks_answer
+        others = await asyncio.to_thread(self._others, step, group, state)
 
         def objection(lesson: str) -> str | None:
             """Why the library would refuse a lesson that can be mended, in the state of the prompts."""
             refused = self.library.review(state, [_addition(lesson, step)], step.problem, leaks_answer)
             return refused[0].message if refused and refused[0].reason in MENDABLE else None
 
-        return await self._analyst.propose(step.problem, group.attempts, objection)
+        proposal = await self._analyst.propose(step.problem, group.attempts, objection, others)
+        return replace(proposal, sources=[miss.problem_id for miss in others])
+
+    def _others(self, step: Step, group: ScoredGroup, state: LibraryState) -> list[Miss]:
+        """Other problems with the same mistake, for every eighth problem; without such ones it is asked about alone."""
+        miss = _miss(step, group)
+        if step.number % _SEVERAL_EVERY or miss is None or not self._on_trial:
+            return []
+        latest = {one.problem_id: one for one in state.misses if one.problem_id != step.problem.id}
+        same = [one for one in latest.values() if (one.truth, one.wrong) == (miss.truth, miss.wrong)]
+        return (same or nearest(step.problem.text, [*latest.values()], lambda one: one.text))[:_SEVERAL]
 
     def record(self, step: Step, group: ScoredGroup, proposal: Proposal | None) -> StepResult:
         """Record the step and add the valid experiences of its proposal to the library."""
@@ -184,8 +201,11 @@ class ExperienceExtractor:
             std=group.stats.std,
             trial=self._trial(step, group) if self._on_trial else None,
             asked=self._on_trial and proposal is not None,
+            miss=_miss(step, group) if self._on_trial and group.stats.triggered else None,
         )
-        additions = [] if proposal is None or proposal.lesson is None else [_addition(proposal.lesson, step)]
+        additions = []
+        if proposal is not None and proposal.lesson is not None:
+            additions.append(_addition(proposal.lesson, step).model_copy(update={"sources": list(proposal.sources)}))
         if (
             self._makes_cases
             and self.library.state.trials.cases_may_help
@@ -231,6 +251,15 @@ class ExperienceExtractor:
 def _addition(content: str, step: Step, kind: ExperienceKind = "lesson") -> Operation:
     category = task_named(step.problem.task).category(step.problem)
     return Operation(op="add", content=content, kind=kind, category=category)
+
+
+def _miss(step: Step, group: ScoredGroup) -> Miss | None:
+    """The problem with its most frequent wrong answer; None if there is none, or if an answer is long."""
+    wrong = Counter(attempt.answer for attempt in group.attempts if attempt.answer and not attempt.is_correct)
+    truth = task_named(step.problem.task).case_answer(step.problem)
+    if not wrong or truth is None or max(len(truth), len(found := wrong.most_common(1)[0][0])) > _LONGEST_ANSWER:
+        return None
+    return Miss(problem_id=step.problem.id, text=step.problem.text[:_MISS_CHARACTERS], truth=truth, wrong=found)
 
 
 def saved_text(operation: Operation) -> str:

@@ -16,6 +16,7 @@ from engine.experience.events import BeginEvent
 from engine.experience.library import ExperienceLibrary
 from engine.experience.similarity import ProblemKinds
 from engine.experience.state import LibraryState
+from engine.experience.trial import belief
 from engine.llm.client import LLMClient
 from engine.llm.tally import Counters
 from engine.storage.rollout_store import BrokenLine, RolloutStore
@@ -389,9 +390,12 @@ def _trial_rows(state: LibraryState) -> list[Row]:
     helpful = [experience for experience in measured if beliefs[experience.id].p_helps >= _PROBABLE]
     counts = f"{len(helpful)} of {len(measured)} measured probably help; {len(state.retired)} retired"
     rows = [Row("experiences on trial", f"{counts} ({counted(state.trials.groups, 'group')})")]
+    if state.trials.cases.differences:
+        together = belief(state.trials.cases, state.trials.variance)
+        rows.append(Row("a case more", f"{100 * together.effect:+.1f} points, helps with p = {together.p_helps:.2f}"))
     best = max(helpful, key=lambda experience: beliefs[experience.id].effect, default=None)
     if best is not None and best.trial is not None:
-        belief = beliefs[best.id]
-        evidence = f"helps with p = {belief.p_helps:.2f}, {counted(best.trial.differences, 'group')}"
-        rows.append(Row("largest effect", f"{best.id} {100 * belief.effect:+z.0f} points expected ({evidence})"))
+        of_best = beliefs[best.id]
+        evidence = f"helps with p = {of_best.p_helps:.2f}, {counted(best.trial.differences, 'group')}"
+        rows.append(Row("largest effect", f"{best.id} {100 * of_best.effect:+z.0f} points expected ({evidence})"))
     return rows

@@ -29,7 +29,7 @@ from engine.experience.events import (
 )
 from engine.experience.file import LibraryRenderer, as_library, parse_library
 from engine.experience.log import HistoryEntry, LibraryLog, StepResult
-from engine.experience.proposals import refused_record, review_proposals
+from engine.experience.proposals import review_proposals
 from engine.experience.review import LeakCheck, leaks_short_answer
 from engine.experience.state import LibraryState, diff, kept_text, reduce, with_retirements
 from engine.records import Operation, Problem
@@ -154,16 +154,15 @@ class ExperienceLibrary:
                 self._commit(with_retirements(self.state, step.model_copy(update=known)))
             return self._log.results[key]
 
-    def review(
-        self, state: LibraryState, proposals: Sequence[Operation], problem: Problem, leaks_answer: LeakCheck
-    ) -> tuple[Refusal, ...]:
-        """What would be refused of proposals on trial in a state of this library. Nothing is recorded.
+    def objection(
+        self, state: LibraryState, proposal: Operation, problem: Problem, leaks_answer: LeakCheck
+    ) -> Refusal | None:
+        """What would be refused of a proposal on trial in a state of this library; None: it would be applied.
 
-        The refused operations are the given ones, uncut.
+        Nothing is recorded.
         """
-        reviewed = self._review(state, proposals, problem=problem, leaks_answer=leaks_answer, on_trial=True)
-        whole = {refused_record(proposal): proposal for proposal in proposals}
-        return tuple(one.model_copy(update={"operation": whole[one.operation]}) for one in reviewed.refused)
+        refused = self._review(state, [proposal], problem=problem, leaks_answer=leaks_answer, on_trial=True).refused
+        return refused[0] if refused else None
 
     def edit(self, operations: Sequence[Operation]) -> LibraryState:
         """Apply the operations of a person, all or none.

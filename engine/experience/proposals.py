@@ -145,18 +145,12 @@ def families(state: LibraryState, problem: Problem) -> Counter[str]:
     return Counter(one.category for one in _MATCHER.of(state.lessons).family(problem))
 
 
-def refused_record(proposal: Operation) -> Operation:
-    """A proposal as its refusal records it, shortened for display."""
-    return proposal.model_copy(
-        update={
-            "op": proposal.op[:32],
-            "id": proposal.id and proposal.id[:64],
-            "content": proposal.content and proposal.content[:_SHOWN_CHARACTERS],
-            "category": proposal.category[:64],
-        }
-    )
-
-
 def _refusal(proposal: Operation, reason: Reason) -> Refusal:
-    """The record of a refusal."""
-    return Refusal(operation=refused_record(proposal), reason=reason.code, message=reason.message)
+    """The record of a refusal, with the proposal shortened for display."""
+    shown = {
+        "op": proposal.op[:32],
+        "id": proposal.id and proposal.id[:64],
+        "content": proposal.content and proposal.content[:_SHOWN_CHARACTERS],
+        "category": proposal.category[:64],
+    }
+    return Refusal(operation=proposal.model_copy(update=shown), reason=reason.code, message=reason.message)

@@ -169,8 +169,8 @@ class ExperienceExtractor:
 
         def objection(lesson: str) -> str | None:
             """Why the library would refuse a lesson that can be mended, in the state of the prompts."""
-            refused = self.library.review(state, [_addition(lesson, step)], step.problem, leaks_answer)
-            return refused[0].message if refused and refused[0].reason in MENDABLE else None
+            refusal = self.library.objection(state, _addition(lesson, step), step.problem, leaks_answer)
+            return refusal.message if refusal is not None and refusal.reason in MENDABLE else None
 
         proposal = await self._analyst.propose(step.problem, group.attempts, objection, others)
         return replace(proposal, sources=[miss.problem_id for miss in others])

@@ -18,6 +18,7 @@ from engine.experience.similarity import ProblemKinds, nearest
 from engine.experience.state import LibraryState
 from engine.experience.trial import MAX_PER_FAMILY
 from engine.llm.client import LLMClient
+from engine.reading.control_characters import as_one_line
 from engine.records import ExperienceKind, Operation
 from engine.task import Task
 from engine.tasks.registry import task_named
@@ -29,6 +30,7 @@ from grpo_training.learning.settings import ExtractionSettings
 _SEVERAL_EVERY, _SEVERAL = 8, 4
 """For every eighth problem the analyst reads up to four other problems too whose answers were wrong in the same way."""
 _MISS_CHARACTERS, _LONGEST_ANSWER = 300, 100
+_SHOWN_CASE = 120
 _PATIENCE, _ASKED_EVERY = 10, 4
 """After so many replies in a row without anything to use, the analyst is asked for every fourth problem only."""
 
@@ -263,8 +265,11 @@ def _miss(step: Step, group: ScoredGroup) -> Miss | None:
 
 
 def saved_text(operation: Operation) -> str:
-    """An operation that the library has applied, with the id of its experience."""
-    return f"{operation.id} {operation.content}" if operation.content else f"{operation.op} {operation.id}"
+    """An operation that the library has applied, with the id of its experience; a case is cut."""
+    if not operation.content:
+        return f"{operation.op} {operation.id}"
+    content = as_one_line(operation.content)
+    return f"{operation.id} {content[:_SHOWN_CASE] if operation.kind == 'case' else content}"
 
 
 def refusal_text(refusal: Refusal) -> str:

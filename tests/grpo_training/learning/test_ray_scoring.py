@@ -195,6 +195,7 @@ def nodes(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("RAY_memory_monitor_refresh_ms", "0")  # it ends workers when other programs fill the memory
         try:
             with contextlib.chdir(tmp_path_factory.mktemp("nodes")):
                 started = Cluster(initialize_head=True, head_node_args={**ONE_CPU, "include_dashboard": False})
@@ -288,12 +289,11 @@ def default_index(api_index, tmp_path, monkeypatch):
 @pytest.mark.ray
 @pytest.mark.node
 def test_games_run_in_the_validator_of_a_node(cluster, default_index, tmp_path):
-    rows = make_prompt_seeds(40, 1, "en")[:2]
+    rows = make_prompt_seeds(40, 1, "en")[:1]
     dataset = tmp_path / "prompts.jsonl"
     dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
     recorded = games.record(tmp_path / "recorded", rows)
     here, there = (files_of(tmp_path / place, recorded, dataset, "--scoring", place) for place in ("local", "ray"))
     assert normalised(there) == normalised(here)
-    assert [[rollout["is_correct"] for rollout in group["rollouts"]] for group in groups_of(there, 1)] == [
-        [True, False, False]
-    ] * 2
+    [group] = groups_of(there, 1)
+    assert [rollout["is_correct"] for rollout in group["rollouts"]] == [True, False, False]

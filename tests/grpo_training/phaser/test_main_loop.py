@@ -70,7 +70,7 @@ def record(folder, rows):
 
 
 def test_games_run_on_the_rails_of_every_task(default_index, tmp_path):
-    rows = make_prompt_seeds(40, 1, "en")[:2]
+    rows = make_prompt_seeds(40, 1, "en")[:1]
     dataset = tmp_path / "prompts.jsonl"
     dataset.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with World(tmp_path / "run", record(tmp_path / "recorded", rows), copies=False) as world:
@@ -89,4 +89,4 @@ def test_games_run_on_the_rails_of_every_task(default_index, tmp_path):
         experiences = json.loads((world.experiences / "generator_1_experiences.json").read_text())
         assert {one["source_problem"] for one in experiences} == {row["id"] for row in rows}
         fusions = fusions_of(world)
-        assert [fusion["is_correct"] for fusion in fusions] == [True] * 6
+        assert [fusion["is_correct"] for fusion in fusions] == [True] * 3

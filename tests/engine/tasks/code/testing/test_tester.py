@@ -192,9 +192,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_value_fails(tester, name):
+def test_a_wrong_value_fails(strongest_tester, name):
     program, test = WRONG[name]
-    report = tester.run(program, [test])
+    report = strongest_tester.run(program, [test])
     assert (report.passed, report.outcome) == (0, Outcome.OK), report
 
 
@@ -202,10 +202,10 @@ def test_a_wrong_value_fails(tester, name):
     "code", ["assert near(f(1), 5)", "assert near(f(1), 5) == True", "assert f(near(1, 5)) == 5 and near(f(1), 5)"]
 )
 @pytest.mark.parametrize("entry_point", ["f", None])
-def test_a_free_name_of_a_test_is_not_the_programs(tester, code, entry_point):
+def test_a_free_name_of_a_test_is_not_the_programs(strongest_tester, code, entry_point):
     """A program that defines ``near`` would be told the expected value, and would decide."""
     forger = "told = []\ndef near(*values):\n    told.extend(values)\n    return True\ndef f(x): return told[-1] if told else 5"
-    report = tester.run(forger, [AssertTest(code)], entry_point=entry_point)
+    report = strongest_tester.run(forger, [AssertTest(code)], entry_point=entry_point)
     assert report.passed == 0, report
 
 
@@ -255,14 +255,14 @@ def test_the_status_of_a_program_that_prints(tester, program, status):
     assert tester.run(program, [StdinTest("", "1")], limits=BRIEF).statuses == (status,)
 
 
-def test_each_test_has_its_status_and_a_crash_stops_no_later_test(tester):
+def test_each_test_has_its_status_and_a_crash_stops_no_later_test(strongest_tester):
     program = "import os\ndef f(x):\n    if x == 1: os._exit(0)\n    if x == 2:\n        while True: pass\n    return x"
     tests = [CallTest("f", (x,), expected=0 if x == 3 else x) for x in range(5)]
-    report = tester.run(program, tests, limits=BRIEF)
+    report = strongest_tester.run(program, tests, limits=BRIEF)
     expected = [Status.PASS, Status.RUNTIME_ERROR, Status.TIMEOUT, Status.WRONG_ANSWER, Status.PASS]
     assert report.statuses == tuple(expected)
     assert (report.passed, report.total, report.all_passed) == (2, 5, False)
-    early = tester.run(program, tests, limits=BRIEF, stop_early=True)
+    early = strongest_tester.run(program, tests, limits=BRIEF, stop_early=True)
     assert early.statuses == (Status.PASS, Status.RUNTIME_ERROR) + (Status.NOT_RUN,) * 3
 
 
@@ -290,7 +290,7 @@ def test_after_a_time_out_the_further_tests_share_a_fifth_of_the_time_of_one(str
     assert report.statuses == (Status.TIMEOUT, Status.PASS, Status.TIMEOUT, Status.TIMEOUT)
 
 
-def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(tester):
+def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(strongest_tester):
     """One program takes longer than its limit because it waits for a core that others use too; one sleeps.
 
     The program itself says whether it waited. How many others that takes depends on the scheduler, which may give each
@@ -298,7 +298,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(te
     """
     core = {min(os.sched_getaffinity(0))}
     busy: list[subprocess.Popen[bytes]] = []
-    single = ProgramTester(1, tester.level, kept_results=0)
+    single = ProgramTester(1, strongest_tester.level, kept_results=0)
     mine = os.sched_getaffinity(0)
     loops = (
         "import time\ndef f():\n    began = time.monotonic()\n    until = time.process_time() + 0.3\n"
@@ -323,7 +323,7 @@ def test_the_limit_is_processor_time_so_that_a_busy_machine_changes_no_result(te
         single.close()
     sleeps = "import time\ndef f(): time.sleep(60)"
     started = time.monotonic()
-    report = tester.run(sleeps, [CallTest("f", expected=None)], limits=ProgramLimits(time_s=0.1, total_s=0.1))
+    report = strongest_tester.run(sleeps, [CallTest("f", expected=None)], limits=ProgramLimits(time_s=0.1, total_s=0.1))
     assert (report.statuses, report.outcome) == ((Status.TIMEOUT,), Outcome.VERIFIER_TIMEOUT)
     assert time.monotonic() - started < 20
 
@@ -354,18 +354,18 @@ def test_time_in_which_a_program_is_stopped_does_not_count(tester):
     assert report.all_passed, report
 
 
-def test_a_program_that_lowers_its_priority_is_not_waited_for(tester):
+def test_a_program_that_lowers_its_priority_is_not_waited_for(strongest_tester):
     lower = "import os, time\nos.nice(19)\ndef f(): time.sleep(60)"
     with ThreadPoolExecutor(1) as threads:
-        tester.run("def f(): return 1", [CallTest("f", expected=1)])
+        strongest_tester.run("def f(): return 1", [CallTest("f", expected=1)])
         waiting = threads.submit(
-            tester.run, lower, [CallTest("f", expected=None)], limits=ProgramLimits(time_s=0.2, total_s=0.2)
+            strongest_tester.run, lower, [CallTest("f", expected=None)], limits=ProgramLimits(time_s=0.2, total_s=0.2)
         )
-        os.kill(_child(tester, lambda pid: os.getpriority(os.PRIO_PROCESS, pid) == 19), signal.SIGSTOP)
+        os.kill(_child(strongest_tester, lambda pid: os.getpriority(os.PRIO_PROCESS, pid) == 19), signal.SIGSTOP)
         assert waiting.result(timeout=60).statuses == (Status.TIMEOUT,)
 
 
-def test_time_in_which_this_process_is_late_to_read_answers_does_not_count(tester, monkeypatch):
+def test_time_in_which_this_process_is_late_to_read_answers_does_not_count(strongest_tester, monkeypatch):
     class Late:
         def __init__(self):
             self._poll = poll()
@@ -381,11 +381,11 @@ def test_time_in_which_this_process_is_late_to_read_answers_does_not_count(teste
     poll = program_process.select.poll
     monkeypatch.setattr(program_process.select, "poll", Late)
     test = AssertTest("for x in range(60):\n    assert f(x) == x")
-    report = tester.run("def f(x): return x", [test], limits=ProgramLimits(time_s=0.2, total_s=0.2))
+    report = strongest_tester.run("def f(x): return x", [test], limits=ProgramLimits(time_s=0.2, total_s=0.2))
     assert report.all_passed, report
 
 
-def test_a_program_does_not_know_when_it_is_observed(tester, monkeypatch):
+def test_a_program_does_not_know_when_it_is_observed(strongest_tester, monkeypatch):
     """It wants a processor where waits of 0.25 s would end, and sleeps in between."""
     monkeypatch.setattr(program_process, "_LONGEST_HELD_UP_S", 5.0)
     program = """
@@ -398,7 +398,7 @@ def test_a_program_does_not_know_when_it_is_observed(tester, monkeypatch):
                 while time.monotonic() - began < 0.256: pass
     """
     limits = ProgramLimits(time_s=0.5, total_s=0.5)
-    report = tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
+    report = strongest_tester.run(textwrap.dedent(program), [CallTest("f", expected=1)], limits=limits)
     assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
 
 
@@ -418,14 +418,14 @@ def test_a_program_that_runs_at_each_tick_of_the_kernel_is_not_killed_by_it(stro
     assert (report.outcome, report.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,)), report
 
 
-def test_uninterruptible_waits_are_excused_for_a_bounded_time(tester, monkeypatch):
+def test_uninterruptible_waits_are_excused_for_a_bounded_time(strongest_tester, monkeypatch):
     monkeypatch.setattr(program_process, "_LONGEST_DISK_SLEEP_S", 0.5, raising=False)
     monkeypatch.setattr(program_process.ProgramProcess, "_threads", lambda self: iter([("D", "0", "0")]))
     limits = ProgramLimits(time_s=0.2, total_s=0.2)
-    long = tester.run("import time\ndef f(): time.sleep(20)", [CallTest("f", expected=None)], limits=limits)
+    long = strongest_tester.run("import time\ndef f(): time.sleep(20)", [CallTest("f", expected=None)], limits=limits)
     assert (long.outcome, long.statuses) == (Outcome.VERIFIER_TIMEOUT, (Status.TIMEOUT,))
     short = "import time\ndef f():\n    time.sleep(0.2 * 6 + 0.2)\n    return 1"
-    assert tester.run(short, [CallTest("f", expected=1)], limits=limits).all_passed
+    assert strongest_tester.run(short, [CallTest("f", expected=1)], limits=limits).all_passed
 
 
 def test_time_in_which_this_process_is_stopped_does_not_count():

@@ -56,30 +56,29 @@ def server():
         opened.shutdown()
 
 
-ENDS = "{ ok: () => console.log('done'), no: () => console.log('refused') }"
 REACHES = {
-    "fetch": "fetch('URL/fetch').then(ends.ok, ends.no);",
-    "request": "const r = new XMLHttpRequest(); r.onload = ends.ok; r.onerror = ends.no;"
-    " r.open('GET', 'URL'); r.send();",
-    "image": "const i = new Image(); i.onload = ends.ok; i.onerror = ends.no; i.src = 'URL/image';",
-    "socket": "const s = new WebSocket('URL'.replace('http', 'ws')); s.onopen = ends.ok; s.onerror = ends.no;",
-    "file": "fetch('file:///etc/passwd').then(ends.ok, ends.no);",
+    "fetch": "fetch('URL/fetch').then(ok, no);",
+    "request": "const r = new XMLHttpRequest(); r.onload = ok; r.onerror = no; r.open('GET', 'URL'); r.send();",
+    "image": "const i = new Image(); i.onload = ok; i.onerror = no; i.src = 'URL/image';",
+    "socket": "const s = new WebSocket('URL'.replace('http', 'ws')); s.onopen = ok; s.onerror = no;",
+    "file": "fetch('file:///etc/passwd').then(ok, no);",
     "frame": "const f = document.createElement('iframe'); f.src = 'file:///etc/passwd'; document.body.append(f);"
-    " setTimeout(() => { try { f.contentDocument.body.innerText ? ends.ok() : ends.no(); }"
-    " catch { ends.no(); } }, 50);",
-    "window": "window.open('URL/window'); ends.no();",
-    "node": "typeof require === 'function' || typeof process === 'object' ? ends.ok() : ends.no();",
-    "worker": "new Worker(URL.createObjectURL(new Blob(['postMessage(1)']))).onmessage = ends.ok;",
+    " setTimeout(() => { try { f.contentDocument.body.innerText ? ok() : no(); } catch { no(); } }, 50);",
+    "window": "window.open('URL/window'); no();",
+    "node": "typeof require === 'function' || typeof process === 'object' ? ok() : no();",
+    "worker": "new Worker(window.URL.createObjectURL(new Blob(['postMessage(1)']))).onmessage = ok;",
 }
 
 
-@pytest.mark.parametrize("name", REACHES)
-def test_nothing_outside_of_the_page_can_be_reached(validator, server, name):
+def test_nothing_outside_of_the_page_can_be_reached(validator, server):
+    """One program tries every way, and prints how each ended. A worker that is refused prints nothing."""
     address, requests = server
-    code = REACHES[name] if name == "worker" else REACHES[name].replace("URL", address)
-    lines = printed(validator, f"const ends = {ENDS}; {code}")
-    assert "done" not in lines
-    assert "refused" in lines or name == "worker"
+    tries = [
+        f"{{ const ok = () => console.log('{name} done'), no = () => console.log('{name} refused'); {code} }}"
+        for name, code in REACHES.items()
+    ]
+    lines = printed(validator, "\n".join(tries).replace("'URL", f"'{address}"))
+    assert sorted(lines) == sorted(f"{name} refused" for name in REACHES.keys() - {"worker"})
     assert requests == []
 
 
@@ -104,7 +103,7 @@ FORGED = [
 
 @pytest.mark.parametrize("code", FORGED)
 def test_what_a_program_writes_is_no_verdict(validator, code):
-    for program in (code, f"{code}\nthrow new Error('no game');", f"{code}\nnew Phaser.Game({{ scene: {{}} }});"):
+    for program in (code, f"{code}\nnew Phaser.Game({{ scene: {{}} }});"):  # without a game, and without a picture
         verdict = run(validator, program)
         assert verdict.outcome is Outcome.OK, verdict.fault
         assert verdict.gates["runtime"].ok is not True, verdict.runtime

@@ -1,1 +1,0 @@
-new Phaser.Game({ scene: { create() { this.add.text(1, 1, 'x'); for (;;) {} } } });

@@ -139,8 +139,10 @@ def test_a_python_without_the_dependencies_gets_one_clear_message(tmp_path, star
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", ["tqdm", "pydantic", "openai", "jinja2", "rich", "anyio"])
-@pytest.mark.parametrize("is_script", [False, True])
+@pytest.mark.parametrize(
+    ("module", "is_script"),
+    [*((module, False) for module in ("tqdm", "pydantic", "openai", "jinja2", "rich", "anyio")), ("anyio", True)],
+)
 def test_a_python_with_some_of_the_packages_gets_one_clear_message(tmp_path, module, is_script):
     """Also if a package of a package is missing."""
     start = ["-c", "from grpo_training.cli.program import main; main()", "generator1"]

@@ -202,18 +202,18 @@ def normalised(world):
 
 
 def groups_of(world, number):
-    """A generator's cache as plain objects in the order of the problems; empty if there is none.
-
-    Its last line may be half written when a test reads it beside a running command.
-    """
-    path = world.cache / f"generator_{number}_rollouts.jsonl"
-    if not path.exists():
-        return []
-    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return sorted(map(json.loads, lines), key=lambda group: group["step"])
+    """A generator's cache as plain objects in the order of the problems; empty if there is none."""
+    groups = _whole_rows(world.cache / f"generator_{number}_rollouts.jsonl")
+    return sorted(groups, key=lambda group: group["step"])
 
 
 def fusions_of(world):
     """The critic's cache as plain objects."""
-    path = world.cache / "critic_results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return _whole_rows(world.cache / "critic_results.jsonl")
+
+
+def _whole_rows(path):
+    """The rows of a cache. Its last line may be half written when a test reads it beside a running command."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]

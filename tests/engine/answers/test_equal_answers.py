@@ -1,16 +1,15 @@
 """Answers that are the truth in another notation, in a sentence, or with a remark."""
 
-import pytest
-
 from engine.answers.normal import answer_text
 from engine.answers.verify import verify_answer
+from tests.support.table import table
 
 
 def is_right(answer, truth, comparison="exact"):
     return verify_answer(answer, truth, comparison=comparison).correct
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "answer"),
     [
         ("The largest $n$ is 34", "34"),
@@ -53,7 +52,7 @@ def test_the_answer_is_found_in_prose(text, answer):
     assert answer_text(text) == answer
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("1 000", "1000"),
@@ -97,7 +96,7 @@ def test_numbers(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("(3,2)", "(p,q)=(3,2)"),
@@ -120,7 +119,7 @@ def test_collections(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"1/3 \approx 0.333", "1/3"),
@@ -143,7 +142,7 @@ def test_relations(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"\left[\begin{array}{cc} 1 & 2 \\ 3 & 4 \end{array}\right]", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),
@@ -161,7 +160,7 @@ def test_matrices_bases_and_signs(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("Abs(x - 1)", "|x - 1|"),
@@ -172,7 +171,7 @@ def test_names_as_sympy_prints_them(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [("Option B", "B"), ("B", r"\text{(B)}"), ("(B)", r"\text{(B)}"), (r"\textbf{(B)}\ 42", r"\text{(B)}")],
 )
@@ -180,7 +179,7 @@ def test_letters_of_choices(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("0.672 s (approx)", "0.672 s"),
@@ -196,7 +195,7 @@ def test_quantities(answer, truth):
     assert is_right(answer, truth, "measured") is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("1 hour 30 minutes", "90 minutes"),
@@ -287,7 +286,7 @@ def test_other_ways_to_write_an_answer(answer, truth):
     assert verify_answer(answer, truth).correct is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("1 hour 30 minutes", "90 minutes"),
@@ -306,7 +305,7 @@ def test_other_ways_to_write_a_quantity(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("3:45 p.m.", "3:45 PM"),
@@ -347,7 +346,7 @@ def test_times_dates_and_large_numbers(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"42\text{ sq. units}", "42"),
@@ -370,7 +369,7 @@ def test_units_and_counted_things(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"\text{Area} = 42 \text{ cm}^2", "42"),
@@ -403,7 +402,7 @@ def test_names_points_and_systems(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"x \ne 0", r"(-\infty, 0) \cup (0, \infty)"),
@@ -418,7 +417,7 @@ def test_intervals(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("(c)", "C"),
@@ -443,7 +442,7 @@ def test_choices_and_words(answer, truth):
     assert is_right(answer, truth) is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"3.0\times10^8 ms^{-1}", "3.0e8 m/s"),
@@ -457,7 +456,7 @@ def test_quantities_with_a_direction(answer, truth):
     assert is_right(answer, truth, "measured") is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("[[1, 2], [3, 4]]", r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}"),

@@ -1,14 +1,13 @@
 """Units, numbers and dates in Chinese, dates in English, and sums of money."""
 
-import pytest
-
 from engine.answers.verify import verify_answer
 from engine.mathematics.quantities.unit_text import UNITS, read_unit
 from engine.mathematics.quantities.unit_values import unit_value
 from engine.mathematics.quantities.unit_words import UNIT_WORDS, unit_of_word
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("3小时", "180分钟"),
@@ -26,12 +25,12 @@ from engine.mathematics.quantities.unit_words import UNIT_WORDS, unit_of_word
         ("1小时30分", "90分钟"),
     ],
 )
-@pytest.mark.parametrize("is_turned", [False, True])
+@table("is_turned", [False, True])
 def test_units_in_chinese(answer, truth, is_turned):
     assert verify_answer(*((truth, answer) if is_turned else (answer, truth))).correct is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("3小时", "3分钟"),
@@ -49,7 +48,7 @@ def test_words_that_are_no_units_or_other_ones(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "is_correct"),
     [
         ("5 牛顿", "5 N", True),
@@ -74,12 +73,12 @@ def test_a_word_names_one_unit():
         assert unit_value(name), word
 
 
-@pytest.mark.parametrize("word", ["an", "月", "时"])
+@table("word", ["an", "月", "时"])
 def test_words_with_other_meanings_are_no_units(word):
     assert read_unit(word) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("三千二百零五", "3205"),
@@ -115,7 +114,7 @@ def test_chinese_numbers(answer, truth):
     assert verify_answer(answer, truth).correct is True
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("三百零五", "350"),
@@ -146,7 +145,7 @@ def test_chinese_texts_that_are_other_numbers(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "is_correct"),
     [
         ("1776年7月4日", "Jul 4, 1776", True),
@@ -165,7 +164,7 @@ def test_dates_and_times(answer, truth, is_correct):
     assert verify_answer(answer, truth).correct is is_correct
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "is_correct"),
     [
         ("大约12公里", "12 km", True),
@@ -184,7 +183,7 @@ def test_lists_choices_and_words(answer, truth, is_correct):
     assert verify_answer(answer, truth).correct is is_correct
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "is_correct"),
     [
         ("1h30", "1.5 h", True),
@@ -200,7 +199,7 @@ def test_lists_choices_and_words(answer, truth, is_correct):
         ("5 yen", "5元", False),
     ],
 )
-@pytest.mark.parametrize("comparison", ["exact", "measured"])
+@table("comparison", ["exact", "measured"])
 def test_hours_pieces_and_money(answer, truth, is_correct, comparison):
     assert verify_answer(answer, truth, comparison=comparison).correct is is_correct
     assert verify_answer(truth, answer, comparison=comparison).correct is is_correct

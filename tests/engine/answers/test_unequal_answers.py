@@ -1,11 +1,10 @@
 """Answers that are not the truth although they contain it, or read alike: a policy would be paid for them."""
 
-import pytest
-
 from engine.answers.verify import verify_answer
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("25", "x^2+y^2=25"),  # the truth is a circle
@@ -35,7 +34,7 @@ def test_equations_are_no_values(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("sqrt(x) + sin(y) + cos(z) + log(w) + 5", "5"),
@@ -50,7 +49,7 @@ def test_a_formula_is_no_sentence_with_its_number(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("60 rad/s", "60 Hz"),
@@ -72,12 +71,12 @@ def test_a_formula_is_no_sentence_with_its_number(answer, truth):
         ("5 m s", "5 ms"),
     ],
 )
-@pytest.mark.parametrize("comparison", ["exact", "measured"])
+@table("comparison", ["exact", "measured"])
 def test_units_that_measure_different_things(answer, truth, comparison):
     assert verify_answer(answer, truth, comparison=comparison).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("42 lakh", "42"),
@@ -106,7 +105,7 @@ def test_words_that_change_a_number(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("5", "101_2"),
@@ -144,7 +143,7 @@ def test_notations_that_look_alike(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("5 to 3", "3 to 5"),
@@ -256,7 +255,7 @@ def test_other_orders_units_figures_and_choices_are_other_answers(answer, truth)
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("3 decades", "3 centuries"),
@@ -277,7 +276,7 @@ def test_quantities_that_differ_in_spread_or_unit(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("mg", "Mg"),
@@ -307,7 +306,7 @@ def test_short_texts_are_formulas_and_orders(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         (r"x < 2 \text{ and } x > 3", r"(-\infty, 2) \cup (3, \infty)"),
@@ -340,7 +339,7 @@ def test_conditions_times_and_counts_differ(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("Quantity A is greater", "Quantity B is greater"),
@@ -357,7 +356,7 @@ def test_sentences_about_different_things(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("1", r"2\frac12"),
@@ -374,7 +373,7 @@ def test_mixed_numbers_vectors_and_molecules_are_no_products(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("5 m/s not", "5 m/s"),
@@ -394,7 +393,7 @@ def test_words_after_a_unit_that_change_a_quantity(answer, truth):
     assert verify_answer(answer, truth, comparison="measured").correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("[[1, 2], [3, 4]]", r"\begin{pmatrix} 1 & 3 \\ 2 & 4 \end{pmatrix}"),
@@ -431,7 +430,7 @@ def test_code_money_and_chemistry_that_differ(answer, truth):
     assert verify_answer(answer, truth).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("a[0]", "a(0)"),
@@ -445,12 +444,12 @@ def test_code_money_and_chemistry_that_differ(answer, truth):
         ("No", r"\mathrm{NO}"),
     ],
 )
-@pytest.mark.parametrize("is_turned", [False, True])
+@table("is_turned", [False, True])
 def test_elements_degrees_and_formulas_of_substances(answer, truth, is_turned):
     assert verify_answer(*((truth, answer) if is_turned else (answer, truth))).correct is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth"),
     [
         ("No", "no"),

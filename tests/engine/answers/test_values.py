@@ -1,10 +1,9 @@
 """Replies in the styles of models, by kind of answer: which are right and which are wrong."""
 
-import pytest
-
 from engine.answers.how import HowCompared
 from engine.answers.kinds import compare
 from engine.answers.reply import read_answer
+from tests.support.table import table
 
 NUMBER = [
     (HowCompared(kind="number"), "18",
@@ -262,7 +261,7 @@ CONTAINS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@table(
     ("how", "truth", "right", "wrong"),
     [*NUMBER, *FORMULA, *TEXT, *LIST, *SET, *SQL, *JSON, *DATE, *CONTAINS],
 )

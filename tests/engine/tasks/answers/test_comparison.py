@@ -13,9 +13,10 @@ from engine.own_data.kinds import described, how_compared, remark
 from engine.records import Completion, Outcome, Problem
 from engine.reward_evaluator import RewardEvaluator
 from engine.tasks.registry import task_named
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "truth", "text", "leaks"),
     [
         ("date", "2024-07-22", "Expect July 22nd, 2024 here.", True),
@@ -135,12 +136,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "answer", "truth"), RIGHT)
+@table(("kind", "answer", "truth"), RIGHT)
 def test_equal_answers(kind, answer, truth):
     assert compare(answer, truth, HowCompared(kind=kind)).is_correct is True
 
 
-@pytest.mark.parametrize(("kind", "answer", "truth"), WRONG)
+@table(("kind", "answer", "truth"), WRONG)
 def test_different_and_hedged_answers(kind, answer, truth):
     assert compare(answer, truth, HowCompared(kind=kind)).is_correct is False
 
@@ -161,7 +162,7 @@ def test_the_day_comes_first_where_the_dataset_says_so():
     assert not compare("2026-01-02", "01/02/2026", how).is_correct
 
 
-@pytest.mark.parametrize(
+@table(
     ("answer", "truth", "is_correct"),
     [
         ("98", "100", True),
@@ -193,16 +194,14 @@ def test_a_row_can_have_its_own_tolerance():
     assert [one.is_correct for one in scored] == [True, False]
 
 
-@pytest.mark.parametrize(
-    "kind", ["number:", "number:2", "number:0%", "number:60%", "number:-1%", "label:2%", "number:nan%"]
-)
+@table("kind", ["number:", "number:2", "number:0%", "number:60%", "number:-1%", "label:2%", "number:nan%"])
 def test_a_tolerance_that_is_none_is_refused(kind):
     with pytest.raises(InputError, match="is no tolerance") as raised:
         how_compared(["100"], kind)
     assert "number:2%" in raised.value.fix
 
 
-@pytest.mark.parametrize(
+@table(
     ("answers", "kind"),
     [
         (["billing", "shipping", "billing", "Billing", "other", "other"], "label"),
@@ -229,7 +228,7 @@ def test_how_answers_are_compared_is_found_out(answers, kind):
     assert how_compared(answers).kind == kind
 
 
-@pytest.mark.parametrize(
+@table(
     ("reply", "answer"),
     [
         ("It is about money.\nAnswer: billing", "billing"),
@@ -298,7 +297,7 @@ def test_a_text_among_numbers_is_named():
     assert remark(answers[-1:], how_compared(answers[-1:])) == ""
 
 
-@pytest.mark.parametrize(
+@table(
     ("truths", "answer"),
     [
         (["5 kg m/s", "3 N s"], "5 kg·m/s"),
@@ -316,23 +315,23 @@ def test_numbers_with_units_of_several_words_are_numbers(truths, answer):
     assert not compare(answer, truths[1], how).is_correct
 
 
-@pytest.mark.parametrize("answers", [["是", "否"], ["北京", "上海"], ["3-5", "10-12"]])
+@table("answers", [["是", "否"], ["北京", "上海"], ["3-5", "10-12"]])
 def test_chinese_words_and_ranges_are_no_formulas(answers):
     assert not describe([{"problem": "?", "answer": answer} for answer in answers], where="").is_mathematics
 
 
-@pytest.mark.parametrize("answer", ["CO₂", "co2", "CO2."])
+@table("answer", ["CO₂", "co2", "CO2."])
 def test_formulas_of_substances_are_texts(answer):
     how = how_compared(["CO2", "NO", "H2O"])
     assert how.kind == "text"
     assert compare(answer, "CO2", how).is_correct
 
 
-@pytest.mark.parametrize("answer", ["twelve", "a dozen", "12 pieces"])
+@table("answer", ["twelve", "a dozen", "12 pieces"])
 def test_a_number_may_be_in_words(answer):
     assert compare(answer, "12", HowCompared(kind="number")).is_correct
 
 
-@pytest.mark.parametrize("truth", ["R$ 5", "¥5", "US$ 5", "₹500"])
+@table("truth", ["R$ 5", "¥5", "US$ 5", "₹500"])
 def test_sums_of_money_are_numbers(truth):
     assert how_compared([truth]).kind == "number"

@@ -9,7 +9,7 @@ from grpo_training.view.arguments import parse_arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve the pages until Ctrl-C, or write them to a folder; the exit code."""
+    """Serve the pages until Ctrl-C, or write them to a file; the exit code."""
     arguments = parse_arguments(argv)
     from grpo_training.view.start import view
 

@@ -21,7 +21,6 @@ _EPILOG = """\
 examples, each after python -m grpo_training.view:
   --run mails               one run
   outputs/grpo              one folder, with its subfolders
-  --export report           the same pages as files: open report/index.html
   --export report.html      the same pages as one file
 """
 
@@ -56,8 +55,8 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     export.add_argument(
         "--export",
         type=Path,
-        metavar="PATH",
-        help="write the pages to a new folder, or to one file if the name ends in .html, and exit",
+        metavar="FILE.html",
+        help="write the pages to one new file, and exit",
     )
     export.add_argument(
         "--export-groups",

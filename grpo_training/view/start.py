@@ -17,7 +17,6 @@ from grpo_training.runs.folder import found_run
 from grpo_training.runs.scored_groups import write_groups
 from grpo_training.view.arguments import DEFAULT_FOLDERS
 from grpo_training.view.data.runs import Store
-from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.export import export
 from grpo_training.view.web.server import application
 
@@ -30,10 +29,10 @@ def view(arguments: Namespace) -> int:
 
     Raises:
         MissingInputError: a folder does not exist, or there is nothing to export.
-        InputError: the port is taken, the target of the export exists, or a task cannot be loaded.
+        InputError: the port is taken, the export has no new name, or a task cannot be loaded.
     """
-    for place in arguments.task:
-        load_task(place)  # the pages know it by its name from then on
+    for task in arguments.task:
+        load_task(task)  # the pages know it by its name from then on
     if arguments.run is not None and arguments.folders:
         raise InputError("--run and folders exclude each other")
     given = arguments.folders if arguments.run is None else [found_run(arguments.run).folder]
@@ -42,10 +41,8 @@ def view(arguments: Namespace) -> int:
         if arguments.export is None:
             _serve(store, arguments.port)
         else:
-            target: Path = arguments.export
-            pages = export(store, target, arguments.export_groups)
-            first = target / PAGES[0].path if target.is_dir() else target
-            print(f"{pages} pages in {target}. Open {first} in a browser.")
+            pages = export(store, arguments.export, arguments.export_groups)
+            print(f"{pages} pages in {arguments.export}. Open it in a browser.")
     return 0
 
 
@@ -73,12 +70,7 @@ def _serve(store: Store, port: int) -> None:
     print(f"http://{HOST}:{listening.getsockname()[1]}/")
     print(f"{len(store.runs)} runs, {len(store.libraries)} libraries. Ctrl-C ends the server.", file=sys.stderr)
     sys.stdout.flush()
-    config = uvicorn.Config(
-        application(store),
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=2,
-    )
+    config = uvicorn.Config(application(store), log_level="warning", server_header=False, timeout_graceful_shutdown=2)
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -13,7 +13,7 @@ from engine.storage.append_log import replace_file
 from grpo_training.view.pages.training import METRICS, PAGE, training_view
 from grpo_training.view.web.one_file import in_one_file
 from grpo_training.view.web.page import Request
-from grpo_training.view.web.rendering import AddressesInOneFile, render
+from grpo_training.view.web.rendering import render
 
 REPORT = "report.html"
 
@@ -37,6 +37,6 @@ def write_page(run_dir: Path) -> Path:
     request = Request({"run": run_dir.name}, live=False)
     address = PAGE.path_of(request.params)
     context = {"run": None, "state": "", "training": view}
-    html = render(PAGE, context, request, alone=True, addresses=AddressesInOneFile(address))
+    html = render(PAGE, context, request, alone=True)
     replace_file(run_dir / REPORT, in_one_file([(PAGE, address, html)])[0].encode())
     return run_dir / REPORT

@@ -14,6 +14,7 @@ from grpo_training.phaser.__main__ import main as phaser
 from grpo_training.score_rollouts.__main__ import main as score_rollouts
 from grpo_training.show.__main__ import main as show
 from grpo_training.view.__main__ import main as view
+from tests.support.viewer_runs import pages_of
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
@@ -157,8 +158,8 @@ def test_scored_files_are_shown_and_viewed(grpo, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert f"r_total {first['reward']['total']:.3f}" in shown
     assert first["text"].splitlines()[1] in shown
-    assert view([str(scored), "--export", str(tmp_path / "pages")]) == 0
-    pages = [path.read_text() for path in (tmp_path / "pages").rglob("*.html")]
+    assert view([str(scored), "--export", str(tmp_path / "pages.html")]) == 0
+    pages = pages_of(tmp_path / "pages.html").values()
     total = f"{first['reward']['total']:.3f}"
     assert any(first["prompt_id"] in page and total in page for page in pages)
 

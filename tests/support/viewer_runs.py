@@ -1,5 +1,7 @@
 """Caches for the tests of the viewer: rollouts with rewards as given, written as the commands write them."""
 
+import base64
+import gzip
 import itertools
 import re
 from pathlib import Path
@@ -86,5 +88,11 @@ def _with_times(text):
 
 
 def exported_page(target, path):
-    """The address of a page of an export: ``target`` is its folder, or its one file."""
-    return f"{target.as_uri()}#page={path}" if target.suffix else (target / path).as_uri()
+    """The address of a page of an export."""
+    return f"{target.as_uri()}#page={path}"
+
+
+def pages_of(target):
+    """The pages of an export, by their paths."""
+    stored = re.findall(r'<script type="text/plain" data-page="([^"]+)">([^<]+)<', target.read_text(encoding="utf-8"))
+    return {path: gzip.decompress(base64.b64decode(packed)).decode() for path, packed in stored}

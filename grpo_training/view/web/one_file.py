@@ -22,7 +22,7 @@ def in_one_file(pages: Iterable[tuple[Page, str, str]]) -> tuple[str, int]:
     """Pages in one file.
 
     Args:
-        pages: entry in the registry, path and HTML of each, with :class:`AddressesInOneFile`; the first is shown first.
+        pages: entry in the registry, path and HTML of each; the first is shown first.
 
     Returns:
         HTML whose script ``one_file.js`` shows the page that the address names, and the number of pages. They are

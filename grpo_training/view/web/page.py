@@ -46,8 +46,7 @@ class Page:
         name: for ``url(name, ...)`` in templates; its own template is ``view/templates/NAME.html.j2``, which extends
             ``base.html.j2``.
         title: in the navigation and of the window; a template may have a title of its own.
-        path: relative to the root, with variable parts in braces: ``{run}/groups/{line}.html``. The export writes files
-            with these names.
+        path: relative to the root, with variable parts in braces: ``{run}/groups/{line}.html``.
         build: returns the template's variables. A page of a run returns it as ``run``, for the navigation. May raise
             NotFoundError.
         instances: the parameters of all pages of this kind, for the export; None: of one for each run of ``kinds``, or

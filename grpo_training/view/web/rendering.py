@@ -50,69 +50,44 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, str):
         return without_control_characters(value)
     if isinstance(value, dict):
-        return {without_control_characters(str(key)): cleaned(one) for key, one in value.items()}
+        return {without_control_characters(str(key)): cleaned(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [cleaned(one) for one in value]
+        return [cleaned(item) for item in value]
     if isinstance(value, float) and not float("-inf") < value < float("inf"):
         return None
     return value
 
 
-class Addresses:
-    """Relative addresses as seen from one page: the same in a server and in a folder of files."""
-
-    def __init__(self, path: str) -> None:
-        self._folder = posixpath.dirname(path) or "."
-
-    def url(self, name: str, **params: object) -> str:
-        """The address of a page by its name."""
-        return self.to(_BY_NAME[name].path_of({key: str(value) for key, value in params.items()}))
-
-    def asset(self, name: str) -> str:
-        """The address of a file in ``viewer/assets``."""
-        return self.to(f"assets/{name}")
-
-    def to(self, path: str) -> str:
-        """The address of a path below the root."""
-        return posixpath.relpath(path, self._folder)
-
-
-class AddressesInOneFile(Addresses):
-    """Addresses of pages that are all in one file: the page's path stands behind ``#``. See ``assets/one_file.js``."""
-
-    def to(self, path: str) -> str:
-        """The address of a path below the root; of an asset, its name."""
-        return path if path.startswith("assets/") else f"#page={quote(path, safe='/~')}"
-
-
-def render(
-    page: Page,
-    context: dict[str, Any],
-    request: Request,
-    *,
-    alone: bool = False,
-    addresses: Addresses | None = None,
-) -> str:
-    """A page as HTML.
+def render(page: Page, context: dict[str, Any], request: Request, *, alone: bool = False) -> str:
+    """A page as HTML. On a server its addresses are relative; in one file a page's path stands behind ``#page=``.
 
     Args:
         page: its entry in the registry.
         context: what its ``build`` returned.
         request: what it was built for.
         alone: without links to other pages.
-        addresses: of pages and assets; None: relative to the page.
     """
-    addresses = addresses or Addresses(page.path_of(request.params))
+    folder = posixpath.dirname(page.path_of(request.params)) or "."
     run = context.get("run")
+
+    def url(name: str, **params: object) -> str:
+        """The address of a page by its name."""
+        path = _BY_NAME[name].path_of({key: str(value) for key, value in params.items()})
+        return posixpath.relpath(path, folder) if request.live else f"#page={quote(path, safe='/~')}"
+
+    def asset(name: str) -> str:
+        """The address of a file in ``view/assets``; in one file its name, see ``assets/one_file.js``."""
+        return posixpath.relpath(f"assets/{name}", folder) if request.live else f"assets/{name}"
+
     return _TEMPLATES.get_template(f"{page.name}.html.j2").render(
         **{"run": None, "library": None, **context},
         page=page,
         live=request.live,
         alone=alone,
-        site_pages=[one for one in PAGES if one.key and not one.kinds and not alone],
-        run_pages=[one for one in PAGES if run is not None and run.kind in one.kinds],
-        url=addresses.url,
-        asset=addresses.asset,
+        site_pages=[other for other in PAGES if other.key and not other.kinds and not alone],
+        run_pages=[other for other in PAGES if run is not None and run.kind in other.kinds],
+        url=url,
+        asset=asset,
         json_script=json_script,
     )
 

@@ -13,10 +13,9 @@ import grpo_training
 from engine.errors import BudgetExceededError, ConfigurationError, InputError, MissingInputError
 from grpo_training.improve import __main__ as improve
 from grpo_training.runs import folder as run_folders
-from grpo_training.view.data.runs import Store
-from grpo_training.view.web.export import export
 from tests.support.fault_server import chat_app, serve_in_thread
 from tests.support.planted_answers import FAMILIES, KINDS, PlantedServer
+from tests.support.viewer_runs import pages_of
 
 
 @pytest.fixture
@@ -71,8 +70,7 @@ def test_a_library_that_helps_is_adopted_and_can_be_taken_home(folder, capsys, k
     assert {path.name for path in home.iterdir()} == {
         *("messages.json", "experiences.json", "result.json", "report.html", "README.md", "prompt.txt"),
     }
-    export(Store([home.parent]), folder / "pages", 1)  # the pages that report.html holds, packed
-    assert "Adopted: the library helps" in (folder / "pages/index.html").read_text()
+    assert "Adopted: the library helps" in pages_of(home / "report.html")["index.html"]
     # with the advice in the prompt the server is right more often than without, for a question that nobody asked before
     improved = grpo_training.Improved.load(home)
     number, family = next(

@@ -59,10 +59,10 @@ def runs(pocket, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=["report", "report.html"])
-def report(request, runs, tmp_path_factory):
-    """The runs as exported files, and as one file: from a page's path to its address."""
-    target = tmp_path_factory.mktemp("export") / request.param
+@pytest.fixture(scope="module")
+def report(runs, tmp_path_factory):
+    """The runs as one file: from a page's path to its address."""
+    target = tmp_path_factory.mktemp("export") / "report.html"
     export(Store([runs]), target, 500)
     return lambda path: exported_page(target, path)
 
@@ -160,11 +160,11 @@ def test_the_graphs_of_a_group_are_drawn(cache, served, open_page):
         assert page.locator("article.wide").count() == 1
 
 
-@pytest.mark.parametrize("target", ["report", "report.html"])
-def test_the_graphs_of_exported_groups_and_fusions_are_drawn(cache, tmp_path, open_page, target):
-    export(Store([cache]), tmp_path / target, 5)
-    check_the_graphs(open_page(exported_page(tmp_path / target, f"{RUN}/groups/1.html")))
-    page = open_page(exported_page(tmp_path / target, "cache-critic/fusions.html"))
+def test_the_graphs_of_exported_groups_and_fusions_are_drawn(cache, tmp_path, open_page):
+    target = tmp_path / "report.html"
+    export(Store([cache]), target, 5)
+    check_the_graphs(open_page(exported_page(target, f"{RUN}/groups/1.html")))
+    page = open_page(exported_page(target, "cache-critic/fusions.html"))
     page.get_by_role("link", name="p", exact=True).click()
     expect(page.locator("#rollout-fusion .graph .node")).to_have_count(3)
 

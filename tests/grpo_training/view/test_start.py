@@ -14,7 +14,7 @@ from engine.tasks import registry
 from grpo_training.view.__main__ import main
 from grpo_training.view.start import listen
 from tests.conftest import ROOT
-from tests.support.viewer_runs import group, write
+from tests.support.viewer_runs import group, pages_of, write
 
 
 @pytest.fixture
@@ -51,10 +51,12 @@ def test_the_printed_address_answers_at_once_and_ctrl_c_ends_the_server(start):
 
 
 def test_an_export_from_the_command_line(pocket, tmp_path, capsys):
-    assert main([str(pocket), "--export", str(tmp_path / "report"), "--export-groups", "2"]) == 0
-    assert f"pages in {tmp_path / 'report'}" in capsys.readouterr().out
-    assert '<html lang="en"' in (tmp_path / "report/index.html").read_text(encoding="utf-8")
-    assert len(list((tmp_path / "report/cache-generator_1/groups").glob("*.html"))) == 2
+    target = tmp_path / "report.html"
+    assert main([str(pocket), "--export", str(target), "--export-groups", "2"]) == 0
+    assert f"pages in {target}" in capsys.readouterr().out
+    pages = pages_of(target)
+    assert '<html lang="en"' in pages["index.html"]
+    assert len([path for path in pages if path.startswith("cache-generator_1/groups/")]) == 2
 
 
 def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
@@ -65,7 +67,7 @@ def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
 def test_without_a_run_the_error_of_an_export_names_the_folders_that_were_searched(tmp_path, monkeypatch):
     monkeypatch.setattr("grpo_training.view.start.DEFAULT_FOLDERS", (tmp_path / "cache", tmp_path / "outputs"))
     with pytest.raises(MissingInputError, match=f"{tmp_path}/cache, {tmp_path}/outputs"):
-        main(["--export", str(tmp_path / "report")])
+        main(["--export", str(tmp_path / "report.html")])
 
 
 def test_a_port_that_is_taken_is_an_error():
@@ -88,8 +90,8 @@ def test_a_task_of_a_file_is_known_to_the_pages(tmp_path, monkeypatch):
     write(tmp_path / "cache/generator_1_rollouts.jsonl", [one])
     shown = []
     for words in ([], ["--task", f"{tmp_path / 'own.py'}:TASK"]):
-        target = tmp_path / f"report-{len(words)}"
+        target = tmp_path / f"report-{len(words)}.html"
         assert main([*words, "--export", str(target), str(tmp_path / "cache")]) == 0
-        shown.append((target / "cache-generator_1/groups/1.html").read_text(encoding="utf-8"))
+        shown.append(pages_of(target)["cache-generator_1/groups/1.html"])
     assert "the word seven" not in shown[0]
     assert "the word seven" in shown[1]

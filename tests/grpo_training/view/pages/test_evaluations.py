@@ -15,6 +15,7 @@ from grpo_training.view.web.export import export
 from grpo_training.view.web.server import application
 from tests.grpo_training.evaluate.test_figures import result
 from tests.support.library import by_hand
+from tests.support.viewer_runs import pages_of
 
 GATE = {"problems": 40, "of": 100, "own": 3, "samples": 4, "alpha": 0.05, "looks": 2, "dataset": "d", "model": "tiny"}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -120,9 +121,10 @@ def test_figures_without_a_base_and_hostile_texts_are_shown(tmp_path):
 def test_an_export_has_the_pages_of_evaluations(tmp_path):
     gated(tmp_path / "in")
     evaluated(tmp_path / "in/cache")
-    export(Store([tmp_path / "in"]), tmp_path / "out", 10)
-    assert ">adopted<" in (tmp_path / "out/evaluations.html").read_text(encoding="utf-8")
-    assert (tmp_path / "out/evaluations/cache-sums.html").exists()
+    export(Store([tmp_path / "in"]), tmp_path / "out.html", 10)
+    pages = pages_of(tmp_path / "out.html")
+    assert ">adopted<" in pages["evaluations.html"]
+    assert "evaluations/cache-sums.html" in pages
 
 
 def test_without_a_test_the_page_says_which_command_makes_one(tmp_path):

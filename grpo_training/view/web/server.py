@@ -10,6 +10,7 @@ from importlib.resources import files
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
@@ -21,10 +22,14 @@ from grpo_training.view.data.runs import Store
 from grpo_training.view.pages.registry import PAGES
 from grpo_training.view.web.page import Page, Request
 from grpo_training.view.web.rendering import render, render_alone
-from grpo_training.view.web.security import Guard
+from grpo_training.view.web.security import SecureHeaders
 
 _READING_S = 0.3
 """How long a request may read files; the page says how far it is, and asks again."""
+
+_COMPRESSED = Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)
+_HOSTS = ["localhost", "127.0.0.1"]
+"""A page of another site whose name was pointed at this machine (DNS rebinding) sees nothing."""
 
 
 def application(store: Store) -> Starlette:
@@ -48,7 +53,7 @@ def application(store: Store) -> Starlette:
     assets = Mount("/assets", StaticFiles(directory=str(files("grpo_training.view") / "assets")))
     return Starlette(
         routes=[Route("/", endpoint(PAGES[0])), assets, *pages],
-        middleware=[Middleware(Guard), Middleware(GZipMiddleware, minimum_size=4096, compresslevel=1)],
+        middleware=[Middleware(SecureHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS), _COMPRESSED],
         exception_handlers={404: _not_found, ScaffoldError: _failed},
     )
 

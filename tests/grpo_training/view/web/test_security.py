@@ -4,7 +4,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from grpo_training.view.data.runs import Store
-from grpo_training.view.web.security import is_loopback
 from grpo_training.view.web.server import application
 
 
@@ -26,17 +25,8 @@ def test_every_response_forbids_inline_scripts_other_origins_and_frames(local, p
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("localhost:7860", 200), ("127.0.0.1:1", 200), ("[::1]:7860", 200), ("evil.example", 421),
-     ("localhost.evil.example:7860", 421), ("127.0.0.1.evil.example", 421), ("", 421)],
+    [("localhost:7860", 200), ("127.0.0.1:1", 200), ("evil.example", 400), ("0.0.0.0", 400),
+     ("localhost.evil.example:7860", 400), ("127.0.0.1.evil.example", 400), ("", 400)],
 )  # fmt: skip
 def test_a_name_that_was_pointed_at_this_machine_is_refused(local, host, status):
     assert local.get("/", headers={"host": host}).status_code == status
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.8.8", True), ("0.0.0.0", False), ("::", False),
-     ("192.168.1.2", False), ("box.example", False)],
-)  # fmt: skip
-def test_which_addresses_only_this_machine_reaches(host, loopback):
-    assert is_loopback(host) is loopback

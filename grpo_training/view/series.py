@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from itertools import groupby
 from statistics import fmean
 from typing import Any
@@ -12,13 +13,12 @@ Row = dict[str, Any]
 """One line of metrics.jsonl."""
 
 _COLUMNS = 200
-_LARGEST = 1e300  # sums and differences of a few thousand such values are still floats
+_LARGEST = 1e12  # larger values are drawn at this height
 _SMALLEST = 1e-300
-_LONGEST = 1e15
 
 
 def number(row: Row, name: str) -> float | None:
-    """A metric of a row; None where it is absent, null, not a number or not finite; between 1e-300 and 1e300, or 0."""
+    """A metric of a row; None where it is absent, null, not a number or not finite; between 1e-300 and 1e12, or 0."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == math.inf:
         return None
@@ -46,35 +46,28 @@ def _mean_row(rows: Sequence[Row]) -> Row:
 
 def stages(rows: Sequence[Row]) -> list[tuple[int, int, str]]:
     """The stages of a run in order: index of the first row, index after the last, name."""
-    found, start = [], 0
-    for name, own in groupby(str(row.get("stage") or "") for row in rows):
-        end = start + len(list(own))
-        found.append((start, end, name))
+    spans, start = [], 0
+    for name, rows_of_stage in groupby(str(row.get("stage") or "") for row in rows):
+        end = start + len(list(rows_of_stage))
+        spans.append((start, end, name))
         start = end
-    return found
+    return spans
 
 
 def matching(patterns: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """The metrics that match a pattern and have a value in any row, in the order of the patterns.
 
     Args:
-        patterns: names, in which one ``*`` stands for any text of at least one character.
+        patterns: names, in which ``*`` stands for any text.
         rows: of a run.
     """
     present = dict.fromkeys(name for row in rows for name in row if number(row, name) is not None)
-    return list(dict.fromkeys(name for pattern in patterns for name in present if _matches(name, pattern)))
-
-
-def _matches(name: str, pattern: str) -> bool:
-    head, star, tail = pattern.partition("*")
-    if not star:
-        return name == pattern
-    return name.startswith(head) and name.endswith(tail) and len(name) > len(head + tail)
+    return list(dict.fromkeys(name for pattern in patterns for name in present if fnmatchcase(name, pattern)))
 
 
 def shown(value: float) -> str:
     """A number in four digits."""
-    return f"{value:,.0f}" if 10_000 <= abs(value) < _LONGEST else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def short(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from engine.errors import InputError
 from engine.experience.events import GateEvent
 from engine.experience.library import ExperienceLibrary
+from engine.experience.state import LibraryState
 from engine.storage.file_stamp import FileStamp, file_stamp
 
 Stamp = tuple[FileStamp | None, FileStamp | None]
@@ -42,33 +43,36 @@ class Library:
             InputError: its files are damaged.
             OSError: they cannot be read.
         """
-        return _opened(self.path)
+        return ExperienceLibrary(
+            self.path, read_only=True, clock=lambda: datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
+        )
+
+    def state(self) -> LibraryState | None:
+        """Its experiences as they are now; None if it cannot be read."""
+        try:
+            return self.open().state
+        except (InputError, OSError):
+            return None
 
     def texts(self) -> dict[str, str]:
         """Id -> text of its experiences, also of the retired and forbidden ones; empty if it cannot be read."""
-        try:
-            state = self.open().state
-        except (InputError, OSError):
-            return {}
-        return {each.id: each.content for each in (*state.texts, *state.retired, *state.forbidden)}
+        state = self.state()
+        every = () if state is None else (*state.texts, *state.retired, *state.forbidden)
+        return {experience.id: experience.content for experience in every}
 
     def summary(self) -> dict[str, Any]:
         """What lists show of the library as it is now: version, numbers, time of its last event, newest gate first.
 
         ``error`` says why it cannot be read; empty if it can.
         """
-        return _summary_as_of(self.path, self.stamp())
-
-
-def _opened(path: Path) -> ExperienceLibrary:
-    return ExperienceLibrary(path, read_only=True, clock=lambda: datetime.fromtimestamp(path.stat().st_mtime, UTC))
+        return _summary_as_of(self, self.stamp())
 
 
 @functools.lru_cache(maxsize=4096)
-def _summary_as_of(path: Path, stamp: Stamp) -> dict[str, Any]:
+def _summary_as_of(library: Library, stamp: Stamp) -> dict[str, Any]:
     try:
-        library = _opened(path)
-        state, history = library.state, library.history()
+        opened = library.open()
+        state, history = opened.state, opened.history()
     except (InputError, OSError) as error:
         return {"error": str(error), "gates": [], "version": ""}
     return {

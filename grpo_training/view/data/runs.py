@@ -60,8 +60,8 @@ class Run:
     @property
     def shown_folder(self) -> str:
         """The name of the folder of the results; of a run with a name, the run's."""
-        own = self.folder.parent.name if self.folder.name == "cache" else self.folder.name
-        return own or self.folder.name
+        name = self.folder.parent.name if self.folder.name == "cache" else self.folder.name
+        return name or self.folder.name
 
     def configuration(self) -> dict[str, Any]:
         """The stored settings and facts as one mapping; empty without a readable manifest."""
@@ -146,8 +146,8 @@ class Store:
             folder = libraries_of(run.folder).resolve()
         except InputError:  # a damaged manifest names no folder
             folder = run.folder.parent / "experiences"
-        own = [library for library in libraries if library.path.parent == folder]
-        return own[0] if own else libraries[0] if len(libraries) == 1 else None
+        matching = [library for library in libraries if library.path.parent == folder]
+        return matching[0] if matching else libraries[0] if len(libraries) == 1 else None
 
     def index(self, run: Run) -> RecordIndex[Any, Any]:
         """The index of a generator's rollouts or of a critic's fusions; the caller updates it."""
@@ -203,16 +203,16 @@ def _with_id(known: Mapping[str, ValueT], name: str) -> ValueT:
 def _run_of(path: Path, taken: set[str]) -> Run | None:
     if path.name == METRICS and (path.parent / CONFIG_JSON).exists():
         return Run(_new_id(path.parent.name, taken), "training", path.parent.name, path, path.parent / CONFIG_JSON)
-    found = learner_of_results(path)
-    if found is None:
+    results = learner_of_results(path)
+    if results is None:
         return None
-    learner, old = found
+    learner, suffix = results
     return Run(
-        _new_id(f"{path.parent.name}-{learner}{old}", taken),
+        _new_id(f"{path.parent.name}-{learner}{suffix}", taken),
         "critic" if learner == "critic" else "generator",
-        learner + old,
+        learner + suffix,
         path,
-        manifest_file(path.parent, learner, old),
+        manifest_file(path.parent, learner, suffix),
     )
 
 

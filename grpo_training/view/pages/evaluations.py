@@ -23,20 +23,10 @@ def build_list(store: Store, request: Request) -> dict[str, Any]:
     ]
     gates.sort(key=lambda row: row["event"].at, reverse=True)
     rows = [_row(evaluation) for evaluation in store.evaluations]
-    differences = [row["report"].difference for row in rows if row["report"] is not None]
-    ends = [end for row in gates for end in (row["event"].low, row["event"].high)]
-    ends += [
-        end
-        for difference in differences
-        if difference is not None
-        for end in (difference.low, difference.high)
-        if end is not None
-    ]
-    return {
-        "gates": gates[:_MAX_LISTED],
-        "evaluations": rows,
-        "range_points": plot_range(ends),
-    }
+    shown = [row["event"] for row in gates]
+    shown += [row["report"].difference for row in rows if row["report"] is not None]
+    ends = [end for each in shown if each is not None for end in (each.low, each.high) if end is not None]
+    return {"gates": gates[:_MAX_LISTED], "evaluations": rows, "range_points": plot_range(ends)}
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:

@@ -58,12 +58,12 @@ def fusion_figures(index: RecordIndex[FusionSummary, Fusion]) -> View:
 
 def _row(store: Store, request: Request, generator: Run | None, fusion: FusionSummary) -> tuple[Any, ...]:
     """A fusion, its verdict, and run and line of the group that was fused; None if that has no page."""
-    place = None
+    group_page = None
     if generator is not None:
         group = store.index(generator).latest((fusion.problem_id, fusion.epoch))
         if group is not None and request.has_group(generator, group.line):
-            place = generator.id, group.line
-    return fusion, verdict_of(fusion.is_correct, fusion.complete), place
+            group_page = generator.id, group.line
+    return fusion, verdict_of(fusion.is_correct, fusion.complete), group_page
 
 
 PAGE = Page("fusions", "Fusions", "{run}/fusions.html", build, kinds=("critic",), key="f", styles=("group.css",))

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.errors import InputError
 from engine.mathematics.values import agree
 from engine.records import Candidate, Fusion, Problem, Rollout, RolloutGroup, Scaffold
+from engine.scaffold.execution import execute
 from engine.scaffold.given_values import read_known
 from engine.task import Task
 from engine.tasks.registry import task_named
@@ -21,7 +22,6 @@ from grpo_training.view.pages.scaffold_runs import (
     Standing,
     divergence,
     role_of,
-    run_scaffold,
     run_scaffolds,
     standings,
     value_text,
@@ -118,17 +118,17 @@ def task_and_truth(problem: Problem) -> tuple[Task | None, str]:
 def reference_of(rollouts: Sequence[Rollout], runs: dict[int, ScaffoldRun]) -> Rollout | None:
     """The rollout that the others are compared with: the best paid right one, else the best paid one."""
     usable = [rollout for rollout in rollouts if rollout.rollout_id in runs and rollout.r_total is not None]
-    return max(usable, key=lambda one: (one.is_correct is True, one.r_total or 0.0, -one.rollout_id), default=None)
+    return max(usable, key=lambda each: (each.is_correct is True, each.r_total or 0.0, -each.rollout_id), default=None)
 
 
-def _candidate(task: Task | None, one: Rollout, problem: Problem) -> Candidate | None:
-    return None if task is None else task.candidate_from_record(one.scaffold, one.answer, problem)
+def _candidate(task: Task | None, record: Rollout | Fusion, problem: Problem) -> Candidate | None:
+    return None if task is None else task.candidate_from_record(record.scaffold, record.answer, problem)
 
 
-def _other_value(one: Rollout, run: ScaffoldRun) -> str:
+def _other_value(rollout: Rollout, run: ScaffoldRun) -> str:
     """The value of the target where it is not the number that was scored, as in files of other programs; else empty."""
     executed = run.execution.answer
-    known = None if one.answer is None or one.answer_source == "executed" else read_known(one.answer)
+    known = None if rollout.answer is None or rollout.answer_source == "executed" else read_known(rollout.answer)
     if executed is None or known is None:
         return ""
     value = run.execution.values[run.scaffold.target_variable]
@@ -141,13 +141,13 @@ def _other_value(one: Rollout, run: ScaffoldRun) -> str:
 
 def _facts(group: RolloutGroup) -> list[tuple[str, str]]:
     policy = group.policy
-    found = [("task", group.task), ("generator", group.generator_id), ("time", moment(group.timestamp))]
+    facts = [("task", group.task), ("generator", group.generator_id), ("time", moment(group.timestamp))]
     if group.epoch:
-        found.append(("epoch", str(group.epoch)))
+        facts.append(("epoch", str(group.epoch)))
     if policy is not None:
-        found += [("model", policy.model), ("library version", policy.library_version)]
-        found += [(name, str(value)) for name, value in policy.sampling.model_dump(exclude_none=True).items() if value]
-    return [(name, value[:300]) for name, value in found if value]
+        facts += [("model", policy.model), ("library version", policy.library_version)]
+        facts += [(name, str(value)) for name, value in policy.sampling.model_dump(exclude_none=True).items() if value]
+    return [(name, value[:300]) for name, value in facts if value]
 
 
 def _divergences(views: Iterable[View]) -> list[tuple[list[str], Divergence]]:
@@ -185,10 +185,9 @@ def fusion_view(fusion: Fusion, folder: Path) -> View:
     """A fusion as a rollout is shown; its scaffold is executed."""
     problem = problem_of(fusion)
     task, _ = task_and_truth(problem)
-    candidate = None if task is None else task.candidate_from_record(fusion.scaffold, fusion.answer, problem)
-    run = None
-    if candidate is not None and isinstance(candidate.content, Scaffold):
-        run = run_scaffold(candidate.content)
+    candidate = _candidate(task, fusion, problem)
+    content = None if candidate is None else candidate.content
+    run = ScaffoldRun(content, execute(content)) if isinstance(content, Scaffold) else None
     return rollout_view(fusion, candidate, problem, task=task, folder=folder, run=run)
 
 
@@ -208,8 +207,8 @@ def build(store: Store, request: Request) -> View:
     summary, group = index.record_of_line(request.params["line"])
     library = store.library_of(run)
     page = group_page(group, run.folder)
-    lines = [one.line for one in index.current() if request.has_group(run, one.line)]
-    place = lines.index(summary.line) if summary.line in lines else len(lines)
+    lines = [each.line for each in index.current() if request.has_group(run, each.line)]
+    position = lines.index(summary.line) if summary.line in lines else len(lines)
     return {
         "run": run,
         "group": page,
@@ -220,8 +219,8 @@ def build(store: Store, request: Request) -> View:
         "right": sum(rollout.is_correct is True for rollout in group.rollouts),
         "components": list(dict.fromkeys(part["name"] for view in page["rollouts"] for part in view["components"])),
         "replaced": not index.is_current(summary),
-        "before": lines[place - 1] if 0 < place < len(lines) else None,
-        "after": lines[place + 1] if place + 1 < len(lines) else None,
+        "before": lines[position - 1] if 0 < position < len(lines) else None,
+        "after": lines[position + 1] if position + 1 < len(lines) else None,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.reading.control_characters import as_one_line
@@ -16,30 +15,14 @@ _MAX_ID = 200
 
 
 def build(store: Store, request: Request) -> dict[str, Any]:
-    """The table's columns."""
+    """The table by columns, in the order of the file. Problems are listed once, and columns refer to their index."""
     run = store.run(request.params["run"], "generator")
     index = store.index(run).update(request.budget_s)
     groups = index.all()
-    left_out = sum(not request.has_group(run, group.line) for group in groups)
-    return {
-        "run": run,
-        "index": index,
-        "left_out": left_out,
-        "table": columns(groups, index.is_current, lambda group: request.has_group(run, group.line)),
-        "components": list(dict.fromkeys(name for group in groups for name in group.components)),
-        "outcomes": sorted({name for group in groups for name in (*group.outcomes, *group.faults)} - {"ok"}),
-    }
-
-
-def columns(
-    groups: Sequence[GroupSummary],
-    is_current: Callable[[GroupSummary], bool],
-    has_page: Callable[[GroupSummary], bool],
-) -> dict[str, Any]:
-    """The table by columns, in the order of the file. Problems are listed once, and columns refer to their index."""
     problems: dict[tuple[str, str], int] = {}
     names = list(dict.fromkeys(name for group in groups for name in group.components))
-    return {
+    has_page = [request.has_group(run, group.line) for group in groups]
+    table = {
         "line": [group.line for group in groups],
         "problem": [problems.setdefault((group.problem_id, group.problem_text), len(problems)) for group in groups],
         "problems": [[as_one_line(name[:_MAX_ID]), as_one_line(text)] for name, text in problems],
@@ -54,8 +37,16 @@ def columns(
         "experiences": [group.experiences for group in groups],
         "time": [moment(group.timestamp) for group in groups],
         "not_ok": [_not_ok(group) for group in groups],
-        "replaced": [int(not is_current(group)) for group in groups],
-        "page": [int(has_page(group)) for group in groups],
+        "replaced": [int(not index.is_current(group)) for group in groups],
+        "page": [int(shown) for shown in has_page],
+    }
+    return {
+        "run": run,
+        "index": index,
+        "left_out": has_page.count(False),
+        "table": table,
+        "components": names,
+        "outcomes": sorted({name for group in groups for name in (*group.outcomes, *group.faults)} - {"ok"}),
     }
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
-from types import MappingProxyType
 from typing import Any, Literal
 
-from engine.statistics.paired import Estimate, clustered_mean, clustered_share, share_interval, student_t_quantile
+from engine.statistics.paired import Estimate, clustered_mean, clustered_share
 from engine.storage.summaries import GroupSummary
 
 POINTS = 300
@@ -21,30 +18,26 @@ Measure = Callable[[GroupSummary], float | None]
 Shown = Literal["percent", "decimal"]
 """How a figure is written: as a share, or as a number from 0 to 1."""
 
-MEASURES: Mapping[str, Measure] = MappingProxyType(
-    {
-        "accuracy": lambda one: one.right / one.checked if one.checked else None,
-        "reward": lambda one: one.mean,
-        "sigma": lambda one: one.sigma,
-        "triggered": lambda one: float(one.triggered) if one.is_scored else None,
-        "tokens": lambda one: one.completion_tokens / one.rollouts if one.completion_tokens else None,
-        "latency": lambda one: one.latency_s or None,
-    }
-)
+MEASURES: Mapping[str, Measure] = {
+    "accuracy": lambda group: group.right / group.checked if group.checked else None,
+    "reward": lambda group: group.mean,
+    "sigma": lambda group: group.sigma,
+    "triggered": lambda group: float(group.triggered) if group.is_scored else None,
+    "tokens": lambda group: group.completion_tokens / group.rollouts if group.completion_tokens else None,
+    "latency": lambda group: group.latency_s or None,
+}
 
 _SHARE, _UNIT = {"format": "percent", "min": 0, "max": 1}, {"format": "decimal", "min": 0, "max": 1}
-AXES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "accuracy": _SHARE,
-        "reward": _UNIT,
-        "components": _UNIT,
-        "sigma": {"format": "decimal", "min": 0},
-        "triggered": _SHARE,
-        "tokens": {"format": "count", "min": 0},
-        "latency": {"format": "seconds", "min": 0},
-        "experiences": {"format": "count", "min": 0},
-    }
-)
+AXES: Mapping[str, Mapping[str, Any]] = {
+    "accuracy": _SHARE,
+    "reward": _UNIT,
+    "components": _UNIT,
+    "sigma": {"format": "decimal", "min": 0},
+    "triggered": _SHARE,
+    "tokens": {"format": "count", "min": 0},
+    "latency": {"format": "seconds", "min": 0},
+    "experiences": {"format": "count", "min": 0},
+}
 """Chart -> its axis, for ``charts.js``."""
 
 
@@ -66,11 +59,11 @@ def mean_of(groups: Sequence[GroupSummary], measure: Measure, shown: Shown) -> E
     if not clusters:
         return None
     if shown == "percent":
-        return clustered_share(clusters, sum(one.checked or 1 for one in groups if measure(one) is not None))
+        return clustered_share(clusters, sum(group.checked or 1 for group in groups if measure(group) is not None))
     estimate = clustered_mean(clusters)
     if estimate.low is None or estimate.high is None:
         return estimate
-    values = [value for found in clusters.values() for value in found]
+    values = [value for cluster in clusters.values() for value in cluster]
     return replace(
         estimate,
         low=max(estimate.low, 0.0) if min(values) >= 0 else estimate.low,
@@ -82,7 +75,7 @@ def positions(count: int, points: int) -> list[int]:
     """At most ``points`` indices of ``count`` values, evenly spaced, with the last one."""
     if count <= points:
         return list(range(count))
-    return [round((place + 1) * count / points) - 1 for place in range(points)]
+    return [round((number + 1) * count / points) - 1 for number in range(points)]
 
 
 def window_for(count: int) -> int:
@@ -105,18 +98,10 @@ def moving_mean(
     """
     points = []
     for last in at:
-        present = [value for value in values[max(0, last + 1 - window) : last + 1] if value is not None]
-        count = len(present)
-        mean = fmean(present) if present else None
-        low = high = None
-        if mean is not None and count > 1:
-            spread = math.fsum((value - mean) ** 2 for value in present)
-            if is_share:
-                low, high = share_interval(mean, spread / count**2, count, count)
-            else:
-                half = student_t_quantile(0.975, count - 1) * math.sqrt(spread / (count - 1) / count)
-                low, high = mean - half, mean + half
-        points.append((mean, low, high))
+        recent = enumerate(values[max(0, last + 1 - window) : last + 1])
+        clusters = {str(number): [value] for number, value in recent if value is not None}
+        mean = (clustered_share if is_share else clustered_mean)(clusters) if clusters else None
+        points.append((None, None, None) if mean is None else (mean.value, mean.low, mean.high))
     means, lows, highs = zip(*points, strict=True) if points else ((), (), ())
     return {"values": list(means), "low": list(lows), "high": list(highs)}
 
@@ -128,5 +113,5 @@ def rounded(values: Sequence[float | None]) -> list[float | None]:
 
 def chart_of(name: str, at: Sequence[int], series: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The chart of some curves over the groups at some places, as ``charts.js`` draws it; None without any value."""
-    has_values = any(value is not None for one in series for value in one["values"])
-    return {"x": [place + 1 for place in at], "y": AXES[name], "series": series} if has_values else None
+    has_values = any(value is not None for curve in series for value in curve["values"])
+    return {"x": [index + 1 for index in at], "y": AXES[name], "series": series} if has_values else None

@@ -9,7 +9,6 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any
 
-from engine.errors import InputError
 from engine.records import RolloutGroup
 from engine.statistics.groups import ComponentSummary, DeadRewardWatch
 from engine.storage.summaries import GroupSummary
@@ -53,11 +52,8 @@ def build(store: Store, request: Request) -> dict[str, Any]:
 def library_table(store: Store, run: Run) -> dict[str, Any] | None:
     """The library of a run for a table: measured effects first, then the other experiences; None without one."""
     library = store.library_of(run)
-    if library is None:
-        return None
-    try:
-        state = library.open().state
-    except (InputError, OSError):
+    state = None if library is None else library.state()
+    if library is None or state is None:
         return None
     views, range_points = effect_views(state)
     effects = [view for view in views if view["state"] != "retired"]
@@ -131,7 +127,7 @@ def charts(groups: Sequence[GroupSummary]) -> dict[str, Any]:
         return {"label": label} | {name: rounded(values) for name, values in mean.items()}
 
     names = dict.fromkeys(name for group in groups for name in group.components)
-    experiences = [groups[place].experiences or None for place in at]
+    experiences = [groups[index].experiences or None for index in at]
     series: dict[str, list[dict[str, Any]]] = {
         **{chart: [curve(chart, "", measure)] for chart, measure in MEASURES.items()},
         "components": [curve("components", name, component(name)) for name in names],

@@ -28,11 +28,11 @@ def prompts_of(group: RolloutGroup, texts: Mapping[str, str]) -> list[View]:
 
 def marked(text: str, experiences: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """A text in pieces, each with the id of the experience that it is, or an empty one, in the order of the text."""
-    pieces, place = [], 0
+    pieces, end = [], 0
     for name, content in experiences:
-        start = text.find(content, place) if content else -1
+        start = text.find(content, end) if content else -1
         if start >= 0:
-            pieces += [(text[place:start], ""), (content, name)]
-            place = start + len(content)
-    pieces.append((text[place:], ""))
+            pieces += [(text[end:start], ""), (content, name)]
+            end = start + len(content)
+    pieces.append((text[end:], ""))
     return [piece for piece in pieces if piece[0]]

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from grpo_training.view.pages import (
-    evaluations,
-    experiences,
-    fusions,
-    group,
-    groups,
-    overview,
-    runs,
-    training,
-)
+from grpo_training.view.pages import evaluations, experiences, fusions, group, groups, overview, runs, training
 from grpo_training.view.web.page import Page
 
 PAGES: tuple[Page, ...] = (

@@ -13,12 +13,7 @@ from typing import Any
 from engine.abilities import DisplaysItself
 from engine.records import Candidate, Completion, DisplayBlock, Fault, Fusion, Problem, Rollout
 from engine.task import Task
-from grpo_training.view.pages.scaffold_runs import (
-    ScaffoldRun,
-    Standing,
-    graph_data,
-    rule_rows,
-)
+from grpo_training.view.pages.scaffold_runs import ScaffoldRun, Standing, graph_data, rule_rows
 
 MAX_TEXT = 60_000
 """Characters of a text on a page; longer ones are cut, with a remark."""

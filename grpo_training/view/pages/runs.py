@@ -17,13 +17,13 @@ def build(store: Store, request: Request) -> dict[str, Any]:
     runs = store.runs
     deadline = None if request.budget_s is None else time.monotonic() + request.budget_s
     for run in runs:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        budget_s = None if deadline is None else max(0.0, deadline - time.monotonic())
         if run.kind != "training":
-            store.index(run).update(left)
+            store.index(run).update(budget_s)
     rows = [_row(store, run) for run in runs]
     summaries = [(library, library.summary()) for library in store.libraries]
     return {
-        "folders": [(folder, list(found)) for folder, found in groupby(rows, lambda row: row["run"].folder)],
+        "folders": [(folder, list(of_folder)) for folder, of_folder in groupby(rows, lambda row: row["run"].folder)],
         "searched": store.folders,
         "count": len(runs),
         "landing": LANDING,

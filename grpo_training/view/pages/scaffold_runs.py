@@ -53,11 +53,6 @@ class Divergence:
     other_rule: str
 
 
-def run_scaffold(scaffold: Scaffold) -> ScaffoldRun:
-    """Execute a scaffold; in bounded time."""
-    return ScaffoldRun(scaffold, execute(scaffold))
-
-
 def run_scaffolds(
     scaffolds: Mapping[int, Scaffold], clock: Callable[[], float] = time.monotonic
 ) -> dict[int, ScaffoldRun]:
@@ -72,7 +67,7 @@ def run_scaffolds(
     for number, scaffold in scaffolds.items():
         if clock() > deadline:
             break
-        runs[number] = run_scaffold(scaffold)
+        runs[number] = ScaffoldRun(scaffold, execute(scaffold))
     return runs
 
 
@@ -100,15 +95,15 @@ def standings(run: ScaffoldRun, references: Sequence[ScaffoldRun]) -> dict[str, 
         for name, value in reference.execution.values.items():
             named.setdefault(name, []).append(value)
     every = [value for values in named.values() for value in values]
-    found: dict[str, Standing] = {}
+    marks: dict[str, Standing] = {}
     for name in _in_order(run):
         if name not in run.execution.values:
-            found[name] = "failed"
+            marks[name] = "failed"
             continue
         value = run.execution.values[name]
-        found[name] = "same" if any(agree(value, one) for one in named.get(name, every)) else "other"
-    first = _first(run, found)
-    return found if first is None else found | {first: "first"}
+        marks[name] = "same" if any(agree(value, other) for other in named.get(name, every)) else "other"
+    first = _first(run, marks)
+    return marks if first is None else marks | {first: "first"}
 
 
 def divergence(run: ScaffoldRun, marks: Mapping[str, Standing], reference: ScaffoldRun) -> Divergence | None:
@@ -116,7 +111,7 @@ def divergence(run: ScaffoldRun, marks: Mapping[str, Standing], reference: Scaff
     name = next((name for name, mark in marks.items() if mark == "first"), None)
     if name is None:
         return None
-    failure = next((one.message or one.kind for one in run.execution.failures if one.effect == name), "")
+    failure = next((failed.message or failed.kind for failed in run.execution.failures if failed.effect == name), "")
     value = run.execution.values.get(name)
     other = reference.execution.values.get(name)
     return Divergence(
@@ -134,11 +129,11 @@ def graph_data(run: ScaffoldRun, marks: Mapping[str, Standing]) -> dict[str, Any
     names = _in_order(run)
     if not names or len(names) > MAX_DRAWN:
         return None
-    places = {name: str(number) for number, name in enumerate(names)}
+    ids = {name: str(number) for number, name in enumerate(names)}
     failed = {failure.effect: failure.message or failure.kind for failure in run.execution.failures}
     nodes = [
         {
-            "id": places[name],
+            "id": ids[name],
             "name": name[:_MAX_NAME],
             "value": value_text(run.execution.values.get(name)),
             "role": role_of(run.scaffold, name),
@@ -148,9 +143,7 @@ def graph_data(run: ScaffoldRun, marks: Mapping[str, Standing]) -> dict[str, Any
         }
         for name in names
     ]
-    pairs = dict.fromkeys(
-        (places[cause], places[edge.effect]) for edge in run.scaffold.causal_graph for cause in edge.cause
-    )
+    pairs = dict.fromkeys((ids[cause], ids[edge.effect]) for edge in run.scaffold.causal_graph for cause in edge.cause)
     return {"nodes": nodes, "edges": [list(pair) for pair in pairs]}
 
 

@@ -18,8 +18,6 @@ METRICS, CONFIG, SAMPLES = "metrics.jsonl", "config.yaml", "samples.jsonl"
 _SAMPLE_CHARACTERS = 4000
 _MAX_PROBLEMS, _MAX_STEPS = 12, 8
 _LAST_STEP = 10**15
-_DRAWN = 1e12
-"""Larger values are drawn at this height."""
 _STORED = {"title": "Reward of the stored rollouts", "note": "says nothing of the model that is trained"}
 _OFFLINE_STAGES = ("rce", "early", "late", "sft")
 
@@ -115,20 +113,15 @@ def chart_of(metrics: Sequence[str], points: Sequence[Row]) -> dict[str, Any] | 
         return None
     series = []
     for name in names:
-        values = [drawn(number(row, name)) for row in rows]
-        one: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
+        values = [number(row, name) for row in rows]
+        curve: dict[str, Any] = {"label": short(name), "values": values, "gaps": values.count(None) * 2 > len(values)}
         if name in _BANDS:
-            spreads = [drawn(number(row, _BANDS[name])) for row in rows]
+            spreads = [number(row, _BANDS[name]) for row in rows]
             pairs = list(zip(values, spreads, strict=True))
-            one["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
-            one["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
-        series.append(one)
+            curve["low"] = [None if value is None or spread is None else value - spread for value, spread in pairs]
+            curve["high"] = [None if value is None or spread is None else value + spread for value, spread in pairs]
+        series.append(curve)
     return {"x": [row["step"] for row in rows], "xText": "step", "y": {"format": "number"}, "series": series}
-
-
-def drawn(value: float | None) -> float | None:
-    """A value at the height at which it is drawn."""
-    return None if value is None else max(-_DRAWN, min(_DRAWN, value))
 
 
 def samples_over_time(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -137,15 +130,15 @@ def samples_over_time(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for row in rows:
         if _has_step(row):
             by_problem.setdefault(str(row.get("problem_id") or row.get("problem") or ""), []).append(row)
-    found = []
-    for own in list(by_problem.values())[:_MAX_PROBLEMS]:
-        own.sort(key=lambda row: row["step"])
-        last = len(own) - 1
-        places = sorted({round(place * last / (_MAX_STEPS - 1)) for place in range(_MAX_STEPS)})
-        text, answer = str(own[0].get("problem", "")), str(own[0].get("answer", ""))
-        samples = [_sample(own[place]) for place in places]
-        found.append({"problem": cut(text, _SAMPLE_CHARACTERS), "answer": cut(answer, 500), "samples": samples})
-    return found
+    problems = []
+    for rows_of_problem in list(by_problem.values())[:_MAX_PROBLEMS]:
+        rows_of_problem.sort(key=lambda row: row["step"])
+        last = len(rows_of_problem) - 1
+        indices = sorted({round(step * last / (_MAX_STEPS - 1)) for step in range(_MAX_STEPS)})
+        text, answer = str(rows_of_problem[0].get("problem", "")), str(rows_of_problem[0].get("answer", ""))
+        samples = [_sample(rows_of_problem[index]) for index in indices]
+        problems.append({"problem": cut(text, _SAMPLE_CHARACTERS), "answer": cut(answer, 500), "samples": samples})
+    return problems
 
 
 def _sample(row: Row) -> dict[str, Any]:
@@ -159,8 +152,8 @@ def _sample(row: Row) -> dict[str, Any]:
 
 
 def _held_out(rows: Sequence[Row]) -> dict[str, float] | None:
-    initial = [value for row in rows if (value := drawn(number(row, "validation/reward_start"))) is not None]
-    trained = [value for row in rows if (value := drawn(number(row, "validation/reward"))) is not None]
+    initial = [value for row in rows if (value := number(row, "validation/reward_start")) is not None]
+    trained = [value for row in rows if (value := number(row, "validation/reward")) is not None]
     if not (initial and trained):
         return None
     return {"initial": initial[-1], "trained": trained[-1], "change": trained[-1] - initial[-1]}

@@ -97,5 +97,5 @@ _FILTERS: tuple[Callable[..., str], ...] = (
     *(decimal, percent, signed_decimal, signed_points, interval),
     *(count, money, seconds, moment, place, plot_x),
 )
-FILTERS: Mapping[str, Callable[..., str]] = {one.__name__: one for one in _FILTERS}
+FILTERS: Mapping[str, Callable[..., str]] = {function.__name__: function for function in _FILTERS}
 """In templates: ``{{ sigma | decimal }}``."""

@@ -34,10 +34,14 @@ def library(tmp_path):
 @pytest.fixture
 def opened(monkeypatch):
     """The paths of the libraries that were opened from their first line on, in order."""
-    found = []
-    whole = libraries._opened
-    monkeypatch.setattr(libraries, "_opened", lambda path: found.append(path) or whole(path))
-    return found
+    paths = []
+
+    def recorded(path, **options):
+        paths.append(path)
+        return ExperienceLibrary(path, **options)
+
+    monkeypatch.setattr(libraries, "ExperienceLibrary", recorded)
+    return paths
 
 
 def test_a_library_that_did_not_change_is_not_read_again(tmp_path, library, opened):

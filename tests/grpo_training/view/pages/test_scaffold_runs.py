@@ -1,10 +1,11 @@
 from engine.records import Scaffold
+from engine.scaffold.execution import execute
 from grpo_training.view.pages.scaffold_runs import (
     MAX_DRAWN,
+    ScaffoldRun,
     divergence,
     graph_data,
     rule_rows,
-    run_scaffold,
     run_scaffolds,
     standings,
 )
@@ -18,8 +19,12 @@ def scaffold(*rules, target="percent", knowns=KNOWNS):
     return Scaffold.model_validate({"target_variable": target, "knowns": dict(knowns), "causal_graph": edges})
 
 
+def executed(one):
+    return ScaffoldRun(one, execute(one))
+
+
 def run(*rules, **options):
-    return run_scaffold(scaffold(*rules, **options))
+    return executed(scaffold(*rules, **options))
 
 
 RIGHT = run(
@@ -121,9 +126,7 @@ def test_a_graph_of_thousands_of_variables_is_not_drawn():
     ],
 )
 def test_hostile_scaffolds_are_pictures_of_text(cause, effect, rule):
-    one = run_scaffold(
-        Scaffold(target_variable=effect, causal_graph=[{"cause": [cause], "effect": effect, "rule": rule}])
-    )
+    one = executed(Scaffold(target_variable=effect, causal_graph=[{"cause": [cause], "effect": effect, "rule": rule}]))
     data = graph_data(one, standings(one, [RIGHT]))
     assert {node["name"] for node in data["nodes"]} == {cause, effect}
     assert all(len(node["rule"]) <= 400 for node in data["nodes"])

@@ -10,9 +10,7 @@ import select
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from engine.sandbox.channel import CHUNK, HEAD_BYTES, ConfinedProcess, packed
@@ -61,23 +59,10 @@ class ProgramLimits:
     total_s: float = 30.0
 
 
-class ProgramFailure(StrEnum):
-    """Why a program returned no value."""
+Failure = Literal["runtime_error", "timeout", "memory", "output_limit", "forbidden", "no_entry_point"]
+"""Why a program returned no value."""
 
-    RUNTIME_ERROR = "runtime_error"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    OUTPUT_LIMIT = "output_limit"
-    FORBIDDEN = "forbidden"
-    NO_ENTRY_POINT = "no_entry_point"
-
-
-_REPORTED_FROM_INSIDE = (
-    ProgramFailure.RUNTIME_ERROR,
-    ProgramFailure.MEMORY,
-    ProgramFailure.FORBIDDEN,
-    ProgramFailure.NO_ENTRY_POINT,
-)
+_REPORTED_FROM_INSIDE: tuple[Failure, ...] = ("runtime_error", "memory", "forbidden", "no_entry_point")
 
 
 class ProgramStopped(Exception):  # noqa: N818 - a result of the program, not an error of this package
@@ -88,7 +73,7 @@ class ProgramStopped(Exception):  # noqa: N818 - a result of the program, not an
         text: a description of the reason.
     """
 
-    def __init__(self, failure: ProgramFailure, text: str) -> None:
+    def __init__(self, failure: Failure, text: str) -> None:
         super().__init__(text)
         self.failure, self.text = failure, text
 
@@ -105,7 +90,7 @@ def read_message(frame: bytes) -> dict[str, Any]:
     return message
 
 
-def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | None:
+def reported_failure(message: dict[str, Any]) -> tuple[Failure, str] | None:
     """The failure that a message reports, with its text; None if the message has a value.
 
     Raises:
@@ -113,10 +98,11 @@ def reported_failure(message: dict[str, Any]) -> tuple[ProgramFailure, str] | No
     """
     if "value" in message:
         return None
-    kind, text = message.get("error"), message.get("text", "")
-    if not isinstance(kind, str) or not isinstance(text, str) or kind not in _REPORTED_FROM_INSIDE:
+    failure = next((known for known in _REPORTED_FROM_INSIDE if known == message.get("error")), None)
+    text = message.get("text", "")
+    if failure is None or not isinstance(text, str):
         raise wire.MalformedError("a message has neither a value nor an error")
-    return ProgramFailure(kind), text[:300]
+    return failure, text[:300]
 
 
 @dataclass(frozen=True)
@@ -177,15 +163,13 @@ class ProgramProcess(ConfinedProcess):
             if json.loads(self.receive(_START_S, is_starting=True)) != {"started": True}:
                 raise SandboxError("a child did not start")
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         self._cpu_at_start = self.cpu_s()
         self.waited_s = self._held_up_s = self._disk_sleep_s = 0.0
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             if not self._zygote.dead:
                 self.end(ending=False)
@@ -246,15 +230,15 @@ class ProgramProcess(ConfinedProcess):
         """Wait for the next event and read or write every descriptor that is ready."""
         events: list[tuple[int, int]] = []
         while not events:
-            left = until.waited - self.waited_s
-            cpu = left if until.cpu is None else until.cpu - self.cpu_s()
-            if left <= 0 or cpu <= 0:
+            sleep_left_s = until.waited - self.waited_s
+            cpu_left_s = sleep_left_s if until.cpu is None else until.cpu - self.cpu_s()
+            if sleep_left_s <= 0 or cpu_left_s <= 0:
                 if until.cpu is None:
                     raise SandboxError("a child did not start in time")
                 self.end(ending=False)
-                limit = "limit of processor time" if cpu <= 0 else "bound of wall-clock time"
-                raise ProgramStopped(ProgramFailure.TIMEOUT, f"{limit} reached")
-            wait_s = min(left, max(cpu, _SHORTEST_WAIT_S), _LONGEST_WAIT_S) * _random.uniform(0.2, 1)
+                limit = "limit of processor time" if cpu_left_s <= 0 else "bound of wall-clock time"
+                raise ProgramStopped("timeout", f"{limit} reached")
+            wait_s = min(sleep_left_s, max(cpu_left_s, _SHORTEST_WAIT_S), _LONGEST_WAIT_S) * _random.uniform(0.2, 1)
             began = time.monotonic()
             events = self._poll.poll(1000 * wait_s)
             took_s = time.monotonic() - began
@@ -307,13 +291,11 @@ class ProgramProcess(ConfinedProcess):
         elif fd == self._stdout:
             self.printed += data
             if len(self.printed) > self._limits.output_bytes:
-                raise ProgramStopped(
-                    ProgramFailure.OUTPUT_LIMIT, f"more than {self._limits.output_bytes} bytes of output"
-                )
+                raise ProgramStopped("output_limit", f"more than {self._limits.output_bytes} bytes of output")
         else:
             self._received += data
             if len(self._received) > HEAD_BYTES + self._limits.output_bytes + CHUNK:
-                raise ProgramStopped(ProgramFailure.OUTPUT_LIMIT, "more bytes on the channel than were requested")
+                raise ProgramStopped("output_limit", "more bytes on the channel than were requested")
 
     def _flush(self) -> None:
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
@@ -323,13 +305,13 @@ class ProgramProcess(ConfinedProcess):
             self._poll.modify(self._channel, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
     def _too_long(self, length: int) -> Exception:
-        return ProgramStopped(ProgramFailure.OUTPUT_LIMIT, f"a value of {length} bytes")
+        return ProgramStopped("output_limit", f"a value of {length} bytes")
 
     def _early_exit(self, is_starting: bool) -> Exception:
         code = self.end().code
         if is_starting:
             return SandboxError(f"a child exited with {code} before it started")
-        return ProgramStopped(ProgramFailure.RUNTIME_ERROR, f"exited with {code} before it answered")
+        return ProgramStopped("runtime_error", f"exited with {code} before it answered")
 
 
 def _as_file(content: bytes | None) -> int:

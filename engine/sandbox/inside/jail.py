@@ -66,7 +66,7 @@ def enter_namespaces(paths: Sequence[str], links: Sequence[tuple[str, str]]) -> 
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
-    root = next(place for place in _MOUNT_POINTS if not any(path.startswith(place + "/") for path in paths))
+    root = next(folder for folder in _MOUNT_POINTS if not any(path.startswith(folder + "/") for path in paths))
     _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, b"size=1m,mode=0755")
     for path in (*paths, *_DEVICES):
         _bind(path, root + path)

@@ -267,11 +267,11 @@ def _read_frame(channel: int) -> bytes:
 
 
 def _read_exactly(channel: int, count: int) -> bytes:
-    parts = []
+    chunks = []
     while count:
         data = os.read(channel, min(count, 1 << 20))
         if not data:
             return b""
-        parts.append(data)
+        chunks.append(data)
         count -= len(data)
-    return b"".join(parts)
+    return b"".join(chunks)

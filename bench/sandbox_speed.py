@@ -8,7 +8,6 @@ instead of the manager, which is the cheapest form of the method.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import faulthandler
 import io
@@ -29,7 +28,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from engine.tasks.code.testing.program_tests import CallTest, ProgramTest
+from engine.tasks.code.test_cases import CodeTest, from_assert
 from engine.tasks.code.testing.tester import ProgramTester
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,7 +43,7 @@ _OWN = [
     ("def f(s):\n    return s[::-1]", ["assert f('abc') == 'cba'", "assert f('') == ''", "assert f('xy') == 'yx'"]),
     ("import re\ndef f(s):\n    return re.findall(r'[0-9]+', s)", ["assert f('a1b22') == ['1', '22']"] * 3),
 ]
-Case = tuple[str, list[str], list[ProgramTest]]
+Case = tuple[str, list[str], list[CodeTest]]
 
 
 def cases() -> list[Case]:
@@ -62,12 +61,11 @@ def cases() -> list[Case]:
     return found
 
 
-def _as_call(code: str) -> ProgramTest:
-    compared: Any = ast.parse(code.strip()).body[0]
-    call, expected = compared.test.left, ast.literal_eval(compared.test.comparators[0])
-    args = tuple(ast.literal_eval(each) for each in call.args)
-    kwargs = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-    return CallTest(call.func.id, args, kwargs, expected)
+def _as_call(code: str) -> CodeTest:
+    test = from_assert(code)
+    if test["kind"] != "call":
+        raise ValueError("no call")
+    return test
 
 
 def _run_guarded(code: str, report: Callable[[str], Any]) -> None:
@@ -222,7 +220,7 @@ def main(executions: int = EXECUTIONS) -> int:
     if platform.system() != "Linux":
         print("sandbox: skipped, it needs Linux")
         return 0
-    tester = ProgramTester(kept_results=0)
+    tester = ProgramTester()
     threads = tester.size
     every = cases()
     work = (every * (SAMPLES // len(every) + 1))[:SAMPLES]

@@ -15,11 +15,11 @@ def _why_unavailable(level):
 
 @pytest.fixture(scope="session", params=LEVELS)
 def tester(request):
-    """A program tester on each level of isolation that works here. It keeps no results, so every program is run."""
+    """A program tester on each level of isolation that works here."""
     reason = _why_unavailable(request.param)
     if reason:
         pytest.skip(reason)
-    tester = ProgramTester(2, request.param, kept_results=0)
+    tester = ProgramTester(2, request.param)
     yield tester
     tester.close()
 
@@ -27,6 +27,6 @@ def tester(request):
 @pytest.fixture(scope="session")
 def strongest_tester():
     """The tester of the strongest level, for what no level changes."""
-    tester = ProgramTester(2, strongest_level(), kept_results=0)
+    tester = ProgramTester(2, strongest_level())
     yield tester
     tester.close()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 
 from engine.contract.checks import CheckResult, failed, passed, passed_if, warned
 from engine.errors import InputError
@@ -14,7 +12,7 @@ from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import strongest_level
 from engine.task import Example
 from engine.tasks.code.problems import code_problem
-from engine.tasks.code.testing.program_tests import CallTest
+from engine.tasks.code.test_cases import CodeTest
 from engine.tasks.code.testing.tester import shared_tester
 
 _STRONGER = "apt-get install bubblewrap; in a container, permit user namespaces."
@@ -33,6 +31,7 @@ _ROW = {
     ],
 }
 _RIGHT = str(_ROW["canonical_solution"])
+_TEST: CodeTest = {"kind": "call", "fn": "f", "args": "(2,)", "expected": "4"}
 _WRONG = "def sum_of_even(numbers):\n    return sum(numbers)\n"
 
 
@@ -60,10 +59,10 @@ def attacks() -> Iterator[CheckResult]:
         control == "pass", f"a correct program: {control}", "See docs/how-to/python-code.md for what the sandbox needs."
     )
     is_jailed = strongest_level() != "rlimits"
-    with _listening() as port, _planted_name() as name:
-        yield _result("a connection to this machine", _connecting(port), is_kept_out=True)
-        yield _result("a file of this installation", _reading(__file__), is_kept_out=is_jailed)
-        yield _result("the environment of this process", _looking_up(name), is_kept_out=is_jailed)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield _result("a connection to this machine", _connecting(server.getsockname()[1]), is_kept_out=True)
+    yield _result("a file of this installation", _reading(__file__), is_kept_out=is_jailed)
+    yield _result("the environment of this process", _LOOKING_UP, is_kept_out=is_jailed)
 
 
 def _result(name: str, program: str, *, is_kept_out: bool) -> CheckResult:
@@ -86,26 +85,8 @@ def _result(name: str, program: str, *, is_kept_out: bool) -> CheckResult:
 
 def _run(program: str) -> str:
     limits = ProgramLimits(time_s=1.0, memory_mb=512, total_s=5.0)
-    [status] = shared_tester().run(program, [CallTest("f", (2,), {}, 4)], entry_point="f", limits=limits).statuses
+    [status] = shared_tester().run(program, [_TEST], entry_point="f", limits=limits).statuses
     return str(status)
-
-
-@contextmanager
-def _listening() -> Iterator[int]:
-    """Listen on a port of this machine and return its number."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-@contextmanager
-def _planted_name() -> Iterator[str]:
-    """Set an environment variable of this process, as for an API key."""
-    name = "DOCTOR_PLANTED_KEY"
-    os.environ[name] = "seen"
-    try:
-        yield name
-    finally:
-        del os.environ[name]
 
 
 def _connecting(port: int) -> str:
@@ -122,12 +103,12 @@ def _reading(path: str) -> str:
     )
 
 
-def _looking_up(name: str) -> str:
-    return (
-        "import os\ndef f(x):\n"
-        f"    if {name!r} in os.environ: return 4\n"
-        "    try:\n"
-        "        parent = open(f'/proc/{os.getppid()}/environ', 'rb').read()\n"
-        "    except OSError:\n        parent = b''\n"
-        f"    return 4 if {name.encode()!r} in parent else 5\n"
-    )
+_LOOKING_UP = (
+    "import os\ndef f(x):\n"
+    "    if 'PATH' in os.environ: return 4\n"
+    "    try:\n"
+    "        parent = open(f'/proc/{os.getppid()}/environ', 'rb').read()\n"
+    "    except OSError:\n        parent = b''\n"
+    "    return 4 if b'PATH=' in parent else 5\n"
+)
+"""Every shell sets PATH for its commands; the sandbox sets it for no program."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from engine.contract.datasets import Dataset, HubDataset
@@ -42,16 +43,12 @@ def code_dataset(name: str) -> Dataset:
 
 
 def _mbpp(split: str, kind: str, public_tests: int) -> Dataset:
-    if kind == "sanitized":
-        files: tuple[str, ...] = (f"mbpp_sanitized_{split}.jsonl", "mbpp_sanitized.jsonl", "sanitized-mbpp.json")
-    else:
-        files = (f"mbpp_{split}.jsonl", "mbpp.jsonl")
     ids = MBPP_SPLITS[split]
-    prefix = "mbpp" if kind == "full" else "mbpp_sanitized"
+    prefix, official = ("mbpp", []) if kind == "full" else ("mbpp_sanitized", ["sanitized-mbpp.json"])
     return Dataset(
-        files=files,
+        files=(f"{prefix}_{split}.jsonl", f"{prefix}.jsonl", *official),
         hub=HubDataset(_MBPP, (_MBPP, kind), {"split": split}),
-        read_row=_reader(prefix, public_tests, lambda row: row.get("task_id") in ids),
+        read_row=partial(_read, prefix, public_tests, lambda row: row.get("task_id") in ids),
         described=f"MBPP with a task_id from {ids[0]} to {ids[-1]}",
         drops_unusable_rows=True,
         max_line_bytes=MAX_LINE_BYTES,
@@ -64,27 +61,25 @@ def _apps(split: str, kind: str, public_tests: int) -> Dataset:
     return Dataset(
         files=(f"apps_{split}.jsonl",),
         hub=HubDataset(_APPS, ("json",), {"data_files": data_file, "split": "train"}),
-        read_row=_reader(f"apps_{split}", public_tests, lambda row: kind == "all" or row.get("difficulty") == kind),
+        read_row=partial(_read, f"apps_{split}", public_tests, lambda row: kind in ("all", row.get("difficulty"))),
         described="APPS" if kind == "all" else f'APPS with the difficulty "{kind}"',
         drops_unusable_rows=True,
         max_line_bytes=MAX_LINE_BYTES,
     )
 
 
-def _reader(
-    prefix: str, public_tests: int, belongs: Callable[[Mapping[str, Any]], bool]
-) -> Callable[[Mapping[str, Any], str], Problem | None]:
-    def read(row: Mapping[str, Any], where: str) -> Problem | None:
-        if not belongs(row):
-            return None
-        number = row.get("task_id", row.get("problem_id"))
-        row_id = "" if number is None else f"{prefix}_{number}"
-        try:
-            problem = code_problem(row, row_id, prefix=prefix, public_tests=public_tests)
-            if problem is None:
-                raise UnusableRowError("malformed", "it has neither test_list nor input_output")
-        except UnusableRowError as error:
-            raise UnusableRowError(error.reason, error.what, row_id) from None
-        return problem
-
-    return read
+def _read(
+    prefix: str, public_tests: int, belongs: Callable[[Mapping[str, Any]], bool], row: Mapping[str, Any], where: str
+) -> Problem | None:
+    """The problem of a row; None if it is of another part of the dataset."""
+    if not belongs(row):
+        return None
+    number = row.get("task_id", row.get("problem_id"))
+    row_id = "" if number is None else f"{prefix}_{number}"
+    try:
+        problem = code_problem(row, row_id, prefix=prefix, public_tests=public_tests)
+        if problem is None:
+            raise UnusableRowError("malformed", "it has neither test_list nor input_output")
+    except UnusableRowError as error:
+        raise UnusableRowError(error.reason, error.what, row_id) from None
+    return problem

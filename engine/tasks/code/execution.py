@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 from engine.records import Problem
 from engine.sandbox.program_process import ProgramLimits
-from engine.tasks.code.facts import facts_of, read_facts
-from engine.tasks.code.literals import from_literal
+from engine.tasks.code.facts import facts_of
 from engine.tasks.code.starter_code import with_starter_names
-from engine.tasks.code.test_cases import CodeTest
-from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Report, StdinTest
+from engine.tasks.code.testing.report import Report
 from engine.tasks.code.testing.tester import shared_tester
 
 
@@ -26,10 +21,11 @@ def run_program(
         stop_early: stop at the first test that fails.
         limits: replace the limits of the problem.
     """
+    facts = facts_of(problem)
     return shared_tester().run(
         with_starter_names(code, problem),
-        program_tests(problem.answer),
-        entry_point=facts_of(problem).required_name,
+        facts.tests,
+        entry_point=facts.required_name,
         limits=limits or limits_of(problem),
         stop_early=stop_early,
     )
@@ -39,23 +35,3 @@ def limits_of(problem: Problem) -> ProgramLimits:
     """The default limits, with the problem's own time limit for a test if it has one."""
     time_s = facts_of(problem).time_limit_s
     return ProgramLimits() if time_s is None else ProgramLimits(time_s=time_s)
-
-
-@lru_cache(maxsize=256)
-def program_tests(answer: str) -> tuple[ProgramTest, ...]:
-    """The tests in the text of a problem's ``answer``.
-
-    Raises:
-        InputError: there are none, or one cannot be read.
-    """
-    return tuple(map(_program_test, read_facts(answer).tests))
-
-
-def _program_test(row: CodeTest) -> ProgramTest:
-    cmp: Any = row.get("cmp", "exact")
-    if row["kind"] == "call":
-        kwargs = from_literal(row.get("kwargs", "{}"))
-        return CallTest(row["fn"], tuple(from_literal(row["args"])), kwargs, from_literal(row["expected"]), cmp)
-    if row["kind"] == "stdin":
-        return StdinTest(row["stdin"], row["expected"], row.get("cmp", "lines"))  # type: ignore[arg-type]
-    return AssertTest(row["code"], row.get("setup", ""))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.records import Problem
+from engine.sandbox.inside.wire import to_form
 from engine.tasks.code.literals import from_literal
 from engine.tasks.code.test_cases import CodeTest
 
@@ -23,7 +24,7 @@ _COMPARISONS = {
     "stdin": ("exact", "lines", "tokens", "float"),
     "assert": ("exact",),
 }
-"""Allowed values of ``cmp`` by kind of test; :mod:`engine.tasks.code.testing.program_tests` describes them."""
+"""Allowed values of ``cmp`` by kind of test; :class:`engine.tasks.code.test_cases.CodeTest` describes them."""
 
 FACTS = ("entry_point", "io_mode", "tests", "public_count", "starter_code", "reference", "time_limit_s")
 """The fields of :class:`CodeFacts`."""
@@ -115,11 +116,12 @@ def checked_test(test: Any) -> CodeTest:
         raise ValueError(f"a test of kind {test['kind']} needs the text {missing[0]!r}")
     row: CodeTest = {key: value for key, value in test.items() if key in CodeTest.__annotations__}  # type: ignore[assignment]
     if row["kind"] == "call":
-        if not isinstance(from_literal(row["args"]), list | tuple) or not is_function(row["fn"]):
+        args, kwargs = from_literal(row["args"]), from_literal(row.get("kwargs", "{}"))
+        if not isinstance(args, list | tuple) or not is_function(row["fn"]):
             raise ValueError("a call needs a function's name and a list of arguments")
-        if not _is_keywords(from_literal(row.get("kwargs", "{}"))):
+        if not _is_keywords(kwargs):
             raise ValueError("kwargs of a call must be a dict of names")
-        from_literal(row["expected"])
+        to_form([args, kwargs, from_literal(row["expected"])])
     for source in (row.get("code", ""), row.get("setup", "")):
         parse(source)
     if "cmp" in row and row["cmp"] not in _COMPARISONS[row["kind"]]:

@@ -15,7 +15,7 @@ from engine.sandbox.program_process import ProgramLimits
 from engine.tasks.code.execution import limits_of, run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.problems import row_of
-from engine.tasks.code.testing.program_tests import Report
+from engine.tasks.code.testing.report import Report
 
 
 class CodeOptions(BaseModel):

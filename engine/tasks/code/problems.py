@@ -20,6 +20,7 @@ from engine.tasks.code.facts import FACTS, checked_test, facts_of, is_function
 from engine.tasks.code.literals import to_literal
 from engine.tasks.code.reply import defined_names, parse_program
 from engine.tasks.code.test_cases import CodeTest, called_names, from_assert, statements
+from engine.tasks.code.testing.comparison import Comparison
 from engine.tasks.rows import UnusableRowError
 
 MAX_TESTS_CHARS = 192 << 10
@@ -251,7 +252,7 @@ def _call_test(fn: str, args: Any, expected: Any) -> CodeTest:
     if isinstance(expected, list) and len(expected) == 1:
         expected = expected[0]
     text = to_literal(expected)
-    cmp = "float" if "." in text else "sequence"
+    cmp: Comparison = "float" if "." in text else "sequence"
     return {"kind": "call", "fn": fn, "args": to_literal(args), "expected": text, "cmp": cmp}
 
 

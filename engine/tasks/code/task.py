@@ -6,7 +6,6 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,21 +18,19 @@ from engine.records import Candidate, Completion, DisplayBlock, Fault, Outcome, 
 from engine.task import MAX_SHOWN_CHARS, Example, Measurement, Task, TaskMerge
 from engine.tasks.code import DATASET_NAMES, ROW_FIELDS, checks
 from engine.tasks.code.datasets import code_dataset
-from engine.tasks.code.execution import program_tests, run_program
+from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import CodeFacts, facts_of
 from engine.tasks.code.preparation import CodePreparation
 from engine.tasks.code.problems import code_problem
 from engine.tasks.code.reply import CodeReply, ReplyStatus, extract, normalised
 from engine.tasks.code.starter_code import starter_code
 from engine.tasks.code.test_cases import CodeTest, as_statement
-from engine.tasks.code.testing.program_tests import Report
-from engine.tasks.code.testing.tester import VERSION, shared_tester
+from engine.tasks.code.testing.report import Report
+from engine.tasks.code.testing.tester import shared_tester
 from engine.tasks.rows import UnusableRowError
 from engine.tasks.trying import tried_before_run
 
 _MAX_REMARK_CHARS = 300  # of a failed test in a remark, and of the text of a sandbox failure
-
-_REWARDS_VERSION = 2  # of the definition of ``r_logic``
 
 _MAX_STATUSES = 50  # of single tests, on a rollout; a few problems have thousands of tests
 
@@ -77,7 +74,6 @@ class CodeTask(Task[CodeReply]):
             problem = code_problem(row, "")
             if problem is None:
                 raise UnusableRowError("malformed", "it has none of the fields tests, test_list, input_output, test")
-            program_tests(problem.answer)
         except UnusableRowError as error:
             raise UnusableRowError(error.reason, f"{where}: {error.what}") from None
         return problem
@@ -188,14 +184,12 @@ class CodeTask(Task[CodeReply]):
         )
 
     def verifier(self) -> Mapping[str, Any]:
-        """The version of the tests' statuses, the interpreter and the level of isolation.
+        """The interpreter and the level of isolation.
 
         Raises:
             ConfigurationError: programs cannot be run on this machine.
         """
-        level = shared_tester().level
-        versions = {"tester": VERSION, "rewards": _REWARDS_VERSION, "python": platform.python_version()}
-        return {**super().verifier(), **versions, "level": level}
+        return {**super().verifier(), "python": platform.python_version(), "level": shared_tester().level}
 
     def leaks_answer(self, content: str, problem: Problem) -> bool:
         """Whether an experience contains a value that a test expects."""
@@ -217,11 +211,9 @@ class CodeTask(Task[CodeReply]):
             return blocks
         stored = detail.get("statuses")
         statuses = [str(status) for status in stored] if isinstance(stored, list) else []
-        rows = [("test", "result")] + [
-            (_statement(test)[:_MAX_REMARK_CHARS], status)
-            for test, status in zip_longest(tests, statuses[: len(tests)], fillvalue="")
-            if isinstance(test, dict) and isinstance(status, str)
-        ]
+        statuses += [""] * (len(tests) - len(statuses))
+        shown = zip(tests, statuses, strict=False)
+        rows = [("test", "result"), *((_statement(test)[:_MAX_REMARK_CHARS], status) for test, status in shown)]
         passed = f"{detail['passed']} / {detail.get('total')}" if "passed" in detail else ""
         return [*blocks, DisplayBlock("tests", "table", passed, rows)]
 

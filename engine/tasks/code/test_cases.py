@@ -8,15 +8,29 @@ from typing import Any, Literal, TypedDict
 
 from engine.reading.python_syntax import parse
 from engine.tasks.code.literals import constant, from_literal, to_literal
+from engine.tasks.code.testing.comparison import Comparison
 
 
 class CodeTest(TypedDict, total=False):
-    """One test.
+    """One test. What is expected is never sent to the program's process.
 
     A test of kind ``call`` passes if ``fn(*args, **kwargs)`` returns ``expected``; ``args``, ``kwargs`` and
-    ``expected`` are texts of Python literals. A test of kind ``stdin`` passes if the program prints ``expected`` when
-    it reads ``stdin``. A test of kind ``assert`` passes if ``setup`` and then ``code`` raise nothing. ``cmp`` names
-    the comparison.
+    ``expected`` are texts of Python literals, and ``fn`` is a name, or ``Class.method`` (the class is instantiated
+    without arguments). ``cmp`` is ``exact`` (the default: Python's ``==`` on plain values), ``sequence`` (the same,
+    with tuples equal to lists) or ``float`` (numbers within 1e-6, relative or absolute; where an integer is expected,
+    rounding noise only).
+
+    A test of kind ``stdin`` passes if the whole program prints ``expected`` when it reads ``stdin``. ``cmp`` is
+    ``lines`` (the default: whitespace at line ends is ignored), ``exact`` (except line endings and newlines at the
+    end), ``tokens`` (all whitespace is equal) or ``float`` (tokens, numbers as above).
+
+    A test of kind ``assert`` passes if ``setup`` and then ``code`` raise nothing, for what a call cannot express.
+    ``assert f(...) == literal`` is split: the program's process evaluates the call, whose arguments may be any
+    expressions, and this process compares. ``setup`` runs after the program then. Any other code runs in a second
+    process without the program. There the program's functions are remote calls: plain values are sent and come back,
+    and lists, dicts and sets that a call changes are changed in the test too. A test can expect an exception: it
+    arrives with its message, as the built-in class that it is of. In both forms the program cannot reach the
+    comparison.
     """
 
     kind: Literal["call", "stdin", "assert"]
@@ -24,7 +38,7 @@ class CodeTest(TypedDict, total=False):
     args: str
     kwargs: str
     expected: str
-    cmp: str
+    cmp: Comparison
     stdin: str
     code: str
     setup: str

@@ -14,11 +14,12 @@ from engine.sandbox import levels
 from engine.sandbox.inside import landlock
 from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import SandboxError, strongest_level
-from engine.tasks.code.testing.program_tests import AssertTest, CallTest, Status, StdinTest
+from engine.tasks.code.testing.report import Status
 from engine.tasks.code.testing.tester import ProgramTester
+from tests.support.sandbox import assert_test, call_test, stdin_test
 from tests.support.table import table
 
-TESTS = (CallTest("f", (20, 22), expected=42), CallTest("f", ("a", "b"), expected="ab"))
+TESTS = (call_test("f", (20, 22), expected=42), call_test("f", ("a", "b"), expected="ab"))
 
 ANSWER_LIES = {
     "always_equal": """
@@ -330,7 +331,7 @@ def test_passes_nothing_and_hurts_nothing(tester, name):
 @table("name", SEARCHES)
 def test_the_answer_is_nowhere_to_be_found(tester, name):
     program = textwrap.dedent(SEARCHES[name]).strip() + _FOUND
-    tests = [CallTest("f", (1,), expected=HIDDEN), AssertTest(f"assert f(2) == {HIDDEN!r}")]
+    tests = [call_test("f", (1,), expected=HIDDEN), assert_test(f"assert f(2) == {HIDDEN!r}")]
     report = tester.run(program, tests, entry_point="f")
     assert report.passed == 0
     assert Status.WRONG_ANSWER in report.statuses or Status.RUNTIME_ERROR in report.statuses
@@ -339,7 +340,7 @@ def test_the_answer_is_nowhere_to_be_found(tester, name):
 def test_the_search_finds_what_is_there(tester):
     """The searches above can succeed: here the program holds the answer itself."""
     program = f"kept = [{HIDDEN!r}]\n" + textwrap.dedent(SEARCHES["gc"]) + _FOUND
-    assert tester.run(program, [CallTest("f", (1,), expected=HIDDEN)]).all_passed
+    assert tester.run(program, [call_test("f", (1,), expected=HIDDEN)]).all_passed
 
 
 @pytest.mark.timeout(600)
@@ -347,7 +348,7 @@ def test_the_search_finds_what_is_there(tester):
 def test_passes_no_test_that_is_code(tester, name):
     if tester.level != strongest_level():
         pytest.skip("the comparison does not depend on the level")
-    code = AssertTest("assert sorted([f(20, 22), 1]) == [1, 42] and isinstance(f(20, 22), int)")
+    code = assert_test("assert sorted([f(20, 22), 1]) == [1, 42] and isinstance(f(20, 22), int)")
     report = tester.run(textwrap.dedent(ATTACKS[name]).strip(), [code], limits=TIGHT, entry_point="f")
     assert report.passed == 0
     assert report.outcome is not Outcome.INFRA_FAULT, report.detail
@@ -374,7 +375,7 @@ def test_an_object_that_agrees_with_everything_passes_no_code(tester, code):
         math.isclose = builtins.isclose = lambda *a: True
         def f(x): return Yes()
     """
-    test = AssertTest(code, "from math import isclose")
+    test = assert_test(code, "from math import isclose")
     assert tester.run(textwrap.dedent(program), [test]).statuses == (Status.RUNTIME_ERROR,)
     assert tester.run("def f(x): return 5", [test]).all_passed
 
@@ -390,14 +391,14 @@ def test_an_object_that_agrees_with_everything_passes_no_code(tester, code):
 def test_a_comparison_that_the_setup_brings_is_out_of_the_programs_reach(tester, setup):
     forger = "import math\nmath.isclose = near = lambda *a: True\ndef f(x): return 0"
     for code in ("assert near(f(1), 5) == True", "assert True == near(f(1), 5)"):
-        test = AssertTest(code, setup)
+        test = assert_test(code, setup)
         assert tester.run(forger, [test]).statuses == (Status.WRONG_ANSWER,)
         assert tester.run("def f(x): return 5.0", [test]).all_passed
 
 
 def test_a_program_that_reads_and_prints_cannot_fill_our_memory(tester):
     program = "import os\nwhile True: os.write(3, bytes(1 << 20))"
-    report = tester.run(program, [StdinTest("", "42")], limits=ProgramLimits(time_s=2.0, output_bytes=200_000))
+    report = tester.run(program, [stdin_test("", "42")], limits=ProgramLimits(time_s=2.0, output_bytes=200_000))
     assert report.statuses == (Status.OUTPUT_LIMIT,)
 
 
@@ -422,17 +423,17 @@ def test_files_are_private_bounded_and_gone_afterwards(tester, tmp_path):
         def kept(): return os.listdir(".") if os.getcwd() == "/box" else []
     """
     tests = [
-        CallTest("f", (str(marker),), expected=True),
-        CallTest("f", ("/usr/lib/x",), expected=True),
-        CallTest("f", ("/etc/passwd",), expected=True),
-        CallTest("f", ("/x",), expected=True),
+        call_test("f", (str(marker),), expected=True),
+        call_test("f", ("/usr/lib/x",), expected=True),
+        call_test("f", ("/etc/passwd",), expected=True),
+        call_test("f", ("/x",), expected=True),
     ]
     program = textwrap.dedent(program)
     assert tester.run(program, tests).passed == 0
     assert marker.read_text() == "mine"
-    filled = tester.run(program, [CallTest("fill", expected=1000)])
+    filled = tester.run(program, [call_test("fill", expected=1000)])
     assert filled.passed == 0
-    assert tester.run(program, [CallTest("kept", expected=[])]).all_passed
+    assert tester.run(program, [call_test("kept", expected=[])]).all_passed
 
 
 @pytest.mark.parametrize(
@@ -458,9 +459,9 @@ def test_modes_and_times_are_no_message_to_the_next_program(tester, change):
         pytest.skip("nothing can be written on this level")
     program = textwrap.dedent(seen)
     before = [os.stat(path).st_mtime_ns for path in ("/dev/null", "/dev/zero")]
-    tester.run(f"import os\ndef f(): {change}", [CallTest("f", expected=0)])
+    tester.run(f"import os\ndef f(): {change}", [call_test("f", expected=0)])
     assert [os.stat(path).st_mtime_ns for path in ("/dev/null", "/dev/zero")] == before
-    report = tester.run(program, [CallTest("box", expected=[0o40777, True, []]), CallTest("works", expected=2)])
+    report = tester.run(program, [call_test("box", expected=[0o40777, True, []]), call_test("works", expected=2)])
     assert report.all_passed, report
 
 
@@ -474,7 +475,7 @@ def test_what_lies_on_the_disk_cannot_be_read(tester, tmp_path):
     program = "import os\ndef f(path): return os.path.exists(path)"
     if tester.level == "rlimits":  # Landlock lets a program see that a file is there, but not open it
         program = "import os\ndef f(path):\n    try: return bool(os.open(path, 0))\n    except OSError: return False"
-    report = tester.run(program, [CallTest("f", (path,), expected=False) for path in paths])
+    report = tester.run(program, [call_test("f", (path,), expected=False) for path in paths])
     assert report.all_passed, report
 
 
@@ -495,7 +496,7 @@ def test_a_dataset_on_the_disk_gives_no_answers(tester, tmp_path):
                             return test["expected"]
     """
     program = textwrap.dedent(program).replace("FOLDER", str(tmp_path))
-    assert tester.run(program, [CallTest("f", (20, 22), expected=42)]).passed == 0
+    assert tester.run(program, [call_test("f", (20, 22), expected=42)]).passed == 0
 
 
 def test_grandchildren_do_not_survive(tmp_path, monkeypatch):
@@ -505,7 +506,7 @@ def test_grandchildren_do_not_survive(tmp_path, monkeypatch):
     jail.write_text(jail.read_text().replace("if seccomp.supported():", "if False:"))
     monkeypatch.setattr(levels, "PACKAGE", tmp_path)
     try:
-        tester = ProgramTester(1, "namespaces", kept_results=0)
+        tester = ProgramTester(1, "namespaces")
         tester.run("def f(a, b):\n    return a + b", TESTS)
     except SandboxError as error:
         pytest.skip(str(error))

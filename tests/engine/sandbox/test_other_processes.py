@@ -12,7 +12,8 @@ import pytest
 
 from engine.records import Outcome
 from engine.sandbox.program_process import ProgramLimits
-from engine.tasks.code.testing.program_tests import CallTest, Status
+from engine.tasks.code.testing.report import Status
+from tests.support.sandbox import call_test
 
 CALLS = """
 import ctypes, os, struct
@@ -74,7 +75,7 @@ def program(body):
 @pytest.mark.parametrize("name", BODIES)
 def test_it_is_refused_and_is_the_programs_fault(tester, name):
     report = tester.run(
-        program(BODIES[name]), [CallTest("f", expected=42)], limits=ProgramLimits(time_s=1.0, total_s=2.0)
+        program(BODIES[name]), [call_test("f", expected=42)], limits=ProgramLimits(time_s=1.0, total_s=2.0)
     )
     assert report.outcome is Outcome.OK, report
     assert report.statuses == (Status.FORBIDDEN,), report
@@ -89,7 +90,7 @@ def test_what_a_program_does_to_itself_is_allowed(tester):
         call("sched_setscheduler", 0, 3, struct.pack("i", 0))
         call("ioprio_set", 1, 0, 3 << 13)
         return fcntl.fcntl(reader, fcntl.F_GETFL) & os.O_NONBLOCK"""
-    report = tester.run(program(body), [CallTest("f", expected=os.O_NONBLOCK)])
+    report = tester.run(program(body), [call_test("f", expected=os.O_NONBLOCK)])
     assert report.all_passed, report
 
 
@@ -103,7 +104,7 @@ def test_a_process_of_the_same_user_keeps_its_life_and_its_priority(tester):
         ]
         try:
             for body in bodies:
-                assert tester.run(program(body), [CallTest("f", expected=42)], limits=ProgramLimits(1.0)).passed == 0
+                assert tester.run(program(body), [call_test("f", expected=42)], limits=ProgramLimits(1.0)).passed == 0
             time.sleep(0.05)
             assert victim.poll() is None
             assert os.getpriority(os.PRIO_PROCESS, victim.pid) == os.getpriority(os.PRIO_PROCESS, 0)
@@ -121,7 +122,7 @@ def test_a_queue_of_another_process_gets_no_message(tester):
             raise OSError(ctypes.get_errno(), "msgsnd")
         return 42"""
     try:
-        report = tester.run(program(body), [CallTest("f", expected=42)])
+        report = tester.run(program(body), [call_test("f", expected=42)])
         assert report.statuses == (Status.FORBIDDEN,), report
         assert libc.msgrcv(queue, ctypes.create_string_buffer(16), 1, 0, 0o4000) == -1
     finally:
@@ -134,7 +135,7 @@ def test_calls_that_are_newer_than_the_list_seem_not_to_exist(tester):
         libc = ctypes.CDLL(None, use_errno=True)
         def f(number): return libc.syscall(number, -1, 0, 0, 0, 0, 0), ctypes.get_errno()
     """
-    tests = [CallTest("f", (number,), expected=(-1, errno.ENOSYS)) for number in range(463, 480)]
+    tests = [call_test("f", (number,), expected=(-1, errno.ENOSYS)) for number in range(463, 480)]
     assert tester.run(textwrap.dedent(program), tests).all_passed
 
 
@@ -142,4 +143,4 @@ def test_a_lock_makes_nobody_wait(tester):
     if tester.level != "rlimits":
         pytest.skip("a program shares no files with others on this level")
     body = "import fcntl\nfcntl.flock(os.open('/etc/passwd', 0), fcntl.LOCK_EX | fcntl.LOCK_NB)\nreturn 42"
-    assert tester.run(program(body), [CallTest("f", expected=42)]).statuses == (Status.FORBIDDEN,)
+    assert tester.run(program(body), [call_test("f", expected=42)]).statuses == (Status.FORBIDDEN,)

@@ -288,8 +288,8 @@ def test_labels_without_torch_are_skipped(monkeypatch):
 def test_execution_that_rewards_everything_is_found(monkeypatch):
     from engine.records import Outcome
     from engine.tasks.code import task as code
-    from engine.tasks.code.testing.program_tests import Report as Verdicts
-    from engine.tasks.code.testing.program_tests import Status
+    from engine.tasks.code.testing.report import Report as Verdicts
+    from engine.tasks.code.testing.report import Status
 
     generous = Verdicts(Outcome.OK, (Status.PASS,) * 5)
     monkeypatch.setattr(code, "run_program", lambda *arguments, **named: generous)

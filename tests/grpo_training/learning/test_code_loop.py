@@ -1,16 +1,14 @@
 """Generators, rewards, experiences and the critic on Python programs."""
 
-import contextlib
 import json
 
 import pytest
 
 from engine.errors import IncompleteRunError, InputError
-from engine.tasks.code import execution
 from engine.tasks.code.problems import code_problem
-from engine.tasks.code.testing.tester import ProgramTester
 from tests.conftest import SHARED_DATA, shared_file
 from tests.support.main_loop import World, fusions_of, groups_of, normalised
+from tests.support.sandbox import fail_every
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -166,10 +164,9 @@ def test_occasional_sandbox_failures_change_no_result(own, tmp_path, monkeypatch
         assert world.generate(1, dataset) == 0
         expected = normalised(world)
         asked = len(world.traffic.requests)
-    calls, stopped = iter(range(1000)), []
-    tester = ProgramTester(2, kept_results=0, fail=lambda: "injected" if next(calls) % 7 == 0 else None)
-    monkeypatch.setattr(execution, "shared_tester", lambda: tester)
-    with contextlib.closing(tester), World(tmp_path / "stormy", files, copies=False) as world:
+    stopped = []
+    fail_every(7, monkeypatch)
+    with World(tmp_path / "stormy", files, copies=False) as world:
         while len(stopped) < 20:
             try:
                 assert world.generate(1, dataset) == 0

@@ -8,7 +8,7 @@ from engine.errors import ConfigurationError, MissingInputError
 from engine.records import Outcome
 from engine.tasks.code import preparation
 from engine.tasks.code.problems import code_problem
-from engine.tasks.code.testing.program_tests import Report
+from engine.tasks.code.testing.report import Report
 from grpo_training.prepare_data import main
 from grpo_training.teacher.prepare_data import _shingles, split, without_near_duplicates
 

@@ -363,7 +363,7 @@ def test_an_endpoint_that_is_gone_ends_the_run_after_some_tasks(tmp_path):
 def test_a_sandbox_that_fails_makes_no_row(tmp_path, monkeypatch):
     from engine.records import Outcome
     from engine.tasks.code import task as code
-    from engine.tasks.code.testing.program_tests import Report
+    from engine.tasks.code.testing.report import Report
 
     broken = Report(outcome=Outcome.INFRA_FAULT, statuses=(), detail="no workers")
     world = World(tmp_path, rows=ROWS[:1])

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 Comparison = Literal["exact", "sequence", "tokens", "lines", "float"]
-"""How two values are compared; the tests in :mod:`.program_tests` describe each."""
+"""How two values are compared; :class:`engine.tasks.code.test_cases.CodeTest` describes each."""
 
 TOLERANCE = 1e-6
 _NOISE = 1e-12
@@ -39,7 +39,8 @@ def same_text(got: str, expected: str, cmp: Comparison) -> bool:
     if cmp == "tokens":
         return got.split() == expected.split()
     if cmp == "float":
-        return _close_tokens(got.split(), expected.split())
+        tokens, wanted = got.split(), expected.split()
+        return len(tokens) == len(wanted) and all(map(_close_texts, tokens, wanted))
     if cmp == "lines":
         return _lines(got) == _lines(expected)
     return got.rstrip("\n") == expected.rstrip("\n")
@@ -87,10 +88,6 @@ def _close_numbers(got: Any, expected: Any) -> bool:
         return both_nan or math.isclose(got, expected, rel_tol=relative, abs_tol=TOLERANCE)
     except OverflowError:  # a number too large for a float
         return False
-
-
-def _close_tokens(got: list[str], expected: list[str]) -> bool:
-    return len(got) == len(expected) and all(map(_close_texts, got, expected))
 
 
 def _close_texts(got: str, expected: str) -> bool:

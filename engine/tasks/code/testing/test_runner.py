@@ -7,9 +7,8 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from engine.errors import InputError
 from engine.reading.python_syntax import parse
 from engine.sandbox.inside import wire
 from engine.sandbox.pool import ProcessPool
@@ -22,11 +21,11 @@ from engine.sandbox.program_process import (
     reported_failure,
 )
 from engine.sandbox.zygote_process import Zygote
-from engine.tasks.code.test_cases import compared_with_literals
+from engine.tasks.code.literals import from_literal
+from engine.tasks.code.test_cases import CodeTest, compared_with_literals
 from engine.tasks.code.testing.comparison import Comparison, same_text, same_value
-from engine.tasks.code.testing.program_tests import AssertTest, CallTest, ProgramTest, Status, StdinTest
+from engine.tasks.code.testing.report import Status
 
-TestT = TypeVar("TestT")
 _AFTER_TIMEOUT = 0.2
 """The time that all further tests of a program have together after a time-out, as a part of that of one test."""
 
@@ -46,38 +45,31 @@ class ValueRequest:
     cmp: Comparison
 
 
-def value_request(test: ProgramTest, entry_point: str | None = None) -> ValueRequest | None:
+def value_request(test: CodeTest, entry_point: str | None = None) -> ValueRequest | None:
     """A test as a request for one value; None if it needs the output or runs other code.
 
     Args:
         test: a test of any kind.
         entry_point: a name that the program must define.
-
-    Raises:
-        InputError: its arguments are not plain values.
     """
-    if isinstance(test, CallTest):
-        try:
-            message = {"fn": test.fn, "args": wire.to_form(list(test.args)), "kwargs": wire.to_form(test.kwargs)}
-        except wire.NotPlainError as error:
-            raise InputError(f"A test of {test.fn} has arguments that cannot be sent", why=str(error)) from None
-        return ValueRequest(message, test.expected, test.cmp)
-    if isinstance(test, AssertTest):
-        return _split_assert(test, entry_point)
-    return None
+    if test["kind"] == "call":
+        args, kwargs = list(from_literal(test["args"])), from_literal(test.get("kwargs", "{}"))
+        message = {"fn": test["fn"], "args": wire.to_form(args), "kwargs": wire.to_form(kwargs)}
+        return ValueRequest(message, from_literal(test["expected"]), test.get("cmp", "exact"))
+    return _split_assert(test["code"], test.get("setup", ""), entry_point) if test["kind"] == "assert" else None
 
 
-def _split_assert(test: AssertTest, entry_point: str | None) -> ValueRequest | None:
+def _split_assert(code: str, setup: str, entry_point: str | None) -> ValueRequest | None:
     """``assert f(...) == literal`` as a request for the call's value, so that the program never sees the literal.
 
     Applies only to a plain call of a function that the program defines. In ``f(x) - 5 == 0`` or
     ``isclose(f(x), 5) == True`` the result of the outer expression is predictable, and the program could return an
     object whose methods produce it. For the same reason, calls of functions that the setup defines are not split.
     """
-    for expression, expected in compared_with_literals(test.code):
-        if not _is_call_of_program(expression, test.setup, entry_point, expected):
+    for expression, expected in compared_with_literals(code):
+        if not _is_call_of_program(expression, setup, entry_point, expected):
             return None
-        return ValueRequest({"expression": ast.unparse(expression), "setup": test.setup}, expected, "exact")
+        return ValueRequest({"expression": ast.unparse(expression), "setup": setup}, expected, "exact")
     return None
 
 
@@ -135,7 +127,7 @@ class TestRunner:
     def __post_init__(self) -> None:
         self._cpu_left = self._sleep_left = self.limits.total_s
 
-    def statuses(self, tests: Sequence[ProgramTest]) -> tuple[Status, ...]:
+    def statuses(self, tests: Sequence[CodeTest]) -> tuple[Status, ...]:
         """The status of each test.
 
         Raises:
@@ -154,10 +146,7 @@ class TestRunner:
                 continue
             if self._should_stop(statuses):
                 break
-            if isinstance(test, StdinTest):
-                statuses[index] = self._stopped_or(self._run_main, test)
-            elif isinstance(test, AssertTest):
-                statuses[index] = self._stopped_or(self._run_code, test)
+            statuses[index] = self._stopped_or(self._run_main if test["kind"] == "stdin" else self._run_code, test)
         return tuple(statuses)
 
     def _should_stop(self, statuses: list[Status]) -> bool:
@@ -234,8 +223,8 @@ class TestRunner:
         self._note(text)
         return Status(failure)
 
-    def _run_main(self, test: StdinTest) -> Status:
-        stdin = test.stdin.encode("utf-8", "surrogateescape")
+    def _run_main(self, test: CodeTest) -> Status:
+        stdin = test["stdin"].encode("utf-8", "surrogateescape")
         with self._running(self.programs, "main", self.program, stdin=stdin) as process:
             process.wait_for_end(self._seconds())
             ending = process.end()
@@ -247,25 +236,26 @@ class TestRunner:
                 self._note(f"exit code {ending.code}")
                 return Status.RUNTIME_ERROR
             printed = bytes(process.printed).decode("utf-8", "replace")
-        return Status.PASS if same_text(printed, test.expected, test.cmp) else Status.WRONG_ANSWER
+        is_right = same_text(printed, test["expected"], test.get("cmp", "lines"))
+        return Status.PASS if is_right else Status.WRONG_ANSWER
 
-    def _run_code(self, test: AssertTest) -> Status:
+    def _run_code(self, test: CodeTest) -> Status:
         """Run the test's code in a second process and relay its calls to the program's process."""
         seconds = self._seconds()
         with self._calls() as program:
             failure = self._load_failure(program)
             if failure is not None:
                 return failure
-            options = {"setup": test.setup, "entry_point": self.entry_point}
-            with self._running(self.test_code, "remote", test.code, **options) as caller:
+            options = {"setup": test.get("setup", ""), "entry_point": self.entry_point}
+            with self._running(self.test_code, "remote", test["code"], **options) as caller:
 
-                def left() -> float:
+                def seconds_left() -> float:
                     slept_s = (program.waited_s + caller.waited_s) / WALL_FACTOR
                     return seconds - max(slept_s, program.cpu_s() + caller.cpu_s())
 
-                while "call" in (message := read_message(caller.receive(left()))):
+                while "call" in (message := read_message(caller.receive(seconds_left()))):
                     program.send(message["call"])
-                    reply = program.receive(left())
+                    reply = program.receive(seconds_left())
                     self._failure(read_message(reply))  # refuses an "assertion": only the test may report it
                     caller.send_raw(reply)
         if message.get("error") == "assertion":
@@ -273,7 +263,7 @@ class TestRunner:
             return Status.WRONG_ANSWER
         return self._failure(message) or Status.PASS
 
-    def _stopped_or(self, run: Callable[[TestT], Status], test: TestT) -> Status:
+    def _stopped_or(self, run: Callable[[CodeTest], Status], test: CodeTest) -> Status:
         if self._seconds() <= 0:
             return Status.TIMEOUT
         try:

@@ -1,26 +1,21 @@
-"""Runs programs against their tests in the sandbox, with a cache of results in memory."""
+"""Runs programs against their tests in the sandbox."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from engine.errors import InputError
 from engine.records import Outcome
-from engine.sandbox.inside.wire import NotPlainError, encode
 from engine.sandbox.levels import Level
 from engine.sandbox.pool import ProcessPool
 from engine.sandbox.program_process import ProgramLimits
 from engine.sandbox.zygote_process import SandboxError, Zygote, level_for_rewards
-from engine.tasks.code.testing.program_tests import ProgramTest, Report, Status
+from engine.tasks.code.test_cases import CodeTest
+from engine.tasks.code.testing.report import Report, Status
 from engine.tasks.code.testing.test_runner import TestRunner
-
-VERSION = 6
-"""Part of the key of every cached result. Change it when the meaning of a status changes."""
 
 
 class ProgramTester:
@@ -29,35 +24,22 @@ class ProgramTester:
     Args:
         size: programs that run at the same time; None is one per core.
         level: the level of isolation; None is the strongest that works on this machine, if rewards are permitted on it.
-        kept_results: size of the cache, in reports.
-        fail: fault injection for tests: called before each program; a returned text is raised as a sandbox error.
 
     Raises:
         ConfigurationError: no level of isolation works on this machine, or only one that is not permitted.
     """
 
-    def __init__(
-        self,
-        size: int | None = None,
-        level: Level | None = None,
-        *,
-        kept_results: int = 10_000,
-        fail: Callable[[], str | None] = lambda: None,
-    ) -> None:
+    def __init__(self, size: int | None = None, level: Level | None = None) -> None:
         self.level: Level = level or level_for_rewards()
         self.size = size or os.cpu_count() or 1
         self.owner = os.getpid()
         start = functools.partial(Zygote, self.level)
         self._programs, self._test_code = ProcessPool(self.size, start), ProcessPool(self.size, start)
-        self._results: OrderedDict[str, Report] = OrderedDict()
-        self._kept_results = kept_results
-        self._guard = threading.Lock()
-        self.fail = fail
 
     def run(
         self,
         program: str,
-        tests: Sequence[ProgramTest],
+        tests: Sequence[CodeTest],
         *,
         entry_point: str | None = None,
         limits: ProgramLimits | None = None,
@@ -73,8 +55,7 @@ class ProgramTester:
             stop_early: stop at the first test that does not pass; the rest are ``not_run``.
 
         Raises:
-            InputError: there are no tests, or their arguments are not plain values. The program itself never causes
-                an error.
+            InputError: there are no tests. The program itself never causes an error.
         """
         if not tests:
             raise InputError(
@@ -83,22 +64,13 @@ class ProgramTester:
                 fix="Leave problems without tests out when the dataset is loaded.",
             )
         limits = limits or ProgramLimits()
-        key = self._key([program, _contents(tests), entry_point, tuple(vars(limits).values()), stop_early])
-        with self._guard:
-            if key in self._results:
-                self._results.move_to_end(key)
-                return self._results[key]
         runner = TestRunner(self._programs, self._test_code, program, entry_point, limits, stop_early)
         try:
-            if text := self.fail():
-                raise SandboxError(text)
             statuses = runner.statuses(tests)
         except SandboxError as error:
             return Report(Outcome.INFRA_FAULT, (Status.INFRA_ERROR,) * len(tests), str(error))
-        report = _report(statuses, runner.detail)
-        if report.outcome is Outcome.OK:
-            self._keep(key, report)
-        return report
+        outcome = Outcome.VERIFIER_TIMEOUT if Status.TIMEOUT in statuses else Outcome.OK
+        return Report(outcome, statuses, "" if set(statuses) == {Status.PASS} else runner.detail)
 
     def pids(self) -> list[int]:
         """The process ids of the zygotes that are running."""
@@ -108,27 +80,6 @@ class ProgramTester:
         """Kill all processes. The tester may be used again afterwards."""
         self._programs.close()
         self._test_code.close()
-
-    def _key(self, content: list[object]) -> str:
-        try:
-            return hashlib.sha256(encode([VERSION, self.level, *content])).hexdigest()
-        except NotPlainError as error:
-            raise InputError("A test has arguments or an answer that are not plain values", why=str(error)) from None
-
-    def _keep(self, key: str, report: Report) -> None:
-        with self._guard:
-            self._results[key] = report
-            while len(self._results) > self._kept_results:
-                self._results.popitem(last=False)
-
-
-def _contents(tests: Sequence[ProgramTest]) -> list[object]:
-    return [[type(test).__name__, *vars(test).values()] for test in tests]
-
-
-def _report(statuses: tuple[Status, ...], detail: str) -> Report:
-    outcome = Outcome.VERIFIER_TIMEOUT if Status.TIMEOUT in statuses else Outcome.OK
-    return Report(outcome, statuses, "" if set(statuses) == {Status.PASS} else detail)
 
 
 _shared: ProgramTester | None = None

@@ -313,6 +313,7 @@ _CALL = {"kind": "call", "fn": "f", "args": "[1]", "expected": "2"}
     [
         ({"kind": "assert", "code": "assert f(1 =="}, "not Python"),
         ({"kind": "assert", "code": "assert f(1) == 1", "setup": "x = ("}, "not Python"),
+        ({**_CALL, "args": "(...,)"}, "no plain builtin"),
         ({**_CALL, "kwargs": "[1]"}, "kwargs"),
         ({**_CALL, "kwargs": "{1"}, "not Python"),
         ({**_CALL, "kwargs": "{1: 2}"}, "kwargs"),

@@ -9,7 +9,7 @@ from engine.tasks.code.execution import run_program
 from engine.tasks.code.facts import facts_of
 from engine.tasks.code.problems import code_problem
 from engine.tasks.code.task import TASK
-from engine.tasks.code.testing.program_tests import Report
+from engine.tasks.code.testing.report import Report
 from tests.conftest import shared_file
 from tests.support.table import table
 

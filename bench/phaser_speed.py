@@ -69,7 +69,7 @@ def measure(name: str, index: ApiIndex, options: GameOptions) -> float:
     asked = requests(options)
     started, before_s = time.perf_counter(), processor_s()
     with (
-        closing(PhaserValidator.open(index, workers=CORES, runs=not options.skip_runtime)) as validator,
+        closing(PhaserValidator(index, workers=CORES, runs=not options.skip_runtime)) as validator,
         ThreadPoolExecutor(CORES) as threads,
     ):
         list(threads.map(validator.validate, asked))

@@ -38,15 +38,6 @@ class Plan:
     steps: tuple[str, ...] = ()
     notes: str = ""
 
-    def as_row(self) -> dict[str, Any]:
-        """The plan as a scored row has it."""
-        return {
-            "requirements": list(self.requirements),
-            "apis": list(self.apis),
-            "steps": list(self.steps),
-            "notes": self.notes,
-        }
-
 
 @dataclass(frozen=True)
 class Extraction:
@@ -75,12 +66,6 @@ class GameReply:
     extraction: Extraction = field(default_factory=Extraction)
 
 
-@dataclass(frozen=True)
-class _Fence:
-    tag: str
-    body: str
-
-
 def read_reply(text: str) -> GameReply:
     """Read a reply; text before ``</think>`` is not part of it. Never raises."""
     text = text[-MAX_CHARS:].replace("\r\n", "\n").replace("\r", "\n").rpartition("</think>")[2].strip()
@@ -88,11 +73,11 @@ def read_reply(text: str) -> GameReply:
     fences, is_cut_off = _fences(rest)
     method: Method = "none"
     code = ""
-    tagged = [fence for fence in fences if fence.tag in _JAVASCRIPT]
-    untagged = [fence for fence in fences if not fence.tag]
+    tagged = [body for tag, body in fences if tag in _JAVASCRIPT]
+    untagged = [body for tag, body in fences if not tag]
     if tagged or untagged:
         method = "javascript_fence" if tagged else "untagged_fence"
-        code = (tagged or untagged)[-1].body
+        code = (tagged or untagged)[-1]
     elif not fences and not is_cut_off and plan_closed is None and (labels := _LABELS.search(rest)):
         method, plan_raw, code = "labels", labels[1].strip(), labels[2].strip()
     extraction = Extraction(method, len(fences), plan_closed, is_cut_off)
@@ -118,9 +103,9 @@ def _plan_block(text: str) -> tuple[str, str, bool | None]:
     return text[start.end() : end.start()].strip(), f"{text[: start.start()]}\n{text[end.end() :]}", True
 
 
-def _fences(text: str) -> tuple[list[_Fence], bool]:
-    """The closed fences in order, the last :data:`_MOST_FENCES` of them, and whether a last one has no end."""
-    found: list[_Fence] = []
+def _fences(text: str) -> tuple[list[tuple[str, str]], bool]:
+    """Tag and body of the last :data:`_MOST_FENCES` closed fences in order, and whether a last one has no end."""
+    closed: list[tuple[str, str]] = []
     opening: tuple[str, str] | None = None
     body: list[str] = []
     for line in text.split("\n"):
@@ -129,11 +114,11 @@ def _fences(text: str) -> tuple[list[_Fence], bool]:
             if mark:
                 opening, body = (mark[1], mark[2].lower().strip("{}.")), []
         elif mark and not mark[2] and mark[1][0] == opening[0][0] and len(mark[1]) >= len(opening[0]):
-            found = [*found[1 - _MOST_FENCES :], _Fence(opening[1], "\n".join(body))]
+            closed = [*closed[1 - _MOST_FENCES :], (opening[1], "\n".join(body))]
             opening = None
         else:
             body.append(line)
-    return found, opening is not None
+    return closed, opening is not None
 
 
 def _plan_object(text: str) -> Plan | None:
@@ -160,16 +145,16 @@ def _plan_lines(text: str) -> Plan:
     steps: list[str] = []
     in_steps = False
     for line in text.split("\n"):
-        if found := _REQUIREMENT.match(line):
-            requirements, in_steps = _texts(found[1]), False
-        elif found := _APIS.match(line):
-            apis += _texts(_SEPARATORS.split(found[1]))
+        if match := _REQUIREMENT.match(line):
+            requirements, in_steps = _texts(match[1]), False
+        elif match := _APIS.match(line):
+            apis += _texts(_SEPARATORS.split(match[1]))
             in_steps = False
-        elif in_steps and (found := _STEP.match(line)):
-            steps += _texts(found[1])
-        elif found := _STEPS.match(line):
+        elif in_steps and (match := _STEP.match(line)):
+            steps += _texts(match[1])
+        elif match := _STEPS.match(line):
             in_steps = True
-            steps += _texts(found[1])
+            steps += _texts(match[1])
     return Plan(requirements, tuple(apis[:_MOST_STEPS]), tuple(steps[:_MOST_STEPS]))
 
 

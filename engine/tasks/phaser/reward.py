@@ -116,13 +116,13 @@ def game_reward(validation: Validation, reply: GameReply, facts: GameFacts) -> G
 
 def unmeasured(row: Mapping[str, Any]) -> dict[str, Any]:
     """A reward as a row with null in place of every figure and gate; names and weights stay."""
-    found: dict[str, Any] = {}
+    nulled: dict[str, Any] = {}
     for key, value in row.items():
         if key in ("version", "weights", "present"):
-            found[key] = value
+            nulled[key] = value
         else:
-            found[key] = unmeasured(value) if isinstance(value, Mapping) else None
-    return found
+            nulled[key] = unmeasured(value) if isinstance(value, Mapping) else None
+    return nulled
 
 
 def _plan_part(validation: Validation, reply: GameReply, facts: GameFacts) -> Part:

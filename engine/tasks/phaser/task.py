@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -205,12 +205,9 @@ class PhaserTask(Task[GameReply]):
         reply = candidate.content or GameReply()
         row = {
             "plan_raw": reply.plan_raw,
-            "plan": None if reply.plan is None else reply.plan.as_row(),
+            "plan": None if reply.plan is None else asdict(reply.plan),
             "code": reply.code,
-            "derived": {
-                "code_hash": _code_hash(reply.code),
-                "extraction": vars(reply.extraction),
-            },
+            "derived": {"code_hash": _code_hash(reply.code), "extraction": vars(reply.extraction)},
         }
         if not isinstance(measurement, GameMeasurement) or measurement.validation is None or not measurement.reward:
             return ScoredFields(row)

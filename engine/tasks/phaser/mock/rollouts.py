@@ -43,19 +43,19 @@ def make_rollouts(
     rng.shuffle(rows)
     for prompt in rows[:num_prompts]:
         forced = rng.randrange(group_size) if rng.random() < _FORCED_GOOD else None
-        for place in range(group_size):
-            fault = GOOD if place == forced else _draw(rng, prompt)
+        for number in range(group_size):
+            fault = GOOD if number == forced else _draw(rng, prompt)
             yield {
                 "step": step,
                 "prompt_id": prompt.id,
-                "group_id": place,
+                "group_id": number,
                 "text": reply_text(prompt, fault, rng),
                 "meta": {
                     **DECODE,
                     "created_at": created_at,
                     "decode": dict(DECODE),
                     "quality": fault.name,
-                    "variant": place,
+                    "variant": number,
                     "expected": {"failed_gates": list(fault.failed_gates), "outcomes": list(fault.outcomes)},
                 },
             }

@@ -65,15 +65,15 @@ class Values:
         """The clause that describes the feature."""
         return (feature.en.format_map(self.en)) if language == "en" else feature.zh.format_map(self.zh)
 
-    def source(self, template: str, place: int) -> str:
+    def source(self, template: str, number: int) -> str:
         """The code of a feature.
 
         Args:
             template: its code for one method.
-            place: the number of the feature in the game; selects its position on the screen.
+            number: the number of the feature in the game; selects its position on the screen.
         """
-        row = place % 4
-        position = {"i": str(place), "x": str(120 + 60 * row + 40 * (place // 4)), "y": str(140 + 110 * row)}
+        row = number % 4
+        position = {"i": str(number), "x": str(120 + 60 * row + 40 * (number // 4)), "y": str(140 + 110 * row)}
         return string.Template(template).substitute({**self.code, **position})
 
 
@@ -86,13 +86,9 @@ def draw_values(rng: random.Random, without: Collection[str] = ()) -> Values:
     """
     named = {name: str(rng.randrange(low, high + 1, step)) for name, (low, high, step) in VALUES["ranges"].items()}
     color = rng.choice([color for color in VALUES["colors"] if color not in without])
-    direction, scale, key = (
-        rng.choice(list(VALUES["directions"])),
-        rng.choice(VALUES["scales"]),
-        rng.choice(VALUES["keys"]),
-    )
+    direction = rng.choice(list(VALUES["directions"]))
+    named |= {"scale": rng.choice(VALUES["scales"]), "key": rng.choice(VALUES["keys"])}
     named |= {"diameter": str(2 * int(named["radius"])), "number_most": str(int(named["number"]) + 9)}
-    named |= {"scale": scale, "key": key}
     color_zh, color_code = VALUES["colors"][color]
     direction_zh, dx, dy = VALUES["directions"][direction]
     return Values(

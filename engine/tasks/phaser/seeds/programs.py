@@ -7,14 +7,7 @@ import textwrap
 from dataclasses import dataclass
 
 from engine.tasks.phaser.problems import PromptRow
-from engine.tasks.phaser.seeds.features import (
-    VALUES,
-    Feature,
-    Values,
-    all_features,
-    draw_values,
-    features_by_name,
-)
+from engine.tasks.phaser.seeds.features import VALUES, Feature, Values, all_features, draw_values, features_by_name
 
 _TEXTURE = """\
 const swatch = this.make.graphics({ x: 0, y: 0 }, false);
@@ -90,7 +83,7 @@ class Program:
 
     def _code(self, method: str) -> str:
         return "".join(
-            part.values.source(getattr(part.feature, method), place) for place, part in enumerate(self.parts)
+            part.values.source(getattr(part.feature, method), number) for number, part in enumerate(self.parts)
         )
 
 

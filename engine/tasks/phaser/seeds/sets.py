@@ -135,12 +135,12 @@ def _combinations(pool: Sequence[Row], count: int, rng: random.Random) -> tuple[
         for _ in range(_PAIRS_PER_ROW * count):
             if len(made) == count:
                 break
-            one, other = rng.sample(pool, 2) if len(pool) > 1 else (pool[0], pool[0])
-            union = _module_set(one) | _module_set(other)
-            is_new = union not in existing if prefers_unseen else union not in {_module_set(one), _module_set(other)}
-            if is_new and not {one["id"], other["id"]} & parents:
-                made.append(_combined(one, other))
-                parents |= {one["id"], other["id"]}
+            first, second = rng.sample(pool, 2) if len(pool) > 1 else (pool[0], pool[0])
+            union = _module_set(first) | _module_set(second)
+            is_new = union not in existing if prefers_unseen else union not in {_module_set(first), _module_set(second)}
+            if is_new and not {first["id"], second["id"]} & parents:
+                made.append(_combined(first, second))
+                parents |= {first["id"], second["id"]}
     if len(made) < count:
         raise InputError(
             f"Only {len(made)} of {count} combinations of different modules could be made",
@@ -149,21 +149,22 @@ def _combinations(pool: Sequence[Row], count: int, rng: random.Random) -> tuple[
     return made, parents
 
 
-def _combined(one: Row, other: Row) -> Row:
-    is_chinese = bool(_CHINESE.search(one["task"]))
+def _combined(first: Row, second: Row) -> Row:
+    is_chinese = bool(_CHINESE.search(first["task"]))
     clause = "两部分在同一个场景中运行。" if is_chinese else "Both parts run in the same scene."
     joint = "此外：" if is_chinese else "In the same game: "
-    ranks = [DIFFICULTIES.index(row["difficulty"]) if row["difficulty"] in DIFFICULTIES else 1 for row in (one, other)]
-    tags = list(dict.fromkeys([*one["tags"], *other["tags"]]))[: _MOST_TAGS - len(_OOD_TAGS)]
-    symbols = [*one["must_use_apis"][:_SYMBOLS_EACH], *other["must_use_apis"][:_SYMBOLS_EACH]]
+    difficulties = [row["difficulty"] for row in (first, second)]
+    ranks = [DIFFICULTIES.index(name) if name in DIFFICULTIES else 1 for name in difficulties]
+    tags = list(dict.fromkeys([*first["tags"], *second["tags"]]))[: _MOST_TAGS - len(_OOD_TAGS)]
+    symbols = [*first["must_use_apis"][:_SYMBOLS_EACH], *second["must_use_apis"][:_SYMBOLS_EACH]]
     return {
-        "source_ids": [one["id"], other["id"]],
+        "source_ids": [first["id"], second["id"]],
         "difficulty": DIFFICULTIES[max(ranks)],
-        "modules": list(dict.fromkeys([*one["modules"], *other["modules"]])),
-        "task": f"{one['task']}\n{joint}{other['task']}",
-        "constraints": [*_union(one["constraints"], other["constraints"], _MOST_TEXTS), clause],
+        "modules": list(dict.fromkeys([*first["modules"], *second["modules"]])),
+        "task": f"{first['task']}\n{joint}{second['task']}",
+        "constraints": [*_union(first["constraints"], second["constraints"], _MOST_TEXTS), clause],
         "must_use_apis": list(dict.fromkeys(symbols))[:_MOST_SYMBOLS],
-        "eval_hints": _union(one["eval_hints"], other["eval_hints"], _MOST_TEXTS),
+        "eval_hints": _union(first["eval_hints"], second["eval_hints"], _MOST_TEXTS),
         "tags": [*tags, *_OOD_TAGS],
     }
 
@@ -183,8 +184,8 @@ def _evaluation_row(number: int, row: Row, created_at: str) -> Row:
     }
 
 
-def _union(one: Sequence[str], other: Sequence[str], most: int) -> list[str]:
-    return list(dict.fromkeys([*one, *other]))[:most]
+def _union(first: Sequence[str], second: Sequence[str], most: int) -> list[str]:
+    return list(dict.fromkeys([*first, *second]))[:most]
 
 
 def _module_set(row: Mapping[str, Any]) -> frozenset[str]:

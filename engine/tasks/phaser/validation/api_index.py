@@ -81,21 +81,21 @@ class ApiIndex:
 
     def lineage(self, owner: str) -> tuple[str, ...]:
         """A class, and all classes and mixins whose members it has."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         waiting = [owner]
         while waiting:
             name = waiting.pop(0)
-            if name not in found:
-                found[name] = None
+            if name not in names:
+                names[name] = None
                 waiting += self._rows.get(name, {}).get("inherits", ())
-        return tuple(found)
+        return tuple(names)
 
     def near(self, symbol: str) -> tuple[str, ...]:
         """Up to three existing symbols nearest to a wrong one, best first: members of its owner, else any symbol."""
         owner, _, name = _split(symbol)
         members: dict[str, str] = {}
-        for place in self.lineage(owner):
-            for symbol_id in self._by_owner.get(place, ()):
+        for ancestor in self.lineage(owner):
+            for symbol_id in self._by_owner.get(ancestor, ()):
                 members.setdefault(str(self._rows[symbol_id]["name"]), symbol_id)
         close = difflib.get_close_matches(name, members, cutoff=0.6)
         if close:

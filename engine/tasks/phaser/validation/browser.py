@@ -77,11 +77,11 @@ class _BrowserJail:
         jail = ["bwrap", "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL"]
         jail += ["--new-session", "--clearenv", "--setenv", "HOME", "/tmp", "--proc", "/proc"]  # noqa: S108
         jail += ["--dev", "/dev", "--size", str(_FILES_BYTES), "--tmpfs", "/tmp", "--setenv", "PATH", "/usr/bin"]  # noqa: S108 - in the jail
-        for place in ("/lib", "/lib64", "/bin"):
-            if os.path.islink(place):
-                jail += ["--symlink", os.readlink(place), place]
-            elif os.path.exists(place):
-                jail += ["--ro-bind", place, place]
+        for folder in ("/lib", "/lib64", "/bin"):
+            if os.path.islink(folder):
+                jail += ["--symlink", os.readlink(folder), folder]
+            elif os.path.exists(folder):
+                jail += ["--ro-bind", folder, folder]
         for path in (*_READABLE, str(NODE_FOLDER)):
             jail += ["--ro-bind-try", path, path]
         jail += ["--setenv", "PHASER_CHANNEL", str(channel), "--", "prlimit", f"--data={_DATA_BYTES}", *command]
@@ -89,9 +89,6 @@ class _BrowserJail:
             jail, stdin=stdin, stdout=stdout, stderr=stdout, pass_fds=(channel,), start_new_session=True
         )
         return 0  # its processor time is that of many processes, and is not measured
-
-    def alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def end_program(self, *, ending: bool = False) -> ProgramExit:
         if self._process is None:

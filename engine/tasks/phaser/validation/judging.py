@@ -61,10 +61,10 @@ def static_result(answer: Mapping[str, Any], request: ValidationRequest, index: 
     if "parse_error" in answer:
         error = answer["parse_error"]
         return unparsed(error["message"], error["line"], error["column"])
-    safety = [Finding(severity="error", **found) for found in answer["safety"]]
-    lint = [Finding(**found) for found in answer["eslint"] or ()]
+    safety = [Finding(severity="error", **finding) for finding in answer["safety"]]
+    lint = [Finding(**finding) for finding in answer["eslint"] or ()]
     lint_errors = [finding for finding in lint if finding.severity == "error"]
-    misses = tuple(ApiUse(**found, near=index.near(found["symbol_id"])) for found in answer["misses"])
+    misses = tuple(ApiUse(**use, near=index.near(use["symbol_id"])) for use in answer["misses"])
     signals = SourceSignals(**answer["signals"])
     missing = [text for name, text in _NEEDED_SIGNALS.items() if not getattr(signals, name)]
     gates = {
@@ -82,7 +82,7 @@ def static_result(answer: Mapping[str, Any], request: ValidationRequest, index: 
     ]
     used = set(answer["must_use"])
     usage = ApiUsage(
-        hits=tuple(ApiUse(**found) for found in answer["hits"]),
+        hits=tuple(ApiUse(**use) for use in answer["hits"]),
         misses=misses,
         must_use_hits=tuple(symbol for symbol in request.must_use if symbol in used),
         must_use_misses=tuple(symbol for symbol in request.must_use if symbol not in used),
@@ -92,12 +92,8 @@ def static_result(answer: Mapping[str, Any], request: ValidationRequest, index: 
         f"{symbol} does not exist in this version of Phaser" if symbol in unknown else f"{symbol} was not used"
         for symbol in usage.must_use_misses
     )
-    run_options = {
-        "is_module": answer["is_module"],
-        "reads_input": answer["reads_input"],
-        "webgl": answer["needs_webgl"],
-    }
-    return StaticResult(gates, tuple(findings), signals, usage, run_options)
+    options = {"is_module": answer["is_module"], "reads_input": answer["reads_input"], "webgl": answer["needs_webgl"]}
+    return StaticResult(gates, tuple(findings), signals, usage, options)
 
 
 _NEEDED_SIGNALS = {
@@ -127,8 +123,8 @@ def _miss_text(miss: ApiUse) -> str:
 
 
 def _gate(reasons: Iterable[str]) -> Gate:
-    found = tuple(reasons)
-    return Gate(ok=not found, reasons=found[:_MAX_REASONS])
+    texts = tuple(reasons)
+    return Gate(ok=not texts, reasons=texts[:_MAX_REASONS])
 
 
 def runtime_gate(request: ValidationRequest, report: RuntimeReport) -> Gate:

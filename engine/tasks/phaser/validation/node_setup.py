@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -28,12 +27,10 @@ class NodeSetup:
     Args:
         executable: path of ``node``, without links.
         version: its version, without the ``v``.
-        source_sha256: hash of the JavaScript of the validator and of its lockfile.
     """
 
     executable: str
     version: str
-    source_sha256: str
 
     @property
     def visible(self) -> tuple[str, ...]:
@@ -48,14 +45,14 @@ def find_node() -> NodeSetup:
     Raises:
         ConfigurationError: Node.js is missing or too old, or a package is missing or has another version.
     """
-    found = shutil.which("node")
-    if found is None:
+    path = shutil.which("node")
+    if path is None:
         raise ConfigurationError(
             "Node.js was not found",
             why="Phaser programs are checked and run by Node.js",
             fix=f"Install Node.js {_MIN_NODE} or newer (Debian: apt install nodejs npm), then: make phaser",
         )
-    executable = os.path.realpath(found)
+    executable = os.path.realpath(path)
     version = _version(executable)
     if int(version.split(".")[0]) < _MIN_NODE:
         raise ConfigurationError(
@@ -68,7 +65,7 @@ def find_node() -> NodeSetup:
         if installed != wanted[package]:
             fault = f"has version {installed}, not {wanted[package]}" if installed else "is not installed"
             raise ConfigurationError(f"The Node.js package {package} {fault}", fix=_INSTALL)
-    return NodeSetup(executable, version, _source_hash())
+    return NodeSetup(executable, version)
 
 
 def build_api_index(folder: Path) -> dict[str, object]:
@@ -112,10 +109,3 @@ def _package_version(package: str) -> str | None:
         return str(json.loads((NODE_FOLDER / "node_modules" / package / "package.json").read_text())["version"])
     except (FileNotFoundError, ValueError, KeyError):
         return None
-
-
-def _source_hash() -> str:
-    digest = hashlib.sha256()
-    for path in sorted([*NODE_FOLDER.glob("src/*.js"), NODE_FOLDER / "package-lock.json"]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()

@@ -28,7 +28,7 @@ def shared_validator(api_index: Path | None = None, *, runs: bool = True) -> Pha
     with _guard:
         process, validator = _open.get((path, runs), (0, None))
         if validator is None or process != os.getpid():
-            validator = PhaserValidator.open(ApiIndex.load(path), os.cpu_count() or 1, runs=runs)
+            validator = PhaserValidator(ApiIndex.load(path), os.cpu_count() or 1, runs=runs)
             atexit.register(validator.close)
             _open[path, runs] = (os.getpid(), validator)
         return validator

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Mapping
-from typing import Self
 
 from engine.errors import ConfigurationError
 from engine.records import Fault, Outcome
@@ -17,7 +16,7 @@ from engine.sandbox.zygote_process import SandboxError, level_for_rewards
 from engine.tasks.phaser.validation.api_index import ApiIndex
 from engine.tasks.phaser.validation.browser import find_chromium
 from engine.tasks.phaser.validation.judging import StaticResult, runtime_gate
-from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, NodeSetup, find_node
+from engine.tasks.phaser.validation.node_setup import NODE_FOLDER, find_node
 from engine.tasks.phaser.validation.verdict import (
     STAGES,
     Gate,
@@ -28,60 +27,45 @@ from engine.tasks.phaser.validation.verdict import (
 )
 from engine.tasks.phaser.validation.worker import UnavailableError, Worker
 
-VERSION = "2"
-"""Version of the rules by which verdicts are formed; part of the key of a cached verdict."""
-
 
 class PhaserValidator:
-    """Validates programs with a number of workers. Made by :meth:`open`."""
+    """Validates programs with a number of workers.
 
-    def __init__(self, index: ApiIndex, node: NodeSetup, workers: int, chromium: str | None) -> None:
+    Checks all that the validator needs and starts its first worker.
+
+    Args:
+        index: the index of Phaser's API.
+        workers: programs that are validated at the same time; a process and a browser each.
+        runs: whether programs will be run, which needs Chromium.
+
+    Raises:
+        ConfigurationError: Node.js, a package, Chromium or the sandbox is not as it must be; with the fix.
+    """
+
+    def __init__(self, index: ApiIndex, workers: int = 2, *, runs: bool = True) -> None:
+        node, chromium = find_node(), find_chromium() if runs else None
         self._slots: queue.LifoQueue[Worker] = queue.LifoQueue()
         self._workers = [Worker(index, node, level_for_rewards(), chromium) for _ in range(workers)]
         for worker in self._workers:
             self._slots.put(worker)
-        self._versions = {
-            "validator": VERSION,
-            "source": node.source_sha256,
-            "phaser": index.phaser_version,
-            "node": node.version,
-            "api_index": index.sha256,
-        }
-
-    @classmethod
-    def open(cls, index: ApiIndex, workers: int = 2, *, runs: bool = True) -> Self:
-        """Check all that the validator needs and start its first worker.
-
-        Args:
-            index: the index of Phaser's API.
-            workers: programs that are validated at the same time; a process and a browser each.
-            runs: whether programs will be run, which needs Chromium.
-
-        Raises:
-            ConfigurationError: Node.js, a package, Chromium or the sandbox is not as it must be; with the fix.
-        """
-        node = find_node()
-        chromium = find_chromium() if runs else None
-        validator = cls(index, node, workers, chromium)
+        self._versions = {"phaser": index.phaser_version, "node": node.version, "api_index": index.sha256}
         try:
-            validator._workers[-1].start()
+            self._workers[-1].start()
         except (CommandStoppedError, SandboxError) as error:
-            validator.close()
+            self.close()
             printed = error.printed.strip()[-500:] if isinstance(error, CommandStoppedError) else ""
             raise ConfigurationError(
                 f"The validator's Node.js processes do not start: {error}",
                 why=printed,
                 fix=f"Run `make phaser`. The processes can read only {NODE_FOLDER} and the system's libraries.",
             ) from None
-        validator._versions["chromium"] = validator._workers[-1].chromium_version
-        return validator
+        self._versions["chromium"] = self._workers[-1].chromium_version
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Everything besides the request that a verdict depends on, and so the key of a cache.
+        """What a verdict depends on besides the request and the code of this package.
 
-        ``validator``, ``phaser``, ``node``, ``chromium`` (empty if nothing is run), and the SHA-256 of the JavaScript
-        (``source``) and of the index (``api_index``).
+        ``phaser``, ``node``, ``chromium`` (empty if nothing is run), and the SHA-256 of the index (``api_index``).
         """
         return dict(self._versions)
 

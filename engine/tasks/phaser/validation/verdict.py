@@ -156,7 +156,7 @@ class Validation(Record):
         findings: errors and warnings of all stages.
         deterministic: whether the same request gives the same verdict again, so that it may be cached. False for
             infrastructure failures and where a time limit was reached.
-        versions: everything besides the request that the verdict depends on (see :class:`PhaserValidator`).
+        versions: what the verdict depends on besides the request (see :class:`PhaserValidator`).
     """
 
     outcome: Outcome = Outcome.OK

@@ -41,12 +41,12 @@ def validator(api_index):
         find_chromium()
     except ConfigurationError as error:
         pytest.skip(error.what)
-    with closing(PhaserValidator.open(api_index, workers=1)) as opened:
+    with closing(PhaserValidator(api_index, workers=1)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def reader(api_index):
     """A validator with one worker, which only reads programs."""
-    with closing(PhaserValidator.open(api_index, workers=1, runs=False)) as opened:
+    with closing(PhaserValidator(api_index, workers=1, runs=False)) as opened:
         yield opened

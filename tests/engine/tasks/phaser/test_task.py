@@ -113,7 +113,7 @@ def test_scored_fields_have_the_keys_of_the_format():
     task, problem, found = measured(RIGHT)
     fields = task.scored_fields(task.parse(Completion(text=REPLY), problem), found)
     assert fields.row["code"].endswith("new Phaser.Game({}); // text")
-    assert fields.row["plan"]["apis"] == [SYMBOL]
+    assert list(fields.row["plan"]["apis"]) == [SYMBOL]
     assert len(fields.row["derived"]["code_hash"]) == 64
     assert {"parse_ok", "lint_ok", "api_ok", "runtime_ok", "errors", "warnings", "api_usage", "runtime"} <= set(
         fields.validation

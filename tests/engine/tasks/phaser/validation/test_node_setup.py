@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named_with_the_fix(packages, damage, what, fix):
 def test_no_node(packages, monkeypatch):
     monkeypatch.setenv("PATH", str(packages / "empty"))
     with _refused("Node.js was not found") as caught:
-        PhaserValidator.open(ApiIndex([], "", PHASER_VERSION, packages / "phaser_api.jsonl"))
+        PhaserValidator(ApiIndex([], "", PHASER_VERSION, packages / "phaser_api.jsonl"))
     assert "make phaser" in caught.value.fix
 
 
@@ -79,7 +79,7 @@ def test_no_node(packages, monkeypatch):
 def test_no_chromium(packages, monkeypatch, name, what):
     monkeypatch.setattr(browser, name, ("no-such-program",))
     with _refused(what) as caught:
-        PhaserValidator.open(ApiIndex([], "", PHASER_VERSION, packages / "phaser_api.jsonl"))
+        PhaserValidator(ApiIndex([], "", PHASER_VERSION, packages / "phaser_api.jsonl"))
     assert "apt install" in caught.value.fix
     assert "--skip-runtime" in caught.value.fix
 
@@ -87,7 +87,7 @@ def test_no_chromium(packages, monkeypatch, name, what):
 @pytest.mark.node
 def test_programs_are_read_without_chromium(api_index, monkeypatch):
     monkeypatch.setattr(browser, "CHROMIUM", ("no-such-program",))
-    with closing(PhaserValidator.open(api_index, workers=1, runs=False)) as opened:
+    with closing(PhaserValidator(api_index, workers=1, runs=False)) as opened:
         verdict = opened.validate(ValidationRequest(code="new Phaser.Game({ scene: {} });", skip_runtime=True))
     assert (verdict.gates["parse"].ok, verdict.gates["runtime"].ok) == (True, None)
 

@@ -89,7 +89,4 @@ class EvaluateSettings(Chosen, BudgetSettings):
     )
 
 
-STEPS: Mapping[str, type[StepSettings]] = {
-    "generate": GenerateSettings,
-    "evaluate": EvaluateSettings,
-}
+STEPS: Mapping[str, type[StepSettings]] = {"generate": GenerateSettings, "evaluate": EvaluateSettings}

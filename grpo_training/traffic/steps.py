@@ -12,11 +12,7 @@ from engine.tasks.traffic.simulation.process import SimulationThreads, require_s
 from grpo_training.cli.bar import progress_bar
 from grpo_training.cli.steps import StepSettings
 from grpo_training.cli.terminal_text import say
-from grpo_training.traffic.settings import (
-    Chosen,
-    EvaluateSettings,
-    GenerateSettings,
-)
+from grpo_training.traffic.settings import Chosen, EvaluateSettings, GenerateSettings
 
 
 def run_step(settings: StepSettings) -> int:
@@ -64,13 +60,6 @@ def generate(settings: GenerateSettings) -> int:
     return 0
 
 
-def _say_step_length(folder: Path) -> None:
-    """Say that the step length of a scenario is not used, where it has another one."""
-    for config in folder.glob("*.sumocfg"):
-        if length := unused_step_length(config):
-            say(f"{config}: step-length {length} is not used; a step is 1 s here")
-
-
 def _say(result: Generated) -> None:
     dropped = ", ".join(f"{count} {reason}" for reason, count in result.dropped.items())
     state = "already there" if result.was_there else f"dropped: {dropped or 'none'}"
@@ -78,14 +67,15 @@ def _say(result: Generated) -> None:
 
 
 def chosen_folders(settings: Chosen) -> list[Path]:
-    """The folders of the chosen scenarios.
+    """The folders of the chosen scenarios. A step length that is not used is reported.
 
     Raises:
         MissingInputError: a scenario is not there, or has no configuration.
     """
     folders = _named_folders(settings)
-    for folder in folders:
-        _say_step_length(folder)
+    for config in (path for folder in folders for path in folder.glob("*.sumocfg")):
+        if length := unused_step_length(config):
+            say(f"{config}: step-length {length} is not used; a step is 1 s here")
     return folders
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from engine.tasks.traffic.policies import max_pressure
-from engine.tasks.traffic.reply import Tier, TrafficReply
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.signals import Observation, PhaseMeasure
 
@@ -62,22 +60,6 @@ class TrafficRewardSettings(OutcomeSettings):
         if self.format_weight == 0 and self.tsc_weight == 0:
             raise ValueError("format_weight and tsc_weight are both 0")
         return self
-
-
-@dataclass(frozen=True)
-class TrafficReward:
-    """One reply's reward and its parts; ``tsc`` is 0 for an invalid reply."""
-
-    format: float
-    tsc: float
-    total: float
-
-
-def reward_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSettings) -> TrafficReward:
-    """The reward of a reply to a row."""
-    form = {Tier.STRICT: settings.strict, Tier.PARTIAL: settings.partial, Tier.INVALID: settings.invalid}[reply.tier]
-    tsc = 0.0 if reply.extend is None else traffic_reward(reply.extend, row, settings)
-    return TrafficReward(form, tsc, settings.format_weight * form + settings.tsc_weight * tsc)
 
 
 def traffic_reward(extend: bool, row: TrafficRow, settings: TrafficRewardSettings) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,20 +111,8 @@ class TrafficRow(BaseModel):
         return self
 
 
-def row_of(
-    seen: Observation,
-    *,
-    scenario: str,
-    number: int,
-    queue: int,
-    branches: Mapping[str, Any],
-    seed: int,
-    network: str,
-    extend_seconds: int,
-    horizon: int,
-    state_file: str,
-) -> TrafficRow:
-    """Make a row. ``number`` counts the scenario's decisions."""
+def row_of(seen: Observation, *, scenario: str, number: int, extend_seconds: int, **others: Any) -> TrafficRow:
+    """Make a row. ``number`` counts the scenario's decisions; ``others`` are fields that are not seen of a light."""
     return TrafficRow(
         id=f"{scenario}_{seen.junction}_{int(seen.time)}_{number}",
         scenario=scenario,
@@ -141,13 +128,8 @@ def row_of(
         phase_order=seen.phase_order,
         phase_metrics={str(index): each.queue for index, each in seen.phases.items()},
         prompt=state_text(seen, extend_seconds),
-        state_file=state_file,
-        horizon=horizon,
-        seed=seed,
-        network=network,
         moving={str(index): each.moving for index, each in seen.phases.items()},
-        queue=queue,
-        branches=Branches.model_validate(branches),
+        **others,
     )
 
 
@@ -219,8 +201,8 @@ def read_rows(path: Path) -> list[TrafficRow]:
 def first_fault(error: ValidationError) -> str:
     """The first thing that is wrong with a row."""
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place + ': ' if place else ''}{str(first['msg']).removeprefix('Value error, ')}"
+    field = ".".join(map(str, first["loc"]))
+    return f"{field + ': ' if field else ''}{str(first['msg']).removeprefix('Value error, ')}"
 
 
 def read_array(path: Path) -> list[Any]:

@@ -20,14 +20,7 @@ from engine.task import Measurement, Task
 from engine.tasks.traffic import ROW_FIELDS
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import Tier, TrafficReply, read_reply
-from engine.tasks.traffic.rewards import (
-    OutcomeSettings,
-    after,
-    better_branch,
-    observation_of,
-    regret,
-    row_of_answer,
-)
+from engine.tasks.traffic.rewards import OutcomeSettings, after, better_branch, observation_of, regret, row_of_answer
 from engine.tasks.traffic.rows import Branches, TrafficRow, crossing_id, first_fault, moment
 from engine.tasks.traffic.simulation.live import LiveOutcomes, live_scenarios
 from engine.tasks.traffic.training import TrafficTrainingReward
@@ -141,8 +134,8 @@ class TrafficTask(Task[TrafficReply]):
         """
         with self._guard:
             if self._live is None:
-                places = Path(self._options.live_dataset), Path(self._options.live_scenarios_dir)
-                self._live = LiveOutcomes(live_scenarios(*places), self._options)
+                paths = Path(self._options.live_dataset), Path(self._options.live_scenarios_dir)
+                self._live = LiveOutcomes(live_scenarios(*paths), self._options)
                 atexit.register(self._live.close)
         return self._live.branches(row)
 

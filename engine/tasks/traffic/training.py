@@ -19,8 +19,8 @@ from engine.tasks.traffic.rewards import (
     better_branch,
     observation_of,
     regret,
-    reward_of,
     row_of_answer,
+    traffic_reward,
 )
 from engine.tasks.traffic.rows import TrafficRow
 from engine.tasks.traffic.simulation.live import LiveOutcomes, LiveScenario, check_states, live_scenarios
@@ -84,18 +84,21 @@ class TrafficTrainingReward(TrainingReward[TrafficRewardSettings, TrafficReply])
 
 
 def pay_of(reply: TrafficReply, row: TrafficRow, settings: TrafficRewardSettings) -> Pay:
-    """The reward, with the tier of the reply, the regret and the agreement with the better decision."""
-    paid = reward_of(reply, row, settings)
+    """The reward, with the tier of the reply, the regret and the agreement with the better decision.
+
+    A reply without a decision is paid for its form only.
+    """
+    form = {Tier.STRICT: settings.strict, Tier.PARTIAL: settings.partial, Tier.INVALID: settings.invalid}[reply.tier]
     figures = {f"format/{tier}": float(reply.tier is tier) for tier in Tier}
     if reply.extend is None:
-        return Pay(paid.total, {"format": paid.format}, figures, is_correct=False)
-    best = better_branch(row)
+        return Pay(settings.format_weight * form, {"format": form}, figures, is_correct=False)
+    tsc, best = traffic_reward(reply.extend, row, settings), better_branch(row)
     figures["regret"] = regret(reply.extend, row)
     figures["agreement/max_pressure"] = float(reply.extend == max_pressure(observation_of(row)))
     if best is not None:
         figures["agreement/better_branch"] = float(reply.extend == best)
-    parts = {"format": paid.format, "tsc": paid.tsc}
-    return Pay(paid.total, parts, figures, is_correct=best is None or reply.extend == best)
+    total = settings.format_weight * form + settings.tsc_weight * tsc
+    return Pay(total, {"format": form, "tsc": tsc}, figures, is_correct=best is None or reply.extend == best)
 
 
 def _pay_live(

@@ -115,8 +115,10 @@ def _write_dataset(
 ) -> Generated:
     """Fill a new folder with the dataset of a scenario and the states of its rows."""
     options = SimulationOptions(str(config.resolve()), settings.seed, settings.extend_seconds)
-    states, network = made / "states", network_digest(config)
+    states = made / "states"
     states.mkdir(parents=True)
+    shared: dict[str, Any] = {"scenario": name, "network": network_digest(config), "seed": settings.seed}
+    shared |= {"extend_seconds": settings.extend_seconds, "horizon": settings.horizon}
     rows: list[dict[str, Any]] = []
     failed = 0
 
@@ -146,18 +148,9 @@ def _write_dataset(
                     f"{failed} branches of {name} failed, {len(rows)} decisions stored", why=f"{error.what} {error.why}"
                 ) from error
             return None
-        return row_of(
-            decision.seen,
-            scenario=name,
-            number=decision.number,
-            queue=decision.queue,
-            branches=branches,
-            seed=settings.seed,
-            network=network,
-            extend_seconds=settings.extend_seconds,
-            horizon=settings.horizon,
-            state_file=f"states/{decision.state.name}" if settings.keep_states else "",
-        )
+        state_file = f"states/{decision.state.name}" if settings.keep_states else ""
+        facts: dict[str, Any] = {"queue": decision.queue, "branches": branches, "state_file": state_file}
+        return row_of(decision.seen, number=decision.number, **facts, **shared)
 
     dropped: Counter[str] = simulate("step_through", options, settings, states, limit_s=limit_s, answer=store)
     dropped += Counter({_BRANCH_FAILED: failed})

@@ -198,8 +198,8 @@ class Simulation:
                     self.decide(seen.junction, after(seen))
             self.step()
             here = _vehicles(lanes)
-            left = before - here
-            gone += len(left - set(libsumo.simulation.getStartingTeleportIDList()))
+            departed = before - here
+            gone += len(departed - set(libsumo.simulation.getStartingTeleportIDList()))
             before = here
             queue_seconds += sum(map(_halting, lanes))
         return BranchResult(

@@ -2,7 +2,8 @@ import pytest
 
 from engine.tasks.traffic.policies import max_pressure
 from engine.tasks.traffic.reply import read_reply
-from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, regret, reward_of, traffic_reward
+from engine.tasks.traffic.rewards import TrafficRewardSettings, better_branch, regret, traffic_reward
+from engine.tasks.traffic.training import pay_of
 from tests.engine.tasks.traffic.support import observation, row
 
 YES, NO = read_reply('{"extend": "yes"}'), read_reply('{"extend": "no"}')
@@ -44,7 +45,7 @@ def test_the_relative_reward_is_zero_for_the_decision_of_max_pressure():
 )
 def test_the_total_is_the_weighted_sum_and_an_invalid_reply_gets_no_traffic_reward(reply, total):
     settings = TrafficRewardSettings(invalid=-10.0, format_weight=0.5, tsc_weight=10.0)
-    assert reward_of(reply, row(before=7, extend=5, switch=9), settings).total == pytest.approx(total, abs=1e-3)
+    assert pay_of(reply, row(before=7, extend=5, switch=9), settings).total == pytest.approx(total, abs=1e-3)
 
 
 def test_format_rewards_must_be_in_order():

@@ -21,11 +21,7 @@ _NO_TEXT = (
     "Every answer would count as wrong. Check chat template, stop strings and reasoning parser of the server, or the "
     "content filter of the provider."
 )
-_FIXES = {
-    "connection": "Start that server, or change base_url.",
-    "timeout": "Start that server, or change base_url.",
-    "empty_reply": _NO_TEXT,
-}
+_FIXES = {**dict.fromkeys(("connection", "timeout"), "Start that server, or change base_url."), "empty_reply": _NO_TEXT}
 
 
 def api_config(settings: DoctorSettings) -> Iterator[CheckResult]:

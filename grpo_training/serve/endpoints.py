@@ -17,6 +17,7 @@ from engine.llm.limits.concurrency import ConcurrencyRule
 from engine.llm.retry import RetryPolicy
 from grpo_training.cli.settings import POCKET_MODEL
 from grpo_training.runs.settings import ClientSettings, RoleSettings
+from grpo_training.serve.model_folder import find_model
 
 _HELPERS = (ANALYST_ROLE, JUDGE_ROLE)
 """Roles that are asked about the replies of another one."""
@@ -30,7 +31,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         ConfigurationError: as :meth:`ApiManager.load` and :meth:`ApiManager.endpoint`.
     """
     if settings.endpoint == "local":
-        _find_model(settings.local_model)
+        find_model(settings.local_model)
         return
     manager = settings.load_endpoints()
     for name in (role, *(helper for helper in _HELPERS if manager.has(helper))):
@@ -38,7 +39,7 @@ def check_endpoint(settings: RoleSettings, role: str) -> None:
         if model is None:
             manager.endpoint(name)
         else:
-            _find_model(Path(model))
+            find_model(Path(model))
 
 
 def check_budget(settings: RoleSettings, manager: ApiManager, role: str) -> None:
@@ -77,7 +78,7 @@ def open_endpoints(settings: RoleSettings) -> Iterator[ApiManager]:
             began = time.monotonic()
             from grpo_training.serve.shared_server import shared_server
 
-            endpoint = stack.enter_context(shared_server(_find_model(model), settings.temperature))
+            endpoint = stack.enter_context(shared_server(find_model(model), settings.temperature))
             print(f"The server is ready after {time.monotonic() - began:.1f} s.", flush=True)
             return endpoint
 
@@ -98,13 +99,6 @@ def named_endpoints(settings: RoleSettings) -> ApiManager:
         return {"api_key": "EMPTY", "base_url": f"http://{HOST}/v1", "model": served_name(model)}
 
     return _endpoints(settings, named)
-
-
-def _find_model(folder: Path) -> Path:
-    """The folder of a local model; what serves it is imported where there is one."""
-    from grpo_training.serve.model_folder import find_model
-
-    return find_model(folder)
 
 
 def _endpoints(settings: RoleSettings, serve: Callable[[Path], dict[str, Any]]) -> ApiManager:

@@ -152,7 +152,10 @@ def local_server(
             engine.otherwise,
         )
         try:
-            _wait_until_up(process, server.base_url, quiet=quiet)
+            if not when_up(lambda: is_up(server.base_url), process, quiet=quiet):
+                status = process.returncode
+                why = f"no answer after {_START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
+                raise ConfigurationError("The local server did not start", why=why)
             _send_first_request(server.base_url, server.model, first_sampling(served, temperature, top_p))
         except ConfigurationError as error:
             why = "\n".join(filter(None, (error.why, why_ended(log))))
@@ -257,22 +260,10 @@ def when_up(check: Callable[[], T], process: subprocess.Popen[bytes], *, quiet: 
     return result
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], base_url: str, *, quiet: bool) -> None:
-    if not when_up(lambda: is_up(base_url), process, quiet=quiet):
-        status = process.returncode
-        why = f"no answer after {_START_TIMEOUT_S:g} s" if status is None else f"it exited with status {status}"
-        raise ConfigurationError("The local server did not start", why=why)
-
-
 def _send_first_request(base_url: str, model: str, sampling: dict[str, Any]) -> None:
     import httpx
 
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": _WARM_UP}],
-        "max_tokens": 1,
-        **sampling,
-    }
+    body = {"model": model, "messages": [{"role": "user", "content": _WARM_UP}], "max_tokens": 1, **sampling}
     try:
         reply = httpx.post(
             f"{base_url}/chat/completions",

@@ -122,8 +122,7 @@ _THE_FRACTION = re.compile(r"(?:simplified|reduced|simplest|irreducible) fractio
 _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), template)
     for pattern, template in (
-        (rf"numerator (?:\+|plus) (?:the )?denominator of (.+?){_LOWEST}", "numerator<0> + denominator<0>"),
-        (rf"sum of (?:the )?numerator and (?:the )?denominator of (.+?){_LOWEST}",
+        (rf"(?:numerator (?:\+|plus)|sum of (?:the )?numerator and) (?:the )?denominator of (.+?){_LOWEST}",
          "numerator<0> + denominator<0>"),
         (rf"numerator of (.+?){_LOWEST}", "numerator<0>"),
         (rf"denominator of (.+?){_LOWEST}", "denominator<0>"),

@@ -104,7 +104,7 @@ class Evaluator:
             return fail("domain", f"{function} is not defined there")
 
     def _named(self, name: str) -> Any:
-        if name in self._values:
+        if self._values.get(name) is not None:
             return self.number(self._values[name])
         return self.constants[name] if name in self.constants else fail("unknown_name", f"{name} has no value")
 

@@ -17,7 +17,6 @@ _FIRST = re.compile(f"负?(?:[{''.join(_DIGITS)}十百半]|[0-9])")
 _FRACTION = re.compile(
     f"(?:(?P<whole>[{_CHARACTERS}]+)又)?(?P<below>[{_CHARACTERS}]+)分之(?P<above>[{_CHARACTERS}0-9.点]+)"
 )
-_DECIMAL = re.compile(f"(?P<whole>[{_CHARACTERS}]+)点(?P<decimals>[{''.join(_DIGITS)}]+)")
 _SCALED = re.compile(
     rf"(?P<number>[0-9]{{1,12}}(?:\.[0-9]{{1,8}})?)\s*(?P<scale>{'|'.join(sorted(_SCALES, key=len, reverse=True))})"
 )
@@ -37,19 +36,15 @@ def read_chinese_number(text: str) -> Fraction | None:
         return None if value is None else -value
     if text in ("半", "一半"):
         return Fraction(1, 2)
-    scaled = _SCALED.fullmatch(text)
-    if scaled:
+    if scaled := _SCALED.fullmatch(text):
         return Fraction(scaled["number"]) * _SCALES[scaled["scale"]]
-    fraction = _FRACTION.fullmatch(text)
-    if fraction:
+    if fraction := _FRACTION.fullmatch(text):
         return _fraction(fraction)
-    decimal = _DECIMAL.fullmatch(text)
-    if decimal:
-        whole = _integer(decimal["whole"])
-        digits = "".join(str(_DIGITS[digit]) for digit in decimal["decimals"])
-        return None if whole is None else whole + Fraction(int(digits), 10 ** len(digits))
-    integer = _integer(text)
-    return None if integer is None else Fraction(integer)
+    whole, point, decimals = text.partition("点")
+    integer = _integer(whole)
+    if integer is None or not set(decimals) <= _DIGITS.keys() or bool(point) != bool(decimals):
+        return None
+    return integer + Fraction(_integer(decimals) or 0, 10 ** len(decimals))
 
 
 def chinese_numbers(text: str) -> Iterator[Fraction]:

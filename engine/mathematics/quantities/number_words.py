@@ -15,21 +15,12 @@ SMALL: Mapping[str, int] = {
     **{word: value for value, word in enumerate(_UNITS)},
     **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
 }
-LARGE: Mapping[str, int] = {
-    "hundred": 100,
-    "thousand": 1000,
-    "million": 10**6,
-    "billion": 10**9,
-    "dozen": 12,
-    "score": 20,
-}
+LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12, "score": 20}
 ORDINALS: Mapping[str, int] = {
     **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),
     "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
     "half": 2, "halve": 2, "quarter": 4,
 }  # fmt: skip
-NO_DIVISORS = frozenset(("first", "second"))
-"""Ordinals of a row, not of a fraction."""
 _MAX_CHARS = 120
 _TEXT = re.compile(r"[A-Za-z\s-]+")
 
@@ -51,7 +42,8 @@ def read_number_words(text: str) -> Fraction | int | None:
         return None
     if after == len(words):
         return sign * value
-    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in NO_DIVISORS else None
+    # "first" and "second" are ordinals of a row, not of a fraction
+    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in ("first", "second") else None
     return None if divisor is None else sign * Fraction(value, divisor)
 
 

@@ -47,14 +47,10 @@ _PLAIN = {
 
 
 UNITS = {
-    **_PREFIXED,
-    **{
-        prefix + symbol: prefix_name + name
-        for prefix_name, (prefix, _) in PREFIXES.items()
-        for symbol, name in _PREFIXED.items()
-    },
-    **_PLAIN,
-}
+    prefix + symbol: prefix_name + name
+    for prefix_name, (prefix, _) in {"": ("", 0), **PREFIXES}.items()
+    for symbol, name in _PREFIXED.items()
+} | _PLAIN
 """Symbols and short names."""
 _LONG_SYMBOLS = {symbol.lower(): name for symbol, name in UNITS.items() if len(symbol) > 3}
 
@@ -106,8 +102,7 @@ def read_unit(text: str) -> Powers | None:
     text = text.strip()
     if not text:
         return ()
-    if re.match(r"1\s*/", text):  # 1/s
-        text = text[1:]
+    text = text[1:] if re.match(r"1\s*/", text) else text  # 1/s
     try:
         tokens = _tokens(_one_spelling(text))
         powers = _product(tokens)

@@ -78,8 +78,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
     elif around.strip():
         repairs.note("prose_around")
     parsed = _from_plain(found.value, repairs)
-    answer = parsed.stated_answer or read_answer(around)
-    return ParsedScaffold(parsed.scaffold, parsed.repairs, parsed.fault, answer)
+    return parsed if parsed.stated_answer else replace(parsed, stated_answer=read_answer(around))
 
 
 def scaffold_from_object(value: Any) -> ParsedScaffold:
@@ -155,21 +154,21 @@ def _from_plain(value: Any, repairs: RepairLog) -> ParsedScaffold:
     try:
         content = plain(_unwrapped(dict(value), repairs), repairs, MAX_PARTS)
         answer = _answer(content)
-        if len(_edges(content)) > MAX_EDGES:
-            raise TooDeepError(f"more than {MAX_EDGES} rules")
-        scaffold = _scaffold(content, answer, repairs)
-    except TooDeepError as error:
-        return ParsedScaffold(None, repairs.codes, Fault(kind="too_large", message=str(error)), answer)
-    except _SchemaError as error:
-        return ParsedScaffold(None, repairs.codes, Fault(kind="schema", message=str(error)), answer)
-    return ParsedScaffold(scaffold, repairs.codes, None, answer)
+        return ParsedScaffold(_scaffold(content, answer, repairs), repairs.codes, None, answer)
+    except (TooDeepError, _SchemaError) as error:
+        kind = "schema" if isinstance(error, _SchemaError) else "too_large"
+        return ParsedScaffold(None, repairs.codes, Fault(kind=kind, message=str(error)), answer)
 
 
 def _scaffold(content: Mapping[str, Any], answer: str | None, repairs: RepairLog) -> Scaffold:
-    target = _name(content.get("target_variable"))
+    graph, target = content.get("causal_graph"), _name(content.get("target_variable"))
+    if not isinstance(graph, list):
+        raise _SchemaError("causal_graph is not a list of rules")
+    if len(graph) > MAX_EDGES:
+        raise TooDeepError(f"more than {MAX_EDGES} rules")
     if not target:
         raise _SchemaError("target_variable is missing")
-    edges = [edge for item in _edges(content) if (edge := _edge(item, repairs)) is not None]
+    edges = [edge for item in graph if (edge := _edge(item, repairs)) is not None]
     if not edges:
         raise _SchemaError("causal_graph holds no rule")
     return Scaffold(
@@ -183,13 +182,6 @@ def _scaffold(content: Mapping[str, Any], answer: str | None, repairs: RepairLog
         computation_plan=_plan(content.get("computation_plan"), repairs),
         final_answer=answer,
     )
-
-
-def _edges(content: Mapping[str, Any]) -> list[Any]:
-    graph = content.get("causal_graph")
-    if not isinstance(graph, list):
-        raise _SchemaError("causal_graph is not a list of rules")
-    return graph
 
 
 def _edge(item: Any, repairs: RepairLog) -> CausalEdge | None:
@@ -224,21 +216,15 @@ def _plan(plan: Any, repairs: RepairLog) -> list[PlanStep]:
         return []
     steps: list[PlanStep] = []
     ids = {str(item["id"]) for item in plan if isinstance(item, dict) and "id" in item}
-    for place, item in enumerate(plan, start=1):
+    for number, item in enumerate(plan, start=1):
         target = _name(item.get("target")) if isinstance(item, dict) else ""
         if not target:
             repairs.note("dropped_step")
             continue
         if "id" not in item:
             repairs.note("missing_step_id")
-        steps.append(
-            PlanStep(
-                id=_text(item.get("id", f"step{place}"))[:_MAX_NAME],
-                target=target,
-                inputs=_inputs(item.get("inputs"), ids, repairs),
-                description=_text(item.get("description")),
-            )
-        )
+        step_id, inputs = _text(item.get("id", f"step{number}"))[:_MAX_NAME], _inputs(item.get("inputs"), ids, repairs)
+        steps.append(PlanStep(id=step_id, target=target, inputs=inputs, description=_text(item.get("description"))))
     return steps
 
 
@@ -254,9 +240,9 @@ def _inputs(inputs: Any, ids: set[str], repairs: RepairLog) -> list[str]:
         if isinstance(item, dict):
             repairs.note("input_refs")
         name = _name(item)
-        step, dot, part = name.partition(".")
+        step, dot, field_name = name.partition(".")
         if dot and step in ids:
-            name = step if part in ("output", "result", "value", "target") else part
+            name = step if field_name in ("output", "result", "value", "target") else field_name
         if name:
             names.append(name)
     return names

@@ -80,11 +80,11 @@ def read_json_object(text: str, required: str) -> dict[str, Any] | Fault:
     """
     search = ObjectSearch(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
     unreadable = False
-    for found in search:
+    for candidate in search:
         unreadable = True
-        if isinstance(found.value, dict) and required in found.value:
+        if isinstance(candidate.value, dict) and required in candidate.value:
             with contextlib.suppress(TooDeepError):
-                value: dict[str, Any] = plain(found.value, found.repairs, _MAX_PARTS)
+                value: dict[str, Any] = plain(candidate.value, candidate.repairs, _MAX_PARTS)
                 return value
     if search.cut_off:
         return Fault(kind="cut_off", message="the object is not closed")
@@ -107,10 +107,9 @@ def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
             unclosed += 1
             if unclosed > _MAX_UNCLOSED:
                 break
-            position = match.start() + 1
         else:
             spans.append((match.start(), end))
-            position = end
+        position = end or match.start() + 1
     return spans, unclosed > 0
 
 
@@ -139,9 +138,5 @@ def _end_of_object(text: str, start: int) -> int | None:
 
 def _opens_string(text: str, position: int) -> bool:
     """Whether a quote opens a string. An apostrophe inside a word does not."""
-    before = position - 1
-    while before >= 0 and text[before] in " \t\r\n":
-        before -= 1
-        if position - before > 200:
-            return True
-    return text[position] == '"' or before < 0 or text[before] in _OPENS_STRING
+    before = text[max(0, position - 200) : position].rstrip(" \t\r\n")
+    return text[position] == '"' or not before or before[-1] in _OPENS_STRING

@@ -39,9 +39,9 @@ def looks_secret(text: str, shortest: int = 12) -> bool:
         return False
     if _PREFIXED.match(text):
         return True
-    for part in re.split(r"[^A-Za-z0-9]+", text):
-        if len(part) >= shortest and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part):
-            return True
+    words = re.findall(r"[A-Za-z0-9]+", text)
+    if any(len(word) >= shortest and re.search(r"[0-9]", word) and re.search(r"[A-Za-z]", word) for word in words):
+        return True
     return bool(re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text))
 
 

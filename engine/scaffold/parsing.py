@@ -70,8 +70,7 @@ def parse_scaffold(text: str) -> ParsedScaffold:
         elif opened and found.kind == "no_json":
             found = Fault(kind="cut_off", message="the reply ends inside its thinking")
         return ParsedScaffold(None, repairs.codes, found, read_answer(text))
-    for code in found.repairs.codes:
-        repairs.note(code)
+    repairs.note(*found.repairs.codes)
     around = text[: found.start] + "\n" + text[found.end :]
     if "```" in around:
         repairs.note("code_fence")

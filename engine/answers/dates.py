@@ -64,15 +64,13 @@ def time_of_day(text: str) -> str | None:
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
     text = half_width(text.strip(EDGES)).rstrip("。")
-    written = plain_date(text)
-    text = written or text
+    text = plain_date(text) or text
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
         return None
-    found = []
-    for default in (datetime.datetime(2001, 1, 1), datetime.datetime(2002, 2, 2)):
-        try:
-            is_iso = re.match(r"\d{4}-\d", text) is not None
-            found.append(parser.parse(text, default=default, dayfirst=day_first and not is_iso).date())
-        except (ValueError, OverflowError, TypeError):
-            return None
-    return found[0] if found[0] == found[1] else None
+    day_first = day_first and re.match(r"\d{4}-\d", text) is None
+    defaults = (datetime.datetime(2001, 1, 1), datetime.datetime(2002, 2, 2))
+    try:
+        dates = {parser.parse(text, default=default, dayfirst=day_first).date() for default in defaults}
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return dates.pop() if len(dates) == 1 else None

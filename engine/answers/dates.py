@@ -40,10 +40,10 @@ _LAST_DAY, _LAST_MONTH = 31, 12
 
 def plain_date(text: str) -> str | None:
     """A date as 2026-03-04, or as March 4 where it has no year: "the 4th of March, 2026"; else None."""
-    found = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
-    if found is None:
+    match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
+    if match is None:
         return None
-    given = found.groupdict()
+    given = match.groupdict()
     month, day = int(given.get("month") or _NUMBERS[given["name"].lower()]), int(given["day"])
     if not 1 <= month <= _LAST_MONTH or not 1 <= day <= _LAST_DAY:
         return None
@@ -54,11 +54,11 @@ def time_of_day(text: str) -> str | None:
     """The time in 24 hours: "5 p.m." is 17:00; None for other texts."""
     if text.lower() in _NAMED_TIMES:
         return _NAMED_TIMES[text.lower()]
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
-    hour = int(found["hour"]) % 12 + 12 * (found["half"] in "pP")
-    return f"{hour}:{found['minute'] or '00'}"
+    hour = int(match["hour"]) % 12 + 12 * (match["half"] in "pP")
+    return f"{hour}:{match['minute'] or '00'}"
 
 
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:

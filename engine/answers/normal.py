@@ -146,10 +146,10 @@ def _money(text: str) -> str | None:
     """A sum of money with the sign of a currency, cleaned and with the name of the unit; None for other texts."""
     text = text.strip(_WRAPPING).rstrip(",;.")
     delimited = DELIMITED.match(text)
-    found = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
-    number = clean(found[3]) if found else ""
+    match = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
+    number = clean(match[3]) if match else ""
     is_number = read_numeral(number) or read_numeral(number.replace(".", "").replace(",", "."))
-    return f"{found[1]}{number} {_CURRENCIES.get(found[2], found[2])}" if found and is_number else None
+    return f"{match[1]}{number} {_CURRENCIES.get(match[2], match[2])}" if match and is_number else None
 
 
 def _spelled(text: str) -> str | None:
@@ -207,12 +207,12 @@ def _compound(text: str) -> str | None:
         return None
     units = [read_unit(part["unit"]) for part in parts]
     total = Fraction(0)
-    for place, (part, unit) in enumerate(zip(parts, units, strict=True)):
+    for index, (part, unit) in enumerate(zip(parts, units, strict=True)):
         value = Fraction(part["number"].replace(",", ""))
         if not unit or len(unit) != 1 or unit[0][1] != 1:
             return None
-        if place:
-            before = units[place - 1] or ()
+        if index:
+            before = units[index - 1] or ()
             size = convert(Fraction(1), before, unit)
             is_joined = not part["joint"] or {before[0][0], unit[0][0]} <= _JOINED_BY_COMMA
             if size is None or size <= 1 or value >= size or not is_joined:

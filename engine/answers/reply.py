@@ -102,29 +102,29 @@ def read_answer(text: str, how: HowCompared | None = None) -> str | None:
         how: how the answer is compared; None: an answer of mathematics.
     """
     text = own_words(text)
-    found = stated(text, how)
-    return (_bare(text, how) if found is None else found) or None
+    answer = stated(text, how)
+    return (_bare(text, how) if answer is None else answer) or None
 
 
 def stated(text: str, how: HowCompared | None = None) -> str | None:
     """The last answer that a text marks; empty where the last one is empty tags; None where it marks none."""
     if how is not None and how.kind == "json":
         return _object(text)
-    found: str | None
+    answer: str | None
     for mark in _marks(text, how):
         rest = text[mark.end() : mark.end() + (_MAX if how else 2 * MAX_ANSWER_CHARS)]
         match mark.lastgroup:
             case "tag":
                 return unwrapped_answer(rest.partition("</answer>")[0], how) or ""
             case "box":
-                found = _joined_boxes(text[: (text + "\n").index("\n", mark.start())])
+                answer = _joined_boxes(text[: (text + "\n").index("\n", mark.start())])
             case "hashes":
                 is_last = "\n" not in rest.rstrip() or not re.search(r"[^\W\d_]{3}", rest.partition("\n")[0])
-                found = unwrapped_answer(rest.partition("\n")[0], how) if is_last else None
+                answer = unwrapped_answer(rest.partition("\n")[0], how) if is_last else None
             case _:
-                found = _content(rest, how)
-        if found and _says_something(found, mark, how):
-            return found
+                answer = _content(rest, how)
+        if answer and _says_something(answer, mark, how):
+            return answer
     return None
 
 
@@ -152,10 +152,10 @@ def after_reasoning(text: str) -> tuple[str, re.Match[str] | None]:
 
 def unwrapped_answer(text: str, how: HowCompared | None = None) -> str | None:
     """The content of an answer field, without markup around it; None where nothing is left."""
-    found = unwrapped(text)
+    inner = unwrapped(text)
     if how is None:
-        return None if found and _NO_ANSWER.fullmatch(found) else found
-    return found or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
+        return None if inner and _NO_ANSWER.fullmatch(inner) else inner
+    return inner or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
 
 
 def unwrapped(text: str) -> str | None:
@@ -179,11 +179,11 @@ def end_of_prose(text: str) -> str:
     rest = end.strip(" *_\n")
     if rest and not words_in(rest):
         return rest
-    for place in () if DENIES.search(end or sentence) else (end, sentence):
+    for passage in () if DENIES.search(end or sentence) else (end, sentence):
         for pattern in (_BOLD, _MATH):
-            marked = list(pattern.finditer(place))
+            marked = list(pattern.finditer(passage))
             if len(marked) == 1:
-                return str(next(filter(None, marked[0].groups()))) + _unit_at(place, marked[0].end())
+                return str(next(filter(None, marked[0].groups()))) + _unit_at(passage, marked[0].end())
     if words_in(rest) > _MAX_WORDS or not rest:
         return _only_number(end or sentence) or text
     return rest
@@ -211,11 +211,11 @@ def balanced(text: str, start: int, most: int = 2 * MAX_ANSWER_CHARS) -> str | N
 
 def _marks(text: str, how: HowCompared | None) -> Iterator[re.Match[str]]:
     """The marks of answers, the last one first."""
-    end, left = len(text), _MAX_MARKS
-    while end >= 0 and left:
+    end, remaining = len(text), _MAX_MARKS
+    while end >= 0 and remaining:
         start = text.rfind("\n", 0, end) + 1
-        for mark in list(_MARK.finditer(text, start, end + 1))[: -left - 1 : -1]:
-            left -= 1
+        for mark in list(_MARK.finditer(text, start, end + 1))[: -remaining - 1 : -1]:
+            remaining -= 1
             before, kind = text[max(start, mark.start() - 60) : mark.start()], mark.lastgroup
             is_other = {
                 "said": not _BEFORE.search(before) or _DOUBTED.search(before),
@@ -244,9 +244,9 @@ def _content(rest: str, how: HowCompared | None) -> str | None:
         if kind != "text" or all(len(line.split()) <= _MAX_LINES for line in block.splitlines()):
             return block.strip(" \n`") or None
     for line in rest.splitlines()[:_MAX_LINES]:
-        found = unwrapped_answer(line if kind in ("list", "set", "sql") else _first_sentence(line), how)
-        if found:
-            return found
+        answer = unwrapped_answer(line if kind in ("list", "set", "sql") else _first_sentence(line), how)
+        if answer:
+            return answer
     return None
 
 
@@ -269,13 +269,13 @@ def _object(text: str) -> str | None:
     return text[mark:].strip() or None
 
 
-def _says_something(found: str, mark: re.Match[str], how: HowCompared | None) -> bool:
+def _says_something(answer: str, mark: re.Match[str], how: HowCompared | None) -> bool:
     """Whether a statement in prose names a value: "the answer is correct" does not."""
     if mark.lastgroup != "said" or how is None or not re.search(rf"\b{_VERB}\W*\Z", mark[0], re.IGNORECASE):
         return True
     if how.kind == "choice" or how.labels:
-        return bool(how.named().mentioned(found))
-    return how.kind != "number" or any(map(str.isdigit, found)) or len(found.split()) <= _MAX_LINES
+        return bool(how.named().mentioned(answer))
+    return how.kind != "number" or any(map(str.isdigit, answer)) or len(answer.split()) <= _MAX_LINES
 
 
 def _bare(text: str, how: HowCompared | None) -> str | None:
@@ -348,24 +348,24 @@ def _joined_boxes(text: str) -> str:
     A box is joined to the next one by "and", "or", a comma or no words between them. A unit or a per cent sign after
     the only box belongs to its content.
     """
-    found: list[str] = []
+    contents: list[str] = []
     line = next_box = 0
     unit = ""
     for opening in list(_BOXED.finditer(text))[: -_MAX_BOXES - 1 : -1]:
-        if found and opening.start() < line:
+        if contents and opening.start() < line:
             break
         inside = balanced(text, opening.end())
         if inside is None or not re.search(r"\w", inside):
             continue
         end = opening.end() + len(inside) + 1
-        if not found:
+        if not contents:
             line = text.rfind("\n", 0, opening.start())
             unit = _unit_at(text, end)
         elif not _SEVERAL.search(between := text[end:next_box]) and _WORD.search(_COMMAND.sub(" ", between)):
             break
         next_box = opening.start()
-        found.append(inside.strip())
-    return found[0] + unit if len(found) == 1 else ", ".join(dict.fromkeys(reversed(found)))
+        contents.append(inside.strip())
+    return contents[0] + unit if len(contents) == 1 else ", ".join(dict.fromkeys(reversed(contents)))
 
 
 def _unit_at(text: str, position: int) -> str:
@@ -373,8 +373,8 @@ def _unit_at(text: str, position: int) -> str:
 
     A short word is a unit if it is marked as one, or if it ends a line or a part of a sentence.
     """
-    found = _AFTER_VALUE_UNIT.match(text, position)
-    rest = found["unit"].strip() if found else ""
+    match = _AFTER_VALUE_UNIT.match(text, position)
+    rest = match["unit"].strip() if match else ""
     share = _SHARE.match(rest)
     if share:
         return share[0] if share[0][-1] == "%" else f" {share[0]}"

@@ -185,10 +185,10 @@ def is_constant(text: str) -> bool:
 
 def _reals(text: str) -> Shape | None:
     r"""``\mathbb{R}``, ``\mathbb{R} \setminus \{0\}`` and ``R \ {0}``, whose backslash is a space in LaTeX."""
-    found = _REALS.fullmatch(text)
-    if found is None:
+    match = _REALS.fullmatch(text)
+    if match is None:
         return None
-    return all_but(found["point"].strip()) if found["point"] else interval("()", MINUS_INFINITY, INFINITY)
+    return all_but(match["point"].strip()) if match["point"] else interval("()", MINUS_INFINITY, INFINITY)
 
 
 def _union(text: str) -> Shape | None:
@@ -206,10 +206,10 @@ def _matrix(text: str) -> Shape | None:
     elif _ROWS.fullmatch(text):
         rows = [_split(row.strip()[1:-1]) for row in _split(text[1:-1])]
     else:
-        found = _MATRIX.fullmatch(text) if r"\begin{" in text else None
-        if found is None or (found["kind"] == "array" and not found["open"]):
+        match = _MATRIX.fullmatch(text) if r"\begin{" in text else None
+        if match is None or (match["kind"] == "array" and not match["open"]):
             return None
-        rows = [[cell.strip() for cell in row.split("&")] for row in _ROW_END.split(found["cells"]) if row.strip()]
+        rows = [[cell.strip() for cell in row.split("&")] for row in _ROW_END.split(match["cells"]) if row.strip()]
     if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
         return None
     return Shape("matrix", parts=tuple(Shape("tuple", parts=tuple(map(read_shape, row))) for row in rows))
@@ -257,16 +257,16 @@ def _bracketed(text: str) -> Shape | None:
 
 
 def _plus_minus(text: str) -> Shape | None:
-    found = list(_PLUS_MINUS.finditer(text))
-    if not 0 < len(found) <= _MAX_SIGNS:
+    marks = list(_PLUS_MINUS.finditer(text))
+    if not 0 < len(marks) <= _MAX_SIGNS:
         return None
-    are_tied = any(mark[1] == "mp" for mark in found)
+    are_tied = any(mark[1] == "mp" for mark in marks)
 
     def with_signs(choice: tuple[str, ...]) -> str:
         signs = cycle(choice)
         return _PLUS_MINUS.sub(lambda mark: _SIGNS[mark[1]][next(signs)], text)
 
-    choices = product("+-", repeat=1 if are_tied else len(found))
+    choices = product("+-", repeat=1 if are_tied else len(marks))
     return Shape("list", parts=tuple(map(_single, map(with_signs, choices))))
 
 
@@ -320,13 +320,13 @@ def _interval(text: str) -> Shape | None:
 
 def _relation(text: str) -> Shape | None:
     """``x = 5``, ``3 < x <= 5`` and ``33 + 1 = 34``."""
-    found, levels = list(_RELATION.finditer(text)), _levels(text)
-    if not 0 < len(found) <= _MAX_PARTS or any(levels[mark.start()] for mark in found):
+    marks, levels = list(_RELATION.finditer(text)), _levels(text)
+    if not 0 < len(marks) <= _MAX_PARTS or any(levels[mark.start()] for mark in marks):
         return None
     sides = [side.strip() for side in _RELATION.split(text)]
-    if found[-1][0] == r"\approx" and is_constant(sides[-2]) and is_constant(sides[-1]):  # x = 1/3 \approx 0.333
-        sides, found = sides[:-1], found[:-1]
-    signs = [_SIGN_OF.get(mark[0], mark[0]) for mark in found]
+    if marks[-1][0] == r"\approx" and is_constant(sides[-2]) and is_constant(sides[-1]):  # x = 1/3 \approx 0.333
+        sides, marks = sides[:-1], marks[:-1]
+    signs = [_SIGN_OF.get(mark[0], mark[0]) for mark in marks]
     if not sides[0] and signs == ["="]:  # "= 5" is the end of a longer text
         return _single(sides[1])
     if not all(sides):

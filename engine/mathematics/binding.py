@@ -136,9 +136,9 @@ class _Binder:
             return name
         if name in CONSTANTS:
             return None
-        found = self._by_fold.get(folded(name))
-        if found is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
-            return found
+        variable = self._by_fold.get(folded(name))
+        if variable is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
+            return variable
         return self._effect if folded(name) == folded(self._effect) else None
 
     def _bound(self, node: Node, local: frozenset[str] = frozenset()) -> Node:

@@ -54,10 +54,10 @@ def solve(equation: Equation, budget: WorkBudget | None = None) -> Value:
     """
     budget = budget or WorkBudget()
     try:
-        found = polynomial_solutions(equation, budget)
-        if found is None:
+        roots = polynomial_solutions(equation, budget)
+        if roots is None:
             raise EquationError("unsolved", "no equation of degree 1 or 2")
-        kept = [value for value in found if allowed(value, equation.assumptions) and _holds(equation, value, budget)]
+        kept = [value for value in roots if allowed(value, equation.assumptions) and _holds(equation, value, budget)]
     except OverflowError:  # an exact number is too large for a float
         fail("too_large", "a number is too large for a float")
     if len(kept) == 1:

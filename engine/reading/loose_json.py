@@ -178,12 +178,12 @@ def plain(value: Any, repairs: RepairLog, max_parts: int) -> Any:
     Raises:
         TooDeepError: the value has more parts, or is nested deeper than 24.
     """
-    left = max_parts
+    remaining = max_parts
 
     def walk(part: Any, depth: int) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0 or depth > MAX_DEPTH:
+        nonlocal remaining
+        remaining -= 1
+        if remaining < 0 or depth > MAX_DEPTH:
             raise TooDeepError("the object has too many parts or is nested too deep")
         if isinstance(part, str):
             return _restored(part, repairs) if _CONTROL.search(part) else part

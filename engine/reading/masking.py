@@ -151,9 +151,9 @@ def _without(content: bytes, secret: bytes) -> bytes:
     offsets = sorted({*range(0, len(secret) - size + 1, size // 2), len(secret) - size})
     for offset in offsets:
         piece = secret[offset : offset + size]
-        found = content.find(piece)
-        while found >= 0:
-            start, end, first, last = found, found + size, offset, offset + size
+        position = content.find(piece)
+        while position >= 0:
+            start, end, first, last = position, position + size, offset, offset + size
             while first > 0 and start > 0 and content[start - 1] == secret[first - 1]:
                 start, first = start - 1, first - 1
             while last < len(secret) and end < len(content) and content[end] == secret[last]:
@@ -161,7 +161,7 @@ def _without(content: bytes, secret: bytes) -> bytes:
             if start > 0 and content[start - 1 : start] == b"\\":  # an escape such as \n, not the secret
                 start += 1
             content = content[:start] + MASK.encode() + content[end:]
-            found = content.find(piece, start)
+            position = content.find(piece, start)
     return content
 
 

@@ -19,16 +19,16 @@ from typing import Any
 from engine.errors import InputError, MissingInputError
 
 
-def load_object(place: str) -> Any:
+def load_object(reference: str) -> Any:
     """The object at ``path/to/file.py:NAME`` or ``package.module:NAME``. The code of the module is executed.
 
     Raises:
         MissingInputError: there is no such file.
         InputError: the module cannot be imported, or has no such name.
     """
-    source, _, name = place.rpartition(":")
+    source, _, name = reference.rpartition(":")
     if not source or not name:
-        raise InputError(f"Expected FILE.py:NAME or MODULE:NAME, got {place!r}")
+        raise InputError(f"Expected FILE.py:NAME or MODULE:NAME, got {reference!r}")
     try:
         module = _file_module(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except MissingInputError:

@@ -128,7 +128,7 @@ class _Run:
 
     def execution(self) -> Execution:
         program, target = self._program, self._program.scaffold.target_variable
-        rules = {place: rule for place, rule in program.rules.items() if rule.effect not in self._fixed}
+        rules = {index: rule for index, rule in program.rules.items() if rule.effect not in self._fixed}
         reads = {index: (rule.effect, rule.reads) for index, rule in rules.items()}
         for index in work_through(reads, self._given, lambda index: self._apply(index, rules[index])):
             lacking = ", ".join(sorted(name for name in rules[index].reads if name not in self._values))

@@ -11,13 +11,13 @@ from engine.records import Scaffold
 
 def reached(start: str, following: Callable[[str], Iterable[str]]) -> frozenset[str]:
     """The names that follow from one in one step or more; the first is among them only if it follows from itself."""
-    found: set[str] = set()
+    names: set[str] = set()
     stack = [start]
     while stack:
-        new = set(following(stack.pop())) - found
-        found |= new
+        new = set(following(stack.pop())) - names
+        names |= new
         stack += new
-    return frozenset(found)
+    return frozenset(names)
 
 
 def work_through(

@@ -243,7 +243,7 @@ def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: 
     kept = {target, *reached(target, lambda effect: by_effect[effect].cause if effect in by_effect else ())}
     rules = [edge for edge in edges if edge.effect in kept]
     causes = {cause for edge in rules for cause in edge.cause}
-    step_ids = {edge.effect: f"step{place}" for place, edge in enumerate(rules, start=1)}
+    step_ids = {edge.effect: f"step{number}" for number, edge in enumerate(rules, start=1)}
     descriptions = {
         step.target: step.description
         for scaffold in reversed(scaffolds)

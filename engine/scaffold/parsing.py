@@ -61,22 +61,22 @@ def parse_scaffold(text: str) -> ParsedScaffold:
         repairs.note("thinking")
     text = after
     try:
-        found = _best_object(text, repairs)
+        candidate = _best_object(text, repairs)
     except TooDeepError as error:
-        found = Fault(kind="too_large", message=str(error))
-    if isinstance(found, Fault):
+        candidate = Fault(kind="too_large", message=str(error))
+    if isinstance(candidate, Fault):
         if is_shortened:
-            found = Fault(kind="too_large", message=f"no scaffold in the last {MAX_TEXT} characters")
-        elif opened and found.kind == "no_json":
-            found = Fault(kind="cut_off", message="the reply ends inside its thinking")
-        return ParsedScaffold(None, repairs.codes, found, read_answer(text))
-    repairs.note(*found.repairs.codes)
-    around = text[: found.start] + "\n" + text[found.end :]
+            candidate = Fault(kind="too_large", message=f"no scaffold in the last {MAX_TEXT} characters")
+        elif opened and candidate.kind == "no_json":
+            candidate = Fault(kind="cut_off", message="the reply ends inside its thinking")
+        return ParsedScaffold(None, repairs.codes, candidate, read_answer(text))
+    repairs.note(*candidate.repairs.codes)
+    around = text[: candidate.start] + "\n" + text[candidate.end :]
     if "```" in around:
         repairs.note("code_fence")
     elif around.strip():
         repairs.note("prose_around")
-    parsed = _from_plain(found.value, repairs)
+    parsed = _from_plain(candidate.value, repairs)
     return parsed if parsed.stated_answer else replace(parsed, stated_answer=read_answer(around))
 
 
@@ -114,17 +114,17 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
     search = ObjectSearch(text, _KEYS)
     second_best: FoundObject | None = None
     unreadable = ""
-    for found in search:
-        if isinstance(found.error, TooDeepError):
-            raise found.error
-        value = _unwrapped(found.value, found.repairs)
-        if found.error is not None or not isinstance(value, dict):
-            unreadable = str(found.error or f"a {type(value).__name__}")[:200]
+    for candidate in search:
+        if isinstance(candidate.error, TooDeepError):
+            raise candidate.error
+        value = _unwrapped(candidate.value, candidate.repairs)
+        if candidate.error is not None or not isinstance(value, dict):
+            unreadable = str(candidate.error or f"a {type(value).__name__}")[:200]
             continue
-        found = replace(found, value=value)
+        candidate = replace(candidate, value=value)
         if "causal_graph" in value:
-            return found
-        second_best = second_best or found
+            return candidate
+        second_best = second_best or candidate
     # The closed parts of an object that is cut off (its knowns, its edges) are not the scaffold.
     if search.cut_off:
         return Fault(kind="cut_off", message="the object is not closed")

@@ -106,40 +106,40 @@ def find_numerals(text: str) -> Iterator[tuple[int, Numeral]]:
     end = 0
     for match in _STARTS.finditer(text):
         start = match.start()
-        part = text[start : start + _MAX_CHARS]
-        found = numeral_prefix(part) if start >= end else None
-        if found is not None:
-            end = start + len(part) - len(found[1])
-            yield start, found[0]
+        excerpt = text[start : start + _MAX_CHARS]
+        prefix = numeral_prefix(excerpt) if start >= end else None
+        if prefix is not None:
+            end = start + len(excerpt) - len(prefix[1])
+            yield start, prefix[0]
 
 
-def _numeral(found: re.Match[str]) -> Numeral | None:
-    return (_fraction if found.re is _FRACTION else _scientific)(found)
+def _numeral(match: re.Match[str]) -> Numeral | None:
+    return (_fraction if match.re is _FRACTION else _scientific)(match)
 
 
-def _scientific(found: re.Match[str]) -> Numeral | None:
-    digits = (found["digits"] or "1").replace(",", "")
-    exponent = found["e"] or found["p1"] or found["p2"] or found["q1"] or found["q2"]
+def _scientific(match: re.Match[str]) -> Numeral | None:
+    digits = (match["digits"] or "1").replace(",", "")
+    exponent = match["e"] or match["p1"] or match["p2"] or match["q1"] or match["q2"]
     power = int(exponent.replace(" ", "")) if exponent else 0
     if abs(power) > _MAX_EXPONENT:
         return None
     whole, _, decimals = digits.partition(".")
     place = Fraction(10) ** (power - len(decimals))
-    value = int(f"{found['sign']}{whole}{decimals}") * place
+    value = int(f"{match['sign']}{whole}{decimals}") * place
     return Numeral(value, bool(decimals or exponent), len((whole + decimals).lstrip("0")) or 1, place)
 
 
-def _fraction(found: re.Match[str]) -> Numeral | None:
-    below = int(found["d1"] or found["d2"])
+def _fraction(match: re.Match[str]) -> Numeral | None:
+    below = int(match["d1"] or match["d2"])
     if below == 0:
         return None
-    value = Fraction(int(found["n1"] or found["n2"]), below)
-    whole = found["whole"] or found["glued"]
+    value = Fraction(int(match["n1"] or match["n2"]), below)
+    whole = match["whole"] or match["glued"]
     if whole:
         if not 0 < value < 1:  # 2 5/3 is no mixed number, and 2\frac{5}{3} is a product
             return None
         value += int(whole)
-    return Numeral(-value if found["sign"] == "-" else value)
+    return Numeral(-value if match["sign"] == "-" else value)
 
 
 def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -> bool:

@@ -128,7 +128,7 @@ def _named(word: str) -> str:
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     """The kinds and contents of the tokens of a unit, the first one last. At most 12 of them are factors."""
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     text, at = text.strip(), 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -136,10 +136,10 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             raise UnknownUnitError(text[at])
         at = token.end()
         kind = next(name for name, part in token.groupdict().items() if part is not None)
-        found.append((kind, (token[3] or token[4] or token[0]).strip()))
-    if sum(kind == "word" or content == "(" for kind, content in found) > _MAX_FACTORS:
+        tokens.append((kind, (token[3] or token[4] or token[0]).strip()))
+    if sum(kind == "word" or content == "(" for kind, content in tokens) > _MAX_FACTORS:
         raise UnknownUnitError("too many factors")
-    return found[::-1]
+    return tokens[::-1]
 
 
 def _product(tokens: list[tuple[str, str]]) -> dict[str, int]:

@@ -111,20 +111,20 @@ class Comparer:
 
     def _same_ratio(self, answer: Shape, truth: Shape) -> bool:
         """Two ratios, term by term: 2:4 is not 1:2, as the truth is in lowest terms or a range."""
-        are_ratios = answer.kind == truth.kind and len(answer.parts) == len(truth.parts)
-        return are_ratios and self._same_in_order(answer.parts, truth.parts)
+        return answer.kind == truth.kind and self._same_in_order(answer.parts, truth.parts)
 
     def _same_point(self, answer: Shape, truth: Shape) -> bool:
         """``A(1, 2)`` is (1, 2). In a truth, ``C(5, 2)`` and ``P(5, 2)`` may be numbers."""
         if truth.kind == "value" and truth.text[:1] in "CP":
             return False
-        said, meant = (read_shape(_POINT.sub("", one.text)) if one.kind == "value" else one for one in (answer, truth))
+        shapes = (answer, truth)
+        said, meant = (read_shape(_POINT.sub("", shape.text)) if shape.kind == "value" else shape for shape in shapes)
         return said.kind == meant.kind and self.same(said, meant)
 
     def _same_matrix(self, answer: Shape, truth: Shape) -> bool:
         """Two matrices; a matrix and the tuple of its rows, its only row or column."""
         if answer.kind == truth.kind:
-            return len(answer.parts) == len(truth.parts) and self._same_in_order(answer.parts, truth.parts)
+            return self._same_in_order(answer.parts, truth.parts)
         matrix, other = (answer, truth) if answer.kind == "matrix" else (truth, answer)
         if other.kind not in ("tuple", "list"):
             return False
@@ -132,16 +132,16 @@ class Comparer:
         return self.same(*((vector, other) if matrix is answer else (other, vector)))
 
     def _same_in_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
-        return all(self.same(answer, truth) for answer, truth in zip(answers, truths, strict=True))
+        return len(answers) == len(truths) and all(map(self.same, answers, truths))
 
     def _same_in_any_order(self, answers: Sequence[Shape], truths: Sequence[Shape]) -> bool:
-        left = list(answers)
+        unmatched = list(answers)
         for truth in truths:
-            match = next((at for at, answer in enumerate(left) if self.same(answer, truth)), None)
-            if match is None:
+            index = next((index for index, answer in enumerate(unmatched) if self.same(answer, truth)), None)
+            if index is None:
                 return False
-            del left[match]
-        return True
+            del unmatched[index]
+        return not unmatched
 
     def _same_interval(self, answer: Shape, truth: Shape) -> bool:
         answer, truth = as_interval(answer), as_interval(truth)
@@ -150,12 +150,8 @@ class Comparer:
         return self._same_in_order(answer.parts, truth.parts)
 
     def _same_union(self, answer: Shape, truth: Shape) -> bool:
-        kinds = {"union" if shape.kind == "list" else shape.kind for shape in (answer, truth)}
-        return (
-            kinds == {"union"}
-            and len(answer.parts) == len(truth.parts)
-            and self._same_in_any_order(answer.parts, truth.parts)
-        )
+        are_unions = all(shape.kind in ("union", "list") for shape in (answer, truth))
+        return are_unions and self._same_in_any_order(answer.parts, truth.parts)
 
     def _same_relation(self, answer: Shape, truth: Shape) -> bool:
         answer, truth = _as_relation(answer), _as_relation(truth)

@@ -40,10 +40,10 @@ _LAST_DAY, _LAST_MONTH = 31, 12
 
 def plain_date(text: str) -> str | None:
     """A date as 2026-03-04, or as March 4 where it has no year: "the 4th of March, 2026"; else None."""
-    found = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
-    if found is None:
+    match = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
+    if match is None:
         return None
-    given = found.groupdict()
+    given = match.groupdict()
     month, day = int(given.get("month") or _NUMBERS[given["name"].lower()]), int(given["day"])
     if not 1 <= month <= _LAST_MONTH or not 1 <= day <= _LAST_DAY:
         return None
@@ -54,25 +54,23 @@ def time_of_day(text: str) -> str | None:
     """The time in 24 hours: "5 p.m." is 17:00; None for other texts."""
     if text.lower() in _NAMED_TIMES:
         return _NAMED_TIMES[text.lower()]
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
-    hour = int(found["hour"]) % 12 + 12 * (found["half"] in "pP")
-    return f"{hour}:{found['minute'] or '00'}"
+    hour = int(match["hour"]) % 12 + 12 * (match["half"] in "pP")
+    return f"{hour}:{match['minute'] or '00'}"
 
 
 def read_date(text: str, day_first: bool = False) -> datetime.date | None:
     """The date that a text is; None if it is none, or leaves year, month or day out."""
     text = half_width(text.strip(EDGES)).rstrip("。")
-    written = plain_date(text)
-    text = written or text
+    text = plain_date(text) or text
     if not 6 <= len(text) <= 40 or not any(char.isdigit() for char in text):
         return None
-    found = []
-    for default in (datetime.datetime(2001, 1, 1), datetime.datetime(2002, 2, 2)):
-        try:
-            is_iso = re.match(r"\d{4}-\d", text) is not None
-            found.append(parser.parse(text, default=default, dayfirst=day_first and not is_iso).date())
-        except (ValueError, OverflowError, TypeError):
-            return None
-    return found[0] if found[0] == found[1] else None
+    day_first = day_first and re.match(r"\d{4}-\d", text) is None
+    defaults = (datetime.datetime(2001, 1, 1), datetime.datetime(2002, 2, 2))
+    try:
+        dates = {parser.parse(text, default=default, dayfirst=day_first).date() for default in defaults}
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return dates.pop() if len(dates) == 1 else None

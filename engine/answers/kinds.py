@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from engine.answers.dates import read_date
@@ -31,7 +31,6 @@ _SEPARATOR = re.compile(r"\s*[,;、，；\n]\s*(?:(?:and|和)\s+)?|\s+(?:and|&)\
 _ITEM_MARK = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 _FRAME = re.compile(r"(?P<subject>(?:\w+[ ']){0,5}?\w+)\s+(?:is|are|was|were)\s*:?\s+(?P<value>.+)", re.I | re.DOTALL)
 """A sentence that only says that something is the value."""
-_WHOLE_FLOAT = re.compile(r"([+-]?\d+)\.0+")
 _SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|[\w.]+|[<>!]=|<>|\S")
 
 
@@ -59,39 +58,22 @@ def compare(answer: str, truth: str, how: HowCompared) -> Comparison:
     """
     if not answer.strip() or len(answer) > MAX_ANSWER:
         return Comparison(is_correct=False, fields=0.0 if how.kind == "json" else None)
+    if how.kind == "json":
+        return _same_object(answer, truth, how)
     rights = (truth, *how.also)
-    texts = [right for one in rights for right in alternatives(one)]
-    same: Iterable[bool | None]
-    match how.kind:
-        case "json":
-            return _same_object(answer, truth, how)
-        case "number":
-            same = (_same_number(answer, right, how) for right in rights)
-        case "formula":
-            same = (verify_answer(answer, right).correct for right in rights)
-        case "list" | "set":
-            same = (_same_items(answer, right, how) for right in rights)
-        case "date":
-            frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
-            said = read_date(answer, how.day_first) or read_date(frame["value"] if frame else "", how.day_first)
-            same = (said is not None and said == read_date(right, how.day_first) for right in rights)
-        case "contains":
-            same = (_contains(answer, right) for right in texts)
-        case "choice" | "label":
-            same = (_same_name(answer, right, how) for right in rights)
-        case "sql":
-            same = (_sql(answer) == _sql(right) for right in rights)
-        case _:
-            same = (_same_text(answer, right, how) for right in texts)
-    return Comparison(is_correct=_any(same))
+    if how.kind in _SAME:
+        verdicts = [_SAME[how.kind](answer, right, how) for right in rights]
+    else:
+        same = _contains if how.kind == "contains" else _same_text
+        verdicts = [same(answer, text) for right in rights for text in alternatives(right)]
+    # None if no checker could be started for one of them, and none of the others is True
+    return Comparison(is_correct=True if True in verdicts else None if None in verdicts else False)
 
 
 def named(answer: str, how: HowCompared) -> str | None:
     """The label, or the mark of the option, that an answer names; None for none or several, and for other kinds."""
-    place = how.named().said(answer) if how.kind in ("label", "choice") and len(answer) <= MAX_ANSWER else None
-    if place is None:
-        return None
-    return how.labels[place] if how.labels else (how.marks or LETTERS)[place]
+    index = how.named().said(answer) if how.kind in ("label", "choice") and len(answer) <= MAX_ANSWER else None
+    return None if index is None else (how.labels or how.marks or LETTERS)[index]
 
 
 def alternatives(truth: str) -> list[str]:
@@ -105,7 +87,7 @@ def read_items(text: str) -> list[str] | None:
     text = text.strip(" \n`")
     if text.startswith("["):
         value = read_json(text)
-        return [_item(one) for one in value] if isinstance(value, list) else None
+        return [_item(item) for item in value] if isinstance(value, list) else None
     items = [_ITEM_MARK.sub("", part).strip() for part in _SEPARATOR.split(_ITEM_MARK.sub("", text))]
     return [plain(item) for item in items if item]
 
@@ -130,8 +112,7 @@ def _refused(name: str) -> Any:
 
 def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
     answer, truth = half_width(answer.strip(EDGES)), half_width(truth)
-    whole = None if how.tolerance else _WHOLE_FLOAT.fullmatch(truth.strip())
-    truth = whole[1] if whole else truth
+    truth = truth if how.tolerance else re.sub(r"\A\s*([+-]?\d+)\.0+\s*\Z", r"\1", truth)
     number = read_number_words(answer.strip(".。"))
     answer = answer if number is None else str(number)
     bare = answer.rstrip("\\% ")
@@ -139,12 +120,6 @@ def _same_number(answer: str, truth: str, how: HowCompared) -> bool | None:
         answer = bare
     comparison: Literal["measured", "exact"] = "measured" if how.tolerance or _is_measured(truth) else "exact"
     return verify_answer(answer.strip(EDGES), truth, comparison=comparison, rel_tol=how.tolerance).correct
-
-
-def _any(verdicts: Iterable[bool | None]) -> bool | None:
-    """Whether one verdict is True; None if no checker could be started for one of the others."""
-    verdicts = list(verdicts)
-    return True if True in verdicts else None if None in verdicts else False
 
 
 def _is_measured(truth: str) -> bool:
@@ -171,7 +146,13 @@ def _same_name(answer: str, truth: str, how: HowCompared) -> bool:
     return said is not None and said == names.exactly(truth)
 
 
-def _same_text(answer: str, truth: str, how: HowCompared) -> bool:
+def _same_date(answer: str, truth: str, how: HowCompared) -> bool:
+    frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
+    said = read_date(answer, how.day_first) or read_date(frame["value"] if frame else "", how.day_first)
+    return said is not None and said == read_date(truth, how.day_first)
+
+
+def _same_text(answer: str, truth: str) -> bool:
     """Whether a text is the truth, also in a sentence that only frames it, or as the same words in a list."""
     right = plain(truth)
     frame = _FRAME.fullmatch(answer.strip(EDGES + "."))
@@ -189,7 +170,7 @@ def _words(text: str) -> list[str]:
     """The words of a text, or of a list of words in several lines or with commas."""
     value = read_json(text) if text.lstrip().startswith("[") else None
     if isinstance(value, list):
-        return [plain(str(one)) for one in value]
+        return [plain(str(item)) for item in value]
     return [plain(word.strip(",;、，；")) for word in _ITEM_MARK.sub("", text).strip(EDGES + ".").split()]
 
 
@@ -229,6 +210,19 @@ def _sql(text: str) -> list[str]:
     return [token if token[0] == "'" else token.strip('"').casefold() for token in _SQL_TOKEN.findall(query)]
 
 
+_SAME: Mapping[str, Callable[[str, str, HowCompared], bool | None]] = {
+    "number": _same_number,
+    "formula": lambda answer, truth, how: verify_answer(answer, truth).correct,
+    "list": _same_items,
+    "set": _same_items,
+    "date": _same_date,
+    "choice": _same_name,
+    "label": _same_name,
+    "sql": lambda answer, truth, how: _sql(answer) == _sql(truth),
+}
+"""Kinds whose truth is not divided at ``|``."""
+
+
 def _item(value: Any) -> str:
     return plain(value) if isinstance(value, str) else json.dumps(_folded(value), sort_keys=True)
 
@@ -257,7 +251,7 @@ def _same_value(said: Any, right: Any) -> bool:
         return said is right
     if isinstance(right, int | float) and isinstance(said, int | float):
         return math.isclose(said, right, rel_tol=1e-6, abs_tol=1e-9)
-    if all(isinstance(one, list) and all(isinstance(item, str) for item in one) for one in (said, right)):
+    if all(isinstance(value, list) and all(isinstance(item, str) for item in value) for value in (said, right)):
         return Counter(map(plain, said)) == Counter(map(plain, right))  # entities have no order
     return bool(_folded(said) == _folded(right))
 
@@ -267,7 +261,7 @@ def _folded(value: Any) -> Any:
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, dict):
-        return {key: _folded(one) for key, one in value.items()}
+        return {key: _folded(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_folded(one) for one in value]
+        return [_folded(item) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -73,15 +73,15 @@ class Named:
             return mark
         key = key if key in self._place else str(read_number_words(key) or key)
         number = re.sub(r"\A(?:class|label|category|id) ", "", key)
-        ids = [place for place, one in enumerate(self._ids) if number == _key(one)]
+        ids = [place for place, class_id in enumerate(self._ids) if number == _key(class_id)]
         return self._place.get(key, ids[0] if len(ids) == 1 else None)
 
     def said(self, answer: str) -> int | None:
         """The place of the only name that an answer gives; None where it gives none or several, hedges or denies."""
         answer = _ASIDE.sub("", answer)
-        found = self.exactly(answer)
-        if found is not None or not (self._is_plain or self._marks):
-            return found
+        exact = self.exactly(answer)
+        if exact is not None or not (self._is_plain or self._marks):
+            return exact
         if (chosen := self._beginning_mark(answer)) is not None:
             return None if chosen < 0 else chosen
         named = self._mentioned_one(answer)
@@ -104,10 +104,10 @@ class Named:
 
     def marks_in(self, text: str) -> set[int]:
         """The places of the marks that a text names: (B), "option b", or a capital that is no article."""
-        return {self._mark_place(next(filter(None, found.groups()))) for found in self._in_text.finditer(text)}
+        return {self._mark_place(next(filter(None, match.groups()))) for match in self._in_text.finditer(text)}
 
     def _mark_place(self, mark: str) -> int:
-        return [one.casefold() for one in self._marks].index(mark.casefold())
+        return list(map(str.casefold, self._marks)).index(mark.casefold())
 
     def _whole_mark(self, text: str) -> int | None:
         bare = re.sub(r"选?项\Z", "", plain(text).strip("()[]{}<>【】 .:*_"))
@@ -119,12 +119,12 @@ class Named:
         """The option whose mark an answer begins with; -1 if the rest contradicts it; None without a mark."""
         answer = MARKUP.sub(r"\1", unicodedata.normalize("NFKC", answer)).strip(EDGES + "$")
         asked = _ASKED.match(answer)
-        found = self._first.match(answer, asked.end() if asked else 0) if self._marks else None
-        if found is None:
+        match = self._first.match(answer, asked.end() if asked else 0) if self._marks else None
+        if match is None:
             return None
-        mark, rest = found[1] or found[2], answer[found.end() :]
+        mark, rest = match[1] or match[2], answer[match.end() :]
         place = self._mark_place(mark)
-        is_bare = found[2] is not None and not (asked and asked[0]) and not re.match(r"\s*[.):*：]|\s+-", rest)
+        is_bare = match[2] is not None and not (asked and asked[0]) and not re.match(r"\s*[.):*：]|\s+-", rest)
         is_sentence = rest.startswith(". ") and _SENTENCE.match(rest[2:]) and not TURNS.search(rest)
         rest = rest.lstrip(" .):*：_-]，")
         text = self._begins_with(rest)
@@ -136,17 +136,17 @@ class Named:
 
     def _begins_with(self, text: str) -> int | None:
         """The place of the longest name that a text begins with."""
-        found = self._names.match(_folded(text)) if self._names else None
-        return self._place[found[0]] if found else None
+        match = self._names.match(_folded(text)) if self._names else None
+        return self._place[match[0]] if match else None
 
     def _after_name(self, text: str, place: int) -> str:
         """What follows the name of a place with which a text begins."""
         words = re.findall(r"\w+", self._keys[place])
-        found = re.match(r"(?:\W*(?:the|an?)\b)?\W*" + r"[\W_]+".join(map(re.escape, words)), text, re.IGNORECASE)
-        return text[found.end() :] if found else text
+        match = re.match(r"(?:\W*(?:the|an?)\b)?\W*" + r"[\W_]+".join(map(re.escape, words)), text, re.IGNORECASE)
+        return text[match.end() :] if match else text
 
     def _found(self, text: str) -> set[int]:
-        return {self._place[found[0]] for found in self._names.finditer(_folded(text))} if self._names else set()
+        return {self._place[match[0]] for match in self._names.finditer(_folded(text))} if self._names else set()
 
     def _mentioned_one(self, answer: str) -> int | None:
         text = _folded(answer)

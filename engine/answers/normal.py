@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from engine.answers.comparison import Comparison
 from engine.answers.dates import plain_date, time_of_day
-from engine.answers.reply import MAX_ANSWER_CHARS, end_of_prose, is_prose, own_words, stated
+from engine.answers.reply import DELIMITED, MAX_ANSWER_CHARS, end_of_prose, is_prose, own_words, stated
 from engine.answers.words import CHANGES_MEANING, DENIES, HEDGES, MARKUP
 from engine.mathematics.parsing.notation import clean
 from engine.mathematics.quantities.chinese_numerals import chinese_prefix, counted_noun, read_chinese_number
@@ -22,7 +22,6 @@ from engine.mathematics.quantities.units import convert, without_side_remarks
 
 _SHORT, _MAX_CHARS, _MAX_PARTS = 20, 80, 4
 _WRAPPING = " \t\n*`_#|\"'"
-_DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])\.?$", re.DOTALL)
 _SENTENCE = re.compile(
     r".*[A-Za-z)}$]\s+(?:is|are|equals)\s|(?!US\$|R\$)\W*[A-Za-z]{2}[^$\\\d]*(?:\$|\\\(|\\\[)"
     r"|[A-Z][a-z]+ [a-z]{2,} (?!.*\b(?:almost|nearly|up|twice|double|between|unless|about|with|i|e|to|and|or)\b)",
@@ -131,11 +130,10 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
     answer = stated(text)
     text = _ANNOUNCED.sub("", _LIST_WITHOUT_END.sub(r", \\ldots", text if answer is None else answer))
     text = text[1:-1] if text[:1] == text[-1:] == "'" else text
-    in_markup = MARKUP.fullmatch(text)
-    if in_markup and (number := read_number_words(in_markup[1])) is not None:
-        return str(number)
-    if in_markup and re.search(r"\d|\s(?:is|are)\s", in_markup[1]):
-        text = in_markup[1]
+    if in_markup := MARKUP.fullmatch(text):
+        if (number := read_number_words(in_markup[1])) is not None:
+            return str(number)
+        text = in_markup[1] if re.search(r"\d|\s(?:is|are)\s", in_markup[1]) else text
     if is_prose(text) or (_SENTENCE.match(text) and not CHANGES_MEANING.search(text)):
         text = end_of_prose(text)
     text = text if text.isascii() else _CHINESE_FRAME.sub("", text)
@@ -147,21 +145,20 @@ def answer_text(text: str, *, reads_dollars: bool = True) -> str:
 def _money(text: str) -> str | None:
     """A sum of money with the sign of a currency, cleaned and with the name of the unit; None for other texts."""
     text = text.strip(_WRAPPING).rstrip(",;.")
-    delimited = _DELIMITED.match(text)
-    found = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
-    number = clean(found[3]) if found else ""
+    delimited = DELIMITED.match(text)
+    match = _MONEY.fullmatch((delimited[1] if delimited else text)[:MAX_ANSWER_CHARS].strip())
+    number = clean(match[3]) if match else ""
     is_number = read_numeral(number) or read_numeral(number.replace(".", "").replace(",", "."))
-    return f"{found[1]}{number} {_CURRENCIES.get(found[2], found[2])}" if found and is_number else None
+    return f"{match[1]}{number} {_CURRENCIES.get(match[2], match[2])}" if match and is_number else None
 
 
 def _spelled(text: str) -> str | None:
     r"""A number in words, also with a unit: ``\text{two hours}``. Without markup it may be a part of a sentence."""
+    if (value := read_number_words(text)) is not None:
+        return str(value)
     number, _, unit = text.rpartition(" ")
-    for words, rest in ((text, ""), (number, f" {unit}")):
-        value = read_number_words(words) if not rest or read_unit(unit) else None
-        if value is not None:
-            return f"{value}{rest}"
-    return None
+    value = read_number_words(number) if read_unit(unit) else None
+    return None if value is None else f"{value} {unit}"
 
 
 def _counted(text: str, bare: str) -> str | None:
@@ -171,34 +168,31 @@ def _counted(text: str, bare: str) -> str | None:
     explained = _EXPLAINED.fullmatch(bare)
     if explained and not DENIES.search(explained["remark"]) and not HEDGES.search(explained["remark"]):
         return explained["value"]
-    found = _COUNTED.fullmatch(bare)
-    if found is None or CHANGES_MEANING.search(found["noun"] or found["whole"]):
+    match = _COUNTED.fullmatch(bare)
+    if match is None or CHANGES_MEANING.search(match["noun"] or match["whole"]):
         return None
-    if found["noun"]:
-        is_number = str(read_number_words(found["noun"])) == found["value"].strip()
-        return found["value"] if is_number else f"{found['value'].strip()} {found['noun']}"
-    return found["value"] if "%" in found["value"] or "/" in found["value"] else None
+    value, noun = match["value"], match["noun"]
+    if noun:
+        return value if str(read_number_words(noun)) == value.strip() else f"{value.strip()} {noun}"
+    return value if "%" in value or "/" in value else None
 
 
 def _scaled(text: str) -> str | None:
     """The value in digits: "1.5 million dollars" is 1500000 dollars."""
-    found = _SCALED.fullmatch(text)
-    number = read_numeral(found["number"]) if found else None
-    if found is None or number is None:
+    match = _SCALED.fullmatch(text)
+    if match is None or (number := read_numeral(match["number"])) is None:
         return None
-    value = number.value * _SCALES[found["scale"]]
-    return f"{value.numerator}{found['rest']}" if value.denominator == 1 else None
+    value = number.value * _SCALES[match["scale"]]
+    return f"{value.numerator}{match['rest']}" if value.denominator == 1 else None
 
 
 def _in_chinese(text: str) -> str | None:
     """A Chinese number in digits, also with a unit: 三小时 is 3 小时, 1.2万 is 12000."""
-    value = read_chinese_number(text)
-    if value is not None:
-        return str(value)
+    if (number := read_chinese_number(text)) is not None:
+        return str(number)
     value, rest = chinese_prefix(text) or (None, "")
-    return (
-        f"{value} {rest.strip()}" if value is not None and (read_unit(rest) or counted_noun(rest) is not None) else None
-    )
+    is_counted = value is not None and (read_unit(rest) or counted_noun(rest) is not None)
+    return f"{value} {rest.strip()}" if is_counted else None
 
 
 def _compound(text: str) -> str | None:
@@ -213,12 +207,12 @@ def _compound(text: str) -> str | None:
         return None
     units = [read_unit(part["unit"]) for part in parts]
     total = Fraction(0)
-    for place, (part, unit) in enumerate(zip(parts, units, strict=True)):
+    for index, (part, unit) in enumerate(zip(parts, units, strict=True)):
         value = Fraction(part["number"].replace(",", ""))
         if not unit or len(unit) != 1 or unit[0][1] != 1:
             return None
-        if place:
-            before = units[place - 1] or ()
+        if index:
+            before = units[index - 1] or ()
             size = convert(Fraction(1), before, unit)
             is_joined = not part["joint"] or {before[0][0], unit[0][0]} <= _JOINED_BY_COMMA
             if size is None or size <= 1 or value >= size or not is_joined:

@@ -175,13 +175,13 @@ def without_tail(text: str, expected: Powers = ()) -> tuple[str, Tail]:
         tail = _counted(words, is_one=prefix[0].value == 1)
         if tail is not None:
             return head, tail
-    found = _TEXT_TAIL.match(text) if "\\" in text and text[-1:] not in ")]" else None
-    if found:
-        unit = read_unit(found[2])
-        words = MARKUP.sub(r"\1", found[2])
+    match = _TEXT_TAIL.match(text) if "\\" in text and text[-1:] not in ")]" else None
+    if match:
+        unit = read_unit(match[2])
+        words = MARKUP.sub(r"\1", match[2])
         tail = Tail(unit) if unit is not None else _counted(f" {words}", is_one=False)
         if tail is not None and not CHANGES_MEANING.search(words):
-            return found[1], tail
+            return match[1], tail
     return text, Tail()
 
 

@@ -7,20 +7,19 @@ linear in the length of the text. No text from a model is used as a format, as a
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
 from engine.answers.how import HowCompared
-from engine.answers.naming import Named
 from engine.answers.words import DENIES, INVISIBLE, TURNS
 from engine.mathematics.parsing.tokens import WORDS_AMONG_LETTERS
 from engine.mathematics.quantities.unit_text import read_unit
+from engine.reading.json_reading import leading_value, strict_objects
 
 MAX_ANSWER_CHARS = 1000
 _MAX = 50_000
 """Characters of a reply that are read, from its end."""
-_MAX_MARKS, _MAX_LINES, _SHORT, _MAX_OBJECTS, _MAX_BOXES, _MAX_WORDS, _MAX_UNIT = 200, 4, 200, 1000, 16, 3, 40
+_MAX_MARKS, _MAX_LINES, _SHORT, _MAX_BOXES, _MAX_WORDS, _MAX_UNIT = 200, 4, 200, 16, 3, 40
 _REASONING = re.compile(
     r"[<\[](/?)(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)[>\]]", re.IGNORECASE
 )
@@ -57,7 +56,6 @@ _MARK = re.compile(
 )
 _FORMATTING = " \t\n*_#>|`:：\"'"
 _FENCE = re.compile(r"[ \t\n*]*(?:```|~~~)[\w+-]*\n?(.*?)(?:```|~~~|\Z)", re.DOTALL)
-_AFTER_VALUE = re.compile(r"\s*(?:[.;}*`\n]|,\s*\"|\Z)|[ \t]*\n")
 _NO_ANSWER = re.compile(r"none|null|n/a|unknown|python|json|latex|text|math", re.IGNORECASE)
 _BLOCKS = ("list", "set", "text", "rubric", "sql", "contains")
 """Kinds of answers that may have several lines."""
@@ -65,7 +63,7 @@ _BLOCKS = ("list", "set", "text", "rubric", "sql", "contains")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _PREFIX = re.compile(r"\A(?:(?:final[ _]answer|answer)\s*(?:is|:|=)\s*)+", re.IGNORECASE)
 _WRAPPING = " \t\n*`_|\"'“”"  # emphasis, code fences, table bars, quotes
-_DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])[.。]?$", re.DOTALL)
+DELIMITED = re.compile(r"^(?:\$\$?|\\\(|\\\[)\s*(.*?)\s*(?:\$\$?|\\\)|\\\])[.。]?$", re.DOTALL)
 _BOLD = re.compile(r"(?<![A-Za-z0-9)\]}])\*\*([^*\n]+)\*\*")  # in x**2 + y**2 these are powers
 _MATH = re.compile(r"\$([^$\n]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _SAID = re.compile(r"\b(?:is|are|be|equals?|gives?|get|obtain|therefore|thus|hence|so)\b|:|(?<![!<>])=", re.IGNORECASE)
@@ -74,6 +72,7 @@ _SEVERAL = re.compile(r",|\b(?:and|or)\b")
 _CLOSING_DELIMITER = re.compile(r"(?<=[^$\\])\s*(?:\$+|\\[)\]])\.?$")
 _JSON_KEY = re.compile(r"[\"']\s*:")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORD = re.compile("[A-Za-z]{2}")
 _LONG_WORD = re.compile(r"[A-Za-z]{3,}")
 _NAMES_IN_FORMULAS = frozenset(WORDS_AMONG_LETTERS)
 _SENTENCE_END = re.compile(r"(?<=[\w$)}\]%*\"'`])[.!](?=[*_\"'`]*(?:\s+[A-Z<\[*]|\s*\Z))|。")
@@ -103,29 +102,29 @@ def read_answer(text: str, how: HowCompared | None = None) -> str | None:
         how: how the answer is compared; None: an answer of mathematics.
     """
     text = own_words(text)
-    found = stated(text, how)
-    return (_bare(text, how) if found is None else found) or None
+    answer = stated(text, how)
+    return (_bare(text, how) if answer is None else answer) or None
 
 
 def stated(text: str, how: HowCompared | None = None) -> str | None:
     """The last answer that a text marks; empty where the last one is empty tags; None where it marks none."""
     if how is not None and how.kind == "json":
         return _object(text)
-    found: str | None
+    answer: str | None
     for mark in _marks(text, how):
         rest = text[mark.end() : mark.end() + (_MAX if how else 2 * MAX_ANSWER_CHARS)]
         match mark.lastgroup:
             case "tag":
                 return unwrapped_answer(rest.partition("</answer>")[0], how) or ""
             case "box":
-                found = _joined_boxes(text[: _end_of_line(text, mark.start())])
+                answer = _joined_boxes(text[: (text + "\n").index("\n", mark.start())])
             case "hashes":
                 is_last = "\n" not in rest.rstrip() or not re.search(r"[^\W\d_]{3}", rest.partition("\n")[0])
-                found = unwrapped_answer(rest.partition("\n")[0], how) if is_last else None
+                answer = unwrapped_answer(rest.partition("\n")[0], how) if is_last else None
             case _:
-                found = _content(rest, how)
-        if found and _says_something(found, mark, how):
-            return found
+                answer = _content(rest, how)
+        if answer and _says_something(answer, mark, how):
+            return answer
     return None
 
 
@@ -153,23 +152,22 @@ def after_reasoning(text: str) -> tuple[str, re.Match[str] | None]:
 
 def unwrapped_answer(text: str, how: HowCompared | None = None) -> str | None:
     """The content of an answer field, without markup around it; None where nothing is left."""
-    found = unwrapped(text)
+    inner = unwrapped(text)
     if how is None:
-        return None if found and _NO_ANSWER.fullmatch(found) else found
-    return found or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
+        return None if inner and _NO_ANSWER.fullmatch(inner) else inner
+    return inner or (text.strip() if re.search(r"\S", text.strip("*_` \t\n")) or how.kind == "label" else None) or None
 
 
 def unwrapped(text: str) -> str | None:
     """A text without emphasis, quotes, math delimiters, tag and box around it; None where no word is left."""
     text = text.strip()[: 2 * MAX_ANSWER_CHARS]
-    boxes = _joined_boxes(text)
-    if boxes:
+    if boxes := _joined_boxes(text):
         return boxes
     text = _PREFIX.sub("", _BOLD.sub(r"\1", text).lstrip("# ").strip(_WRAPPING)).strip(_WRAPPING).rstrip(",;")
     while text.endswith("}") and text.count("}") > text.count("{"):  # the end of a JSON object
         text = text[:-1].rstrip(",;")
     text = text.strip(_WRAPPING)
-    delimited = _DELIMITED.match(text)
+    delimited = DELIMITED.match(text)
     text = (delimited[1] if delimited else text).strip(_WRAPPING)
     text = text.removesuffix(".") if not text.endswith("..") else text
     return text if re.search(r"\w", text) and len(text) <= MAX_ANSWER_CHARS else None
@@ -181,11 +179,11 @@ def end_of_prose(text: str) -> str:
     rest = end.strip(" *_\n")
     if rest and not words_in(rest):
         return rest
-    for place in () if DENIES.search(end or sentence) else (end, sentence):
+    for passage in () if DENIES.search(end or sentence) else (end, sentence):
         for pattern in (_BOLD, _MATH):
-            marked = list(pattern.finditer(place))
+            marked = list(pattern.finditer(passage))
             if len(marked) == 1:
-                return str(next(filter(None, marked[0].groups()))) + _unit_at(place, marked[0].end())
+                return str(next(filter(None, marked[0].groups()))) + _unit_at(passage, marked[0].end())
     if words_in(rest) > _MAX_WORDS or not rest:
         return _only_number(end or sentence) or text
     return rest
@@ -213,11 +211,11 @@ def balanced(text: str, start: int, most: int = 2 * MAX_ANSWER_CHARS) -> str | N
 
 def _marks(text: str, how: HowCompared | None) -> Iterator[re.Match[str]]:
     """The marks of answers, the last one first."""
-    end, left = len(text), _MAX_MARKS
-    while end >= 0 and left:
+    end, remaining = len(text), _MAX_MARKS
+    while end >= 0 and remaining:
         start = text.rfind("\n", 0, end) + 1
-        for mark in list(_MARK.finditer(text, start, end + 1))[: -left - 1 : -1]:
-            left -= 1
+        for mark in list(_MARK.finditer(text, start, end + 1))[: -remaining - 1 : -1]:
+            remaining -= 1
             before, kind = text[max(start, mark.start() - 60) : mark.start()], mark.lastgroup
             is_other = {
                 "said": not _BEFORE.search(before) or _DOUBTED.search(before),
@@ -234,10 +232,8 @@ def _content(rest: str, how: HowCompared | None) -> str | None:
     """What follows a mark: a fence, a JSON value, several lines, or the first line that is not only formatting."""
     kind = how.kind if how else "formula"
     fenced = _FENCE.match(rest)
-    if fenced:
-        rest = fenced[1]
-    value = _json_value(rest)
-    if value is not None:
+    rest = fenced[1] if fenced else rest
+    if (value := leading_value(rest)) is not None:
         return unwrapped_answer(value, how)
     if r"\begin{" in rest and how is None:
         return unwrapped_answer(rest.strip().partition("\n\n")[0], how)
@@ -248,9 +244,9 @@ def _content(rest: str, how: HowCompared | None) -> str | None:
         if kind != "text" or all(len(line.split()) <= _MAX_LINES for line in block.splitlines()):
             return block.strip(" \n`") or None
     for line in rest.splitlines()[:_MAX_LINES]:
-        found = unwrapped_answer(line if kind in ("list", "set", "sql") else _first_sentence(line), how)
-        if found:
-            return found
+        answer = unwrapped_answer(line if kind in ("list", "set", "sql") else _first_sentence(line), how)
+        if answer:
+            return answer
     return None
 
 
@@ -264,55 +260,22 @@ def _first_sentence(line: str) -> str:
     return line
 
 
-def _json_value(text: str) -> str | None:
-    """The JSON text, list or object that a text begins with, if nothing but an end or a further key follows."""
-    text = text.lstrip(" \t\n*`")
-    if text[:1] not in ('"', "[", "{"):
-        return None
-    try:
-        value, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return None
-    if not _AFTER_VALUE.match(text, end):
-        return None
-    return value if isinstance(value, str) else text[:end]
-
-
 def _object(text: str) -> str | None:
     """The last complete JSON object; with a mark the first one after it. Text that is none where there is none."""
     mark = next((mark.end() for mark in _marks(text, None) if mark.lastgroup != "hashes"), 0)
     for start in dict.fromkeys((mark, 0)):
-        found = list(_objects(text[start:]))
-        if found:
-            return found[0] if start else found[-1]
+        if objects := list(strict_objects(text[start:])):
+            return objects[0] if start else objects[-1]
     return text[mark:].strip() or None
 
 
-def _objects(text: str) -> Iterator[str]:
-    at, decoder = text.find("{"), json.JSONDecoder()
-    for _ in range(_MAX_OBJECTS):
-        if at < 0:
-            return
-        try:
-            _, end = decoder.raw_decode(text, at)
-            yield text[at:end]
-        except (ValueError, RecursionError):
-            end = at + 1
-        at = text.find("{", end)
-
-
-def _says_something(found: str, mark: re.Match[str], how: HowCompared | None) -> bool:
+def _says_something(answer: str, mark: re.Match[str], how: HowCompared | None) -> bool:
     """Whether a statement in prose names a value: "the answer is correct" does not."""
     if mark.lastgroup != "said" or how is None or not re.search(rf"\b{_VERB}\W*\Z", mark[0], re.IGNORECASE):
         return True
-    named = _named(how)
-    if named is not None:
-        return bool(named.mentioned(found))
-    return how.kind != "number" or any(map(str.isdigit, found)) or len(found.split()) <= _MAX_LINES
-
-
-def _named(how: HowCompared) -> Named | None:
-    return how.named() if how.kind == "choice" or how.labels else None
+    if how.kind == "choice" or how.labels:
+        return bool(how.named().mentioned(answer))
+    return how.kind != "number" or any(map(str.isdigit, answer)) or len(answer.split()) <= _MAX_LINES
 
 
 def _bare(text: str, how: HowCompared | None) -> str | None:
@@ -320,7 +283,9 @@ def _bare(text: str, how: HowCompared | None) -> str | None:
     kind = how.kind if how else "formula"
     is_short = "\n" not in text and len(text) <= _SHORT and text[-1:] not in (":", "：")
     if kind in ("number", "formula"):
-        return _concluded(text) or (unwrapped_answer(text, how) if how and is_short else _bare_number(text))
+        line = unwrapped(text.rpartition("\n")[2]) or ""
+        bare_number = line if _BARE_NUMBER.fullmatch(line) else None
+        return _concluded(text) or (unwrapped_answer(text, how) if how and is_short else bare_number)
     fences = _FENCE.findall(text) if "```" in text else []
     if how is None or kind == "rubric":
         return text
@@ -331,20 +296,14 @@ def _bare(text: str, how: HowCompared | None) -> str | None:
     if kind == "sql":
         return text if re.match(r"\s*(?:select|with)\b", text, re.IGNORECASE) else None
     if kind in ("list", "set"):
-        return _json_value(text[text.rfind("\n[") + 1 :])
+        return leading_value(text[text.rfind("\n[") + 1 :])
     lines = [line for line in text.splitlines() if line.strip()]
     values = [line for line in (lines[0], lines[-1]) if len(line) <= _SHORT and how.is_value(line)]
-    if _named(how) is not None:
-        places = {how.named().begins(line) for line in lines} - {None}
-        return unwrapped_answer(values[0], how) if values and len(places) == 1 else None
+    if how.kind == "choice" or how.labels:
+        named = {how.named().begins(line) for line in lines} - {None}
+        return unwrapped_answer(values[0], how) if values and len(named) == 1 else None
     is_marked = re.fullmatch(r"\s*(?:\*\*[^*]+\*\*|`[^`]+`)\.?\s*", lines[-1])
     return unwrapped_answer(lines[-1], how) if is_marked or values[-1:] == lines[-1:] else None
-
-
-def _bare_number(text: str) -> str | None:
-    """The last line of a text if it is a number without further words; else None."""
-    line = unwrapped(text.rpartition("\n")[2]) or ""
-    return line if _BARE_NUMBER.fullmatch(line) else None
 
 
 def _last_sentence(text: str) -> tuple[str, str]:
@@ -360,13 +319,8 @@ def _concluded(text: str) -> str | None:
     conclusion = _CONCLUSION.split(sentence)[-1]
     value = conclusion.rpartition("=")[2].strip(" *_\n")
     is_list = value != conclusion.strip(" *_\n") and _SEVERAL.search(conclusion)
-    if (
-        conclusion == sentence
-        or is_list
-        or not re.search(r"\d", value)
-        or words_in(value)
-        or _JSON_KEY.search(sentence)
-    ):
+    has_value = re.search(r"\d", value) and not words_in(value) and not _JSON_KEY.search(sentence)
+    if conclusion == sentence or is_list or not has_value:
         return None
     is_delimited = value.startswith(("$", "\\(", "\\["))
     return unwrapped(value if is_delimited else _CLOSING_DELIMITER.sub("", value))
@@ -394,26 +348,24 @@ def _joined_boxes(text: str) -> str:
     A box is joined to the next one by "and", "or", a comma or no words between them. A unit or a per cent sign after
     the only box belongs to its content.
     """
-    found: list[str] = []
+    contents: list[str] = []
     line = next_box = 0
     unit = ""
     for opening in list(_BOXED.finditer(text))[: -_MAX_BOXES - 1 : -1]:
-        if found and opening.start() < line:
+        if contents and opening.start() < line:
             break
         inside = balanced(text, opening.end())
         if inside is None or not re.search(r"\w", inside):
             continue
         end = opening.end() + len(inside) + 1
-        if not found:
+        if not contents:
             line = text.rfind("\n", 0, opening.start())
             unit = _unit_at(text, end)
-        elif not _SEVERAL.search(text[end:next_box]) and re.search(
-            "[A-Za-z]{2}", _COMMAND.sub(" ", text[end:next_box])
-        ):
+        elif not _SEVERAL.search(between := text[end:next_box]) and _WORD.search(_COMMAND.sub(" ", between)):
             break
         next_box = opening.start()
-        found.append(inside.strip())
-    return found[0] + unit if len(found) == 1 else ", ".join(dict.fromkeys(reversed(found)))
+        contents.append(inside.strip())
+    return contents[0] + unit if len(contents) == 1 else ", ".join(dict.fromkeys(reversed(contents)))
 
 
 def _unit_at(text: str, position: int) -> str:
@@ -421,8 +373,8 @@ def _unit_at(text: str, position: int) -> str:
 
     A short word is a unit if it is marked as one, or if it ends a line or a part of a sentence.
     """
-    found = _AFTER_VALUE_UNIT.match(text, position)
-    rest = found["unit"].strip() if found else ""
+    match = _AFTER_VALUE_UNIT.match(text, position)
+    rest = match["unit"].strip() if match else ""
     share = _SHARE.match(rest)
     if share:
         return share[0] if share[0][-1] == "%" else f" {share[0]}"
@@ -433,8 +385,3 @@ def _unit_at(text: str, position: int) -> str:
             is_word = "\\" in unit or (len(unit) > 2 and unit.isalpha())
             return f" {unit}" if is_word else rf"\text{{ {unit.replace('{', '').replace('}', '')}}}"
     return ""
-
-
-def _end_of_line(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end

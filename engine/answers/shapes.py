@@ -66,6 +66,7 @@ _COLON = re.compile(r"\s*:\s*")
 _BETWEEN = re.compile(r"\s+(?:to|till|until|versus|vs\.?)\s+|\s*\\text\s*\{\s*to\s*\}\s*|\s*[到至]\s*")
 """Two values in an order. Between numbers, such a word would be read as a product of letters."""
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
+_BRACKETS = frozenset("()[]{}")
 _EMPTY_SET = re.compile(
     r"\\emptyset|\\varnothing|\\\{\s*\\\}|(?:\\text\s*\{)?\s*(?:(?:there\s+(?:is|are)\s+)?no\s+(?:real\s+)?solutions?(?:\s+exists?)?"
     r"|(?:the\s+)?empty\s+set|none)\s*\}?",
@@ -73,16 +74,8 @@ _EMPTY_SET = re.compile(
 )
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|approx|equiv|lt|gt)(?![A-Za-z])|<=|>=|!=|==|[=<>]")
-_SIGN_OF = {
-    r"\le": "<=",
-    r"\ge": ">=",
-    r"\ne": "!=",
-    "==": "=",
-    r"\lt": "<",
-    r"\gt": ">",
-    r"\approx": "=",
-    r"\equiv": "=",
-}
+_SIGN_OF = {r"\le": "<=", r"\ge": ">=", r"\ne": "!=", r"\lt": "<", r"\gt": ">"}
+_SIGN_OF |= dict.fromkeys(("==", r"\approx", r"\equiv"), "=")
 _SUBSCRIPT = r"(?:_(?:\w|\{(?:[^{}]|\{[^{}]*\})*\}))?'*"
 _ARGUMENT = r"(?:[A-Za-z]|-?\s*(?:\d+(?:\.\d+|\s*/\s*\d+)?|\\pi(?![A-Za-z])))"
 _NAME = re.compile(
@@ -192,10 +185,10 @@ def is_constant(text: str) -> bool:
 
 def _reals(text: str) -> Shape | None:
     r"""``\mathbb{R}``, ``\mathbb{R} \setminus \{0\}`` and ``R \ {0}``, whose backslash is a space in LaTeX."""
-    found = _REALS.fullmatch(text)
-    if found is None:
+    match = _REALS.fullmatch(text)
+    if match is None:
         return None
-    return all_but(found["point"].strip()) if found["point"] else interval("()", MINUS_INFINITY, INFINITY)
+    return all_but(match["point"].strip()) if match["point"] else interval("()", MINUS_INFINITY, INFINITY)
 
 
 def _union(text: str) -> Shape | None:
@@ -213,10 +206,10 @@ def _matrix(text: str) -> Shape | None:
     elif _ROWS.fullmatch(text):
         rows = [_split(row.strip()[1:-1]) for row in _split(text[1:-1])]
     else:
-        found = _MATRIX.fullmatch(text) if r"\begin{" in text else None
-        if found is None or (found["kind"] == "array" and not found["open"]):
+        match = _MATRIX.fullmatch(text) if r"\begin{" in text else None
+        if match is None or (match["kind"] == "array" and not match["open"]):
             return None
-        rows = [[cell.strip() for cell in row.split("&")] for row in _ROW_END.split(found["cells"]) if row.strip()]
+        rows = [[cell.strip() for cell in row.split("&")] for row in _ROW_END.split(match["cells"]) if row.strip()]
     if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
         return None
     return Shape("matrix", parts=tuple(Shape("tuple", parts=tuple(map(read_shape, row))) for row in rows))
@@ -264,16 +257,16 @@ def _bracketed(text: str) -> Shape | None:
 
 
 def _plus_minus(text: str) -> Shape | None:
-    found = list(_PLUS_MINUS.finditer(text))
-    if not 0 < len(found) <= _MAX_SIGNS:
+    marks = list(_PLUS_MINUS.finditer(text))
+    if not 0 < len(marks) <= _MAX_SIGNS:
         return None
-    are_tied = any(mark[1] == "mp" for mark in found)
+    are_tied = any(mark[1] == "mp" for mark in marks)
 
     def with_signs(choice: tuple[str, ...]) -> str:
         signs = cycle(choice)
         return _PLUS_MINUS.sub(lambda mark: _SIGNS[mark[1]][next(signs)], text)
 
-    choices = product("+-", repeat=1 if are_tied else len(found))
+    choices = product("+-", repeat=1 if are_tied else len(marks))
     return Shape("list", parts=tuple(map(_single, map(with_signs, choices))))
 
 
@@ -293,15 +286,18 @@ def _split(text: str, separator: re.Pattern[str] = _SEPARATOR) -> list[str]:
     for mark in re.finditer(r"[(\[{]|[)\]}]|" + separator.pattern, text, re.IGNORECASE):
         if mark.start() < start:
             continue
-        if mark[0] in "([{":
-            level += 1
-        elif mark[0] in ")]}":
-            level -= 1
+        if mark[0] in _BRACKETS:
+            level += 1 if mark[0] in _CLOSE else -1
         elif level <= 0:
             pieces.append(text[start : mark.start()])
             start = mark.end()
     pieces.append(text[start:])
     return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _levels(text: str) -> list[int]:
+    """How many brackets are open after each character."""
+    return list(accumulate((char in "([{") - (char in ")]}") for char in text))
 
 
 def _inside(text: str) -> str | None:
@@ -310,7 +306,7 @@ def _inside(text: str) -> str | None:
         return text[2:-2].strip()
     if text[:1] not in _CLOSE or text[-1:] != _CLOSE[text[0]]:
         return None
-    levels = list(accumulate((char in "([{") - (char in ")]}") for char in text))
+    levels = _levels(text)
     return text[1:-1].strip() if levels[-1] == 0 and 0 not in levels[:-1] else None
 
 
@@ -324,15 +320,13 @@ def _interval(text: str) -> Shape | None:
 
 def _relation(text: str) -> Shape | None:
     """``x = 5``, ``3 < x <= 5`` and ``33 + 1 = 34``."""
-    found = list(_RELATION.finditer(text))
-    levels = list(accumulate((char in "([{") - (char in ")]}") for char in text))
-    if not 0 < len(found) <= _MAX_PARTS or any(levels[mark.start()] for mark in found):
+    marks, levels = list(_RELATION.finditer(text)), _levels(text)
+    if not 0 < len(marks) <= _MAX_PARTS or any(levels[mark.start()] for mark in marks):
         return None
-    starts, ends = [0, *(mark.end() for mark in found)], [*(mark.start() for mark in found), len(text)]
-    sides = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-    if found[-1][0] == r"\approx" and is_constant(sides[-2]) and is_constant(sides[-1]):  # x = 1/3 \approx 0.333
-        sides, found = sides[:-1], found[:-1]
-    signs = [_SIGN_OF.get(mark[0], mark[0]) for mark in found]
+    sides = [side.strip() for side in _RELATION.split(text)]
+    if marks[-1][0] == r"\approx" and is_constant(sides[-2]) and is_constant(sides[-1]):  # x = 1/3 \approx 0.333
+        sides, marks = sides[:-1], marks[:-1]
+    signs = [_SIGN_OF.get(mark[0], mark[0]) for mark in marks]
     if not sides[0] and signs == ["="]:  # "= 5" is the end of a longer text
         return _single(sides[1])
     if not all(sides):
@@ -347,15 +341,11 @@ def _equation(sides: list[str]) -> Shape:
     unknowns = _split(left[1:-1]) if left.startswith("(") and left.endswith(")") else []
     if len(unknowns) > 1 and all(map(is_name, unknowns)):
         return _with_names(unknowns, read_shape(right))
-    if _names_a_value(left):
-        return _named(left, read_shape(right))
+    if is_name(left) or _STATES_A_VALUE.fullmatch(left):
+        shape = read_shape(right)
+        return replace(shape, name=left.replace(" ", "")) if shape.kind == "value" and is_name(left) else shape
     compared = sides if all(map(is_constant, sides)) else (left, right)
     return Shape("relation", "=", tuple(Shape("value", side) for side in compared))
-
-
-def _names_a_value(text: str) -> bool:
-    """Whether ``text = 5`` states a value."""
-    return is_name(text) or _STATES_A_VALUE.fullmatch(text) is not None
 
 
 def _with_names(names: list[str], shape: Shape) -> Shape:
@@ -363,12 +353,6 @@ def _with_names(names: list[str], shape: Shape) -> Shape:
     if shape.kind not in ("tuple", "list") or len(shape.parts) != len(names):
         return shape
     return Shape("tuple", parts=tuple(replace(part, name=name) for name, part in zip(names, shape.parts, strict=True)))
-
-
-def _named(name: str, shape: Shape) -> Shape:
-    if shape.kind != "value" or not is_name(name):
-        return shape
-    return Shape("value", shape.text, (), name.replace(" ", ""))
 
 
 def _inequality(sides: Sequence[str], signs: Sequence[str]) -> Shape | None:

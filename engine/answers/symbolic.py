@@ -11,22 +11,14 @@ from typing import Any
 from engine.answers.comparison import Comparer
 from engine.answers.plain_values import without_tails, written_alike
 from engine.answers.shapes import Shape
-from engine.mathematics.equivalence import (
-    constant_value,
-    read_formula,
-    same_formula,
-    same_zeros,
-    symbols_of,
-)
+from engine.mathematics.equivalence import constant_value, read_formula, same_formula, same_zeros, symbols_of
 from engine.mathematics.parsing.tree import FormulaSyntaxError, Name, Node, apply, substitute
 from engine.mathematics.quantities.numerals import Numeral, read_numeral, rounds_to, same_number, shows
 from engine.mathematics.quantities.unit_text import read_unit
 from engine.mathematics.quantities.units import Quantity, read_quantity, same_quantity
 
-_COMPOSITION = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]")
-"""``f \\circ g``. After a number the sign means degrees."""
-_VECTOR = re.compile(r"\\(?:mathbf|boldsymbol|vec|hat)(?![A-Za-z])")
-"""A vector or a matrix: products of them have an order."""
+_HAS_ORDER = re.compile(r"[A-Za-z)}]\s*\\circ\s*[A-Za-z(\\]|\\(?:mathbf|boldsymbol|vec|hat)(?![A-Za-z])")
+"""``f \\circ g``, where the sign means no degrees; and a vector or a matrix, whose products have an order."""
 _CALL = re.compile(r"(?<![A-Za-z\\])[fgh]'*\s*\([^()]*[A-Za-z][^()]*\)")
 _DEGREE = read_unit("deg")
 _MULTIPLE_OF_PI = re.compile(
@@ -83,7 +75,7 @@ class WorkerComparer(Comparer):
             if left and right and left.unit and right.unit:  # "5 ms" is no product, also where "5 m s" is one
                 return False
         self.method = "symbolic" if right is None else "units"
-        if _have_order(answer, truth):
+        if any(map(_HAS_ORDER.search, (answer, truth))):
             return written_alike(answer, truth)
         try:  # "2 m g" is a number of metres and grams, or a product of 2, m and g
             return same_formula(read_formula(answer), read_formula(truth))
@@ -108,7 +100,7 @@ class WorkerComparer(Comparer):
         return r"\circ" in answer + truth and self._formulas(answer, truth)  # degrees inside the formula: \tan 75^\circ
 
     def _formulas(self, answer: str, truth: str) -> bool:
-        if _have_order(answer, truth) or _calls(answer) != _calls(truth):
+        if any(map(_HAS_ORDER.search, (answer, truth))) or _calls(answer) != _calls(truth):
             return written_alike(answer, truth)
         try:
             left, right = read_formula(_as_fraction(answer)), read_formula(_as_fraction(truth))
@@ -131,15 +123,8 @@ class WorkerComparer(Comparer):
             return None
         if self.rel_tol is not None:
             return same_number(Numeral(x), Numeral(y), self.rel_tol)
-        return (
-            bool((said and said.rounded and shows(said, y)) or (meant and meant.rounded and rounds_to(x, meant)))
-            or None
-        )
-
-
-def _have_order(*texts: str) -> bool:
-    """Whether one of the texts has a composition of functions, or a vector."""
-    return any(pattern.search(text) for pattern in (_COMPOSITION, _VECTOR) for text in texts)
+        is_shown = said and said.rounded and shows(said, y)
+        return True if is_shown or (meant and rounds_to(x, meant)) else None
 
 
 def _as_fraction(text: str) -> str:

@@ -67,7 +67,7 @@ def plain(text: str) -> str:
     Commas have no space beside them, and neither have Chinese characters. The Chinese 、 is a comma. An article at the
     start and delimiters of mathematics are left out.
     """
-    text = text if text.isascii() else _POWERS.sub(lambda found: "^" + found[0], text)
+    text = text if text.isascii() else _POWERS.sub(lambda power: "^" + power[0], text)
     if "\\" in text or "$" in text:
         text = _DELIMITERS.sub("", MARKUP.sub(r"\1", MARKUP.sub(r"\1", text.strip(EDGES))).rstrip("."))
     words = _BESIDE_CHINESE.sub("", folded(text)).strip(EDGES).rstrip(".。!").rstrip(EDGES)
@@ -79,5 +79,5 @@ def read_choices(text: str) -> frozenset[str] | None:
     """The letters of the choices that a text names, each once: A、C, ``AC``, ``(A) and (C)``; None if it names none."""
     letters = re.sub(r"[()\[\]{}【】*_`\"'“”.。$]|\\(?:text|mathrm|boxed)", " ", _AND.sub(",", half_width(text)))
     letters = letters.upper().strip()
-    found = re.findall("[A-H]", letters) if _CHOICES.fullmatch(letters) else []
-    return frozenset(found) if found and len(set(found)) == len(found) else None
+    choices = re.findall("[A-H]", letters) if _CHOICES.fullmatch(letters) else []
+    return frozenset(choices) if choices and len(set(choices)) == len(choices) else None

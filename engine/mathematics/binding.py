@@ -49,12 +49,7 @@ class BoundRule:
     unknown: frozenset[str]
 
 
-def bind_rule(
-    rule: Rule,
-    effect: str,
-    causes: Sequence[str],
-    variables: Collection[str],
-) -> BoundRule:
+def bind_rule(rule: Rule, effect: str, causes: Sequence[str], variables: Collection[str]) -> BoundRule:
     """Resolve a rule's names to variables.
 
     Args:
@@ -101,13 +96,7 @@ def signature(variable: str) -> str:
 class _Binder:
     """Binds the sides of one rule to the variables of its scaffold."""
 
-    def __init__(
-        self,
-        rule: Rule,
-        effect: str,
-        causes: Sequence[str],
-        variables: Collection[str],
-    ) -> None:
+    def __init__(self, rule: Rule, effect: str, causes: Sequence[str], variables: Collection[str]) -> None:
         self._effect = effect
         self._declared = set(causes)
         self._variables = variables
@@ -116,16 +105,14 @@ class _Binder:
         self._by_fold = _unique({cause: folded(cause) for cause in causes if cause not in self._written})
         self._by_signature = _unique({cause: signature(cause) for cause in causes})
         self.left: Node | None = None
-        self.right = self._bound(rule.right, frozenset())
+        self.right = self._bound(rule.right)
         if rule.left is None or self._names_effect(rule.left):
             return
+        left = self._bound(rule.left)
         if self.right == Name(effect):
-            self.right = self._bound(rule.left, frozenset())
-            return
-        left = self._bound(rule.left, frozenset())
+            self.right = left
         # "slope = ..." in the rule for slope_AB: a name without another meaning is a short name of the effect.
-        alias = isinstance(left, Name) and left.name not in variables and left.name not in self.right.names
-        if not alias:
+        elif not (isinstance(left, Name) and left.name not in variables and left.name not in self.right.names):
             self.left = left
 
     def _names_effect(self, node: Node) -> bool:
@@ -149,27 +136,20 @@ class _Binder:
             return name
         if name in CONSTANTS:
             return None
-        found = self._by_fold.get(folded(name))
-        if found is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
-            return found
-        if folded(name) == folded(self._effect):
-            return self._effect
-        return None
+        variable = self._by_fold.get(folded(name))
+        if variable is not None and sum(folded(other) == folded(name) for other in self._written) == 1:
+            return variable
+        return self._effect if folded(name) == folded(self._effect) else None
 
-    def _bound(self, node: Node, local: frozenset[str]) -> Node:
+    def _bound(self, node: Node, local: frozenset[str] = frozenset()) -> Node:
         if isinstance(node, Number):
             return node
         if isinstance(node, Name):
-            return self._bound_name(node, local)
+            return node if node.name in local else Name(self._meaning(node.name) or node.name)
         if isinstance(node, Series):
             ends = (self._bound(end, local) for end in (node.first, node.last))
             return series(node.function, self._bound(node.body, local | {node.index}), node.index, *ends)
         return self._spelled_out(node, local) or self._bound_call(node, local)
-
-    def _bound_name(self, node: Name, local: frozenset[str]) -> Node:
-        if node.name in local:
-            return node
-        return Name(self._meaning(node.name) or node.name)
 
     def _spelled_out(self, node: Apply, local: frozenset[str]) -> Node | None:
         """The cause whose name a term spells, if one of the names in the term has no meaning of its own."""
@@ -199,10 +179,9 @@ def spelling(node: Node) -> str | None:
         return re.sub(r"_(?=\d)", "#", node.name.lower()).replace("_", "")
     if isinstance(node, Series):
         return None
-    parts = [spelling(argument) for argument in node.arguments]
-    if None in parts:
+    texts = [text for argument in node.arguments if (text := spelling(argument)) is not None]
+    if len(texts) < len(node.arguments):
         return None
-    texts = [part or "" for part in parts]
     joined = _SPELLED.get(node.function)
     return joined(texts) if joined else node.function.lower().replace("_", "") + "".join(texts)
 

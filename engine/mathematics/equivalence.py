@@ -7,11 +7,12 @@ the values is not real are left out: sqrt(1/n) and 1/sqrt(n), which differ only 
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.mathematics.evaluation import exact_value
 from engine.mathematics.high_precision import CONSTANTS, HighPrecision
@@ -109,43 +110,32 @@ _evaluator = lru_cache(maxsize=8)(HighPrecision)
 
 def _same(answer: Node, truth: Node, log_base: int | None) -> bool:
     names = sorted(symbols_of(answer) | symbols_of(truth))
-    if not names:
-        seen = _compare({}, answer, truth, log_base)
-        return seen is not None and seen.agree
     is_complex = "i" in answer.names | truth.names
-    real: list[bool] = []
-    other: list[bool] = []
-    for point in _points(names):
-        seen = _compare(point, answer, truth, log_base)
-        if seen is None:
-            continue
-        if not seen.agree and (seen.real or is_complex):
+    counted: list[bool] = []
+    not_real: list[bool] = []
+    for point in _points(names) if names else ({},):
+        with contextlib.suppress(FormulaValueError):
+            agree, is_real = _compare(point, answer, truth, log_base)
+            (counted if is_real or is_complex or not names else not_real).append(agree)
+        if False in counted:
             return False
-        (real if seen.real or is_complex else other).append(seen.agree)
-    return len(real) >= _ENOUGH or (not real and len(other) >= _ENOUGH and all(other))
+    enough = _ENOUGH if names else 1
+    return len(counted) >= enough or (not counted and len(not_real) >= enough and all(not_real))
 
 
-class _Comparison(NamedTuple):
-    agree: bool
-    real: bool
-
-
-def _compare(point: dict[str, Fraction], answer: Node, truth: Node, log_base: int | None) -> _Comparison | None:
-    """Compare two formulas at one point; None where either has no value."""
+def _compare(point: Mapping[str, Fraction], answer: Node, truth: Node, log_base: int | None) -> tuple[bool, bool]:
+    """Whether two formulas agree at one point, and whether both are real there. Raises FormulaValueError."""
     evaluator = _evaluator(_DIGITS, log_base)
-    try:
-        left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
-    except FormulaValueError:
-        return None
+    left, right = evaluator.value_at(answer, point), evaluator.value_at(truth, point)
     if not evaluator.context.isfinite(left) or not evaluator.context.isfinite(right):
-        return _Comparison(bool(left == right), True)
+        return bool(left == right), True
     real = all(abs(evaluator.context.im(value)) <= abs(value) * _SAME for value in (left, right))
     difference = abs(left - right)
     agree = difference <= _SAME * max(abs(left), abs(right))
     if not agree and difference < _SAME:  # two tiny numbers, or what rounding has left of two equal ones
         finer = _evaluator(2 * _DIGITS, log_base)
         agree = abs(finer.value_at(answer, point) - finer.value_at(truth, point)) < difference * _SAME
-    return _Comparison(bool(agree), real)
+    return bool(agree), real
 
 
 def _points(names: list[str]) -> Iterator[dict[str, Fraction]]:

@@ -55,7 +55,8 @@ def _mul(budget: WorkBudget, *factors: Value) -> Value:
     return product
 
 
-def _div(budget: WorkBudget, left: Value, right: Value) -> Value:
+def divided(left: Value, right: Value) -> Value:
+    """The quotient; exact where both values are. Raises ZeroDivisionError."""
     if isinstance(left, float) or isinstance(right, float):
         return as_float(left) / as_float(right)
     return Fraction(left, right)
@@ -64,7 +65,7 @@ def _div(budget: WorkBudget, left: Value, right: Value) -> Value:
 def _mod(budget: WorkBudget, left: Value, right: Value) -> Value:
     if isinstance(left, float) or isinstance(right, float):
         left, right = settled(left), settled(right)
-        quotient = math.floor(settled(_div(budget, left, right)))
+        quotient = math.floor(settled(divided(left, right)))
         return settled(left - right * quotient)
     return left % right
 
@@ -174,6 +175,10 @@ def _real(work: Callable[[float], float]) -> Callable[..., Value]:
     return lambda budget, value: work(as_float(value))
 
 
+def _reciprocal(work: Callable[[float], float]) -> Callable[..., Value]:
+    return lambda budget, value: 1 / work(as_float(value))
+
+
 def _at_zero(work: Callable[[float], float], result: int) -> Callable[..., Value]:
     """A function whose value at exact zero is an exact integer."""
     return lambda budget, value: result if value == 0 and not isinstance(value, float) else work(as_float(value))
@@ -184,8 +189,8 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "add": (1, _MANY, lambda budget, *terms: sum(terms)),
     "mul": (1, _MANY, _mul),
     "neg": (1, 1, lambda budget, value: -value),
-    "div": (2, 2, _div),
-    "floordiv": (2, 2, lambda budget, left, right: math.floor(settled(_div(budget, left, right)))),
+    "div": (2, 2, lambda budget, left, right: divided(left, right)),
+    "floordiv": (2, 2, lambda budget, left, right: math.floor(settled(divided(left, right)))),
     "mod": (2, 2, _mod),
     "pow": (2, 2, _pow),
     "sqrt": (1, 1, _sqrt),
@@ -206,25 +211,15 @@ OPERATIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "max": (2, _MANY, lambda budget, *values: max(values)),
     "numerator": (1, 1, lambda budget, value: as_rational(value).numerator),
     "denominator": (1, 1, lambda budget, value: as_rational(value).denominator),
-    "exp": (1, 1, _at_zero(math.exp, 1)),
     "ln": (1, 1, _logarithm),
     "log": (1, 2, _logarithm),
     "log2": (1, 1, lambda budget, value: _logarithm(budget, value, 2)),
     "log10": (1, 1, lambda budget, value: _logarithm(budget, value, 10)),
-    "sin": (1, 1, _at_zero(math.sin, 0)),
-    "cos": (1, 1, _at_zero(math.cos, 1)),
-    "tan": (1, 1, _at_zero(math.tan, 0)),
-    "cot": (1, 1, _real(lambda value: 1 / math.tan(value))),
-    "sec": (1, 1, _real(lambda value: 1 / math.cos(value))),
-    "csc": (1, 1, _real(lambda value: 1 / math.sin(value))),
-    "asin": (1, 1, _at_zero(math.asin, 0)),
-    "acos": (1, 1, _real(math.acos)),
     "atan": (1, 1, _atan),
     "atan2": (2, 2, _atan),
-    "sinh": (1, 1, _at_zero(math.sinh, 0)),
-    "cosh": (1, 1, _at_zero(math.cosh, 1)),
-    "tanh": (1, 1, _at_zero(math.tanh, 0)),
-    "degrees": (1, 1, _real(math.degrees)),
-    "radians": (1, 1, _real(math.radians)),
+    **{name: (1, 1, _at_zero(getattr(math, name), 0)) for name in ("sin", "tan", "asin", "sinh", "tanh")},
+    **{name: (1, 1, _at_zero(getattr(math, name), 1)) for name in ("cos", "cosh", "exp")},
+    **{name: (1, 1, _real(getattr(math, name))) for name in ("acos", "degrees", "radians")},
+    **{name: (1, 1, _reciprocal(work)) for name, work in (("cot", math.tan), ("sec", math.cos), ("csc", math.sin))},
 }
 FUNCTION_NAMES = frozenset(OPERATIONS)

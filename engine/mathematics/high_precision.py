@@ -15,7 +15,7 @@ from mpmath.libmp import NoConvergence
 
 from engine.mathematics.evaluation import Evaluator
 from engine.mathematics.parsing.tree import Node
-from engine.mathematics.values import Value, WorkBudget, fail
+from engine.mathematics.values import WorkBudget, fail
 
 CONSTANTS = frozenset({"pi", "e", "i", "inf"})
 _MAX_BITS = 40_000
@@ -23,9 +23,11 @@ _MAX_FACTORIAL = 5000
 _MAX_ANGLE_BITS = 500
 _MAX_INTEGER = 10**30
 _MAX_ROOT = 1000
-_ANGLES = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
+_ANGLES = Evaluator.angle_functions
 _GROWING = frozenset({"exp", "sinh", "cosh", "tanh"})
 _COUNTING = frozenset({"factorial", "binomial", "permutations"})
+_OF_CONTEXT = (*_ANGLES, *_GROWING, "asin", "acos", "atan", "factorial", "binomial")
+"""Functions that have the same name in mpmath."""
 
 
 class HighPrecision(Evaluator):
@@ -36,13 +38,15 @@ class HighPrecision(Evaluator):
         log_base: base of ``log`` without a base: 10, or None for the natural logarithm.
     """
 
+    angle_functions = frozenset()  # radians
+
     def __init__(self, digits: int, log_base: int | None = None) -> None:
         super().__init__({}, WorkBudget())
         self.context: Any = mpmath.MPContext()
         self.context.dps = digits
         self._log_base = log_base
         context = self.context
-        self._constants = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
+        self.constants = {"pi": +context.pi, "e": +context.e, "inf": context.inf, "i": context.j}
         self._functions: dict[str, Callable[..., Any]] = {
             "add": lambda first, *others: sum(others, first),
             "neg": lambda value: -value,
@@ -66,10 +70,7 @@ class HighPrecision(Evaluator):
             "ceil": lambda value: context.ceil(self._real(value)),
             "gcd": lambda *values: context.mpf(math.gcd(*map(self.whole, values))),
             "lcm": lambda *values: context.mpf(math.lcm(*map(self.whole, values))),
-            **{
-                name: getattr(context, name)
-                for name in (*_ANGLES, *_GROWING, "asin", "acos", "atan", "factorial", "binomial")
-            },
+            **{name: getattr(context, name) for name in _OF_CONTEXT},
         }
 
     def value_at(self, node: Node, point: Mapping[str, Fraction]) -> Any:
@@ -84,15 +85,9 @@ class HighPrecision(Evaluator):
         except (ZeroDivisionError, ValueError, TypeError, OverflowError, NoConvergence) as error:
             return fail("domain", str(error))
 
-    def number(self, value: Value) -> Any:
-        """A number that is written in the formula."""
-        return self.context.mpf(value.numerator) / value.denominator if not isinstance(value, float) else value
-
-    def named(self, name: str) -> Any:
-        """The value of a variable or a constant."""
-        if name in self._values:
-            return self.number(self._values[name])
-        return self._constants[name] if name in self._constants else fail("unknown_name", f"{name} has no value")
+    def number(self, value: Any) -> Any:
+        """A number that is written in the formula, or the value of a variable."""
+        return self.context.mpf(value.numerator) / value.denominator
 
     def whole(self, value: Any) -> int:
         """A value as an integer."""

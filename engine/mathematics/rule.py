@@ -42,10 +42,10 @@ def parse_rule(text: str, effect: str, causes: Sequence[str] = ()) -> Rule:
     Raises:
         FormulaSyntaxError: the text cannot be read, or can be read in two ways.
     """
-    found = _read(text, effect, causes[0] if len(causes) == 1 else "")
-    if isinstance(found, Rule):
-        return found
-    raise FormulaSyntaxError(*found)
+    rule = _read(text, effect, causes[0] if len(causes) == 1 else "")
+    if isinstance(rule, Rule):
+        return rule
+    raise FormulaSyntaxError(*rule)
 
 
 # Cached because the rollouts of a group have many rules in common, and several measurements parse each of them.
@@ -122,8 +122,7 @@ _THE_FRACTION = re.compile(r"(?:simplified|reduced|simplest|irreducible) fractio
 _PHRASES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), template)
     for pattern, template in (
-        (rf"numerator (?:\+|plus) (?:the )?denominator of (.+?){_LOWEST}", "numerator<0> + denominator<0>"),
-        (rf"sum of (?:the )?numerator and (?:the )?denominator of (.+?){_LOWEST}",
+        (rf"(?:numerator (?:\+|plus)|sum of (?:the )?numerator and) (?:the )?denominator of (.+?){_LOWEST}",
          "numerator<0> + denominator<0>"),
         (rf"numerator of (.+?){_LOWEST}", "numerator<0>"),
         (rf"denominator of (.+?){_LOWEST}", "denominator<0>"),
@@ -144,8 +143,8 @@ def _phrase(text: str, only_cause: str, depth: int = 0) -> str:
     for pattern, template in _PHRASES:
         match = pattern.fullmatch(text)
         if match:
-            for place, group in enumerate(match.groups()):
+            for index, group in enumerate(match.groups()):
                 operand = f"({_phrase(group, only_cause, depth + 1)})"
-                template = template.replace(f"<{place}>", operand)
+                template = template.replace(f"<{index}>", operand)
             return template
     return text

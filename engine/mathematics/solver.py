@@ -6,20 +6,11 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from engine.mathematics.evaluation import evaluate
+from engine.mathematics.functions import divided
 from engine.mathematics.parsing.tree import Apply, Name, Node, apply
-from engine.mathematics.values import (
-    FormulaValueError,
-    Value,
-    WorkBudget,
-    agree,
-    as_float,
-    canonical,
-    checked,
-    fail,
-)
+from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, canonical, checked, fail
 
 _MAX_DEGREE = 8
 
@@ -63,10 +54,10 @@ def solve(equation: Equation, budget: WorkBudget | None = None) -> Value:
     """
     budget = budget or WorkBudget()
     try:
-        found = polynomial_solutions(equation, budget)
-        if found is None:
+        roots = polynomial_solutions(equation, budget)
+        if roots is None:
             raise EquationError("unsolved", "no equation of degree 1 or 2")
-        kept = [value for value in found if allowed(value, equation.assumptions) and _holds(equation, value, budget)]
+        kept = [value for value in roots if allowed(value, equation.assumptions) and _holds(equation, value, budget)]
     except OverflowError:  # an exact number is too large for a float
         fail("too_large", "a number is too large for a float")
     if len(kept) == 1:
@@ -127,7 +118,7 @@ def polynomial_solutions(equation: Equation, budget: WorkBudget) -> list[Value] 
     if len(top) == 1:
         return []
     if len(top) == 2:
-        return [_over(-top[0], top[1])]
+        return [checked(divided(-top[0], top[1]))]
     return _quadratic_roots(*top) if len(top) == 3 else None
 
 
@@ -169,8 +160,7 @@ def _power(node: Apply, equation: Equation, budget: WorkBudget) -> tuple[_Polyno
     top, bottom = _quotient(base, equation, budget)
     if exponent < 0:
         top, bottom = bottom, top
-    one: _Polynomial = [1]
-    count = abs(exponent)
+    count, one = abs(exponent), _Polynomial([1])
     return functools.reduce(_times, [top] * count, one), functools.reduce(_times, [bottom] * count, one)
 
 
@@ -201,12 +191,6 @@ def _trimmed(polynomial: _Polynomial) -> _Polynomial:
     return polynomial[:end]
 
 
-def _over(top: Value, bottom: Value) -> Value:
-    if isinstance(top, float) or isinstance(bottom, float):
-        return checked(as_float(top) / as_float(bottom))
-    return checked(Fraction(top) / Fraction(bottom))
-
-
 def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Value]:
     """Roots of ``square x^2 + linear x + constant``, ascending; exact where the discriminant is a square."""
     discriminant = canonical(linear * linear - 4 * square * constant)
@@ -215,5 +199,4 @@ def _quadratic_roots(constant: Value, linear: Value, square: Value) -> list[Valu
     if discriminant < 0:
         return []
     root = evaluate(apply("sqrt", Name("d")), {"d": discriminant})
-    roots = [_over(-linear - root, 2 * square), _over(-linear + root, 2 * square)]
-    return sorted(roots[:1] if roots[0] == roots[1] else roots)
+    return sorted({checked(divided(-linear + side, 2 * square)) for side in (-root, root)})

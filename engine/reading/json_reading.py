@@ -1,8 +1,9 @@
-"""Finds JSON objects in a model's reply: between prose, in code fences, several in one text."""
+"""Finds JSON objects and values in a model's reply: between prose, in code fences, several in one text."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ _MAX_PARTS = 10_000
 _MAX_PARSED = 6
 """At most this many objects of a text are parsed, from its end."""
 _MAX_UNCLOSED = 4
-_MAX_OBJECTS = 2000
+_MAX_OBJECTS, _MAX_STRICT = 2000, 1000
 _MAX_OPEN = 200
 
 # An object starts with a key, a comment or its closing brace; the braces of {1, 2, 3} and \frac{a}{b} do not match.
 _START = re.compile(r"\{(?=\s*(?:[\"'}]|[A-Za-z_]\w*\s*:|//|#|/\*))")
 _OUTSIDE = re.compile(r"[\"'{}\[\]]|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_AFTER_VALUE = re.compile(r"\s*(?:[.;}*`\n]|,\s*\"|\Z)|[ \t]*\n")
 _OPENS_STRING = frozenset("{[,:(\"'")
 
 
@@ -80,17 +82,44 @@ def read_json_object(text: str, required: str) -> dict[str, Any] | Fault:
     """
     search = ObjectSearch(text[-_MAX_TEXT:].rpartition("</think>")[2], (required,))
     unreadable = False
-    for found in search:
+    for candidate in search:
         unreadable = True
-        if isinstance(found.value, dict) and required in found.value:
+        if isinstance(candidate.value, dict) and required in candidate.value:
             with contextlib.suppress(TooDeepError):
-                value: dict[str, Any] = plain(found.value, found.repairs, _MAX_PARTS)
+                value: dict[str, Any] = plain(candidate.value, candidate.repairs, _MAX_PARTS)
                 return value
     if search.cut_off:
         return Fault(kind="cut_off", message="the object is not closed")
     if unreadable:
         return Fault(kind="schema", message=f"no readable object has the key {required}")
     return Fault(kind="no_json", message=f"no JSON object with the key {required}")
+
+
+def leading_value(text: str) -> str | None:
+    """The JSON text, list or object that a text begins with, if nothing but an end or a further key follows."""
+    text = text.lstrip(" \t\n*`")
+    if text[:1] not in ('"', "[", "{"):
+        return None
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if not _AFTER_VALUE.match(text, end):
+        return None
+    return value if isinstance(value, str) else text[:end]
+
+
+def strict_objects(text: str) -> Iterator[str]:
+    """The JSON objects in a text, from left to right: only those that need no repair."""
+    end = 0
+    for _ in range(_MAX_STRICT):
+        if (start := text.find("{", end)) < 0:
+            return
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, start)
+            yield text[start:end]
+        except (ValueError, RecursionError):
+            end = start + 1
 
 
 def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
@@ -107,10 +136,9 @@ def _object_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
             unclosed += 1
             if unclosed > _MAX_UNCLOSED:
                 break
-            position = match.start() + 1
         else:
             spans.append((match.start(), end))
-            position = end
+        position = end or match.start() + 1
     return spans, unclosed > 0
 
 
@@ -139,9 +167,5 @@ def _end_of_object(text: str, start: int) -> int | None:
 
 def _opens_string(text: str, position: int) -> bool:
     """Whether a quote opens a string. An apostrophe inside a word does not."""
-    before = position - 1
-    while before >= 0 and text[before] in " \t\r\n":
-        before -= 1
-        if position - before > 200:
-            return True
-    return text[position] == '"' or before < 0 or text[before] in _OPENS_STRING
+    before = text[max(0, position - 200) : position].rstrip(" \t\r\n")
+    return text[position] == '"' or not before or before[-1] in _OPENS_STRING

@@ -28,10 +28,9 @@ class RepairLog:
 
     codes: list[str] = field(default_factory=list)
 
-    def note(self, code: str) -> None:
-        """Record a repair."""
-        if code not in self.codes:
-            self.codes.append(code)
+    def note(self, *codes: str) -> None:
+        """Record repairs."""
+        self.codes += [code for code in codes if code not in self.codes]
 
 
 class TooDeepError(ValueError):
@@ -66,20 +65,15 @@ def read_literal(text: str, repairs: RepairLog) -> Any:
     Raises:
         TooDeepError: the value is nested deeper than the parsers allow.
     """
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise TooDeepError("the object is nested too deep") from error
-    except ValueError:
-        pass
-    if '"' in text:
+    for is_strict in (True, False):
         try:
-            value = json.loads(text, strict=False)
+            value = json.loads(text, strict=is_strict)
+        except RecursionError as error:
+            raise TooDeepError("the object is nested too deep") from error
         except ValueError:
-            pass
-        else:
-            repairs.note("raw_line_breaks")
-            return value
+            continue
+        repairs.note(*([] if is_strict else ["raw_line_breaks"]))
+        return value
     if "'" in text or "None" in text or "True" in text or "False" in text:
         return _python_literal(text, repairs)
     return None
@@ -141,8 +135,7 @@ def _read_repaired(text: str, repairs: RepairLog) -> Any:
         value = json.loads(text)
     except RecursionError as error:
         raise TooDeepError("the object is nested too deep") from error
-    for code in notes.codes:
-        repairs.note(code)
+    repairs.note(*notes.codes)
     return value
 
 
@@ -185,12 +178,12 @@ def plain(value: Any, repairs: RepairLog, max_parts: int) -> Any:
     Raises:
         TooDeepError: the value has more parts, or is nested deeper than 24.
     """
-    left = max_parts
+    remaining = max_parts
 
     def walk(part: Any, depth: int) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0 or depth > MAX_DEPTH:
+        nonlocal remaining
+        remaining -= 1
+        if remaining < 0 or depth > MAX_DEPTH:
             raise TooDeepError("the object has too many parts or is nested too deep")
         if isinstance(part, str):
             return _restored(part, repairs) if _CONTROL.search(part) else part

@@ -39,9 +39,9 @@ def looks_secret(text: str, shortest: int = 12) -> bool:
         return False
     if _PREFIXED.match(text):
         return True
-    for part in re.split(r"[^A-Za-z0-9]+", text):
-        if len(part) >= shortest and re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part):
-            return True
+    words = re.findall(r"[A-Za-z0-9]+", text)
+    if any(len(word) >= shortest and re.search(r"[0-9]", word) and re.search(r"[A-Za-z]", word) for word in words):
+        return True
     return bool(re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text))
 
 
@@ -151,9 +151,9 @@ def _without(content: bytes, secret: bytes) -> bytes:
     offsets = sorted({*range(0, len(secret) - size + 1, size // 2), len(secret) - size})
     for offset in offsets:
         piece = secret[offset : offset + size]
-        found = content.find(piece)
-        while found >= 0:
-            start, end, first, last = found, found + size, offset, offset + size
+        position = content.find(piece)
+        while position >= 0:
+            start, end, first, last = position, position + size, offset, offset + size
             while first > 0 and start > 0 and content[start - 1] == secret[first - 1]:
                 start, first = start - 1, first - 1
             while last < len(secret) and end < len(content) and content[end] == secret[last]:
@@ -161,7 +161,7 @@ def _without(content: bytes, secret: bytes) -> bytes:
             if start > 0 and content[start - 1 : start] == b"\\":  # an escape such as \n, not the secret
                 start += 1
             content = content[:start] + MASK.encode() + content[end:]
-            found = content.find(piece, start)
+            position = content.find(piece, start)
     return content
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,16 +19,16 @@ from typing import Any
 from engine.errors import InputError, MissingInputError
 
 
-def load_object(place: str) -> Any:
+def load_object(reference: str) -> Any:
     """The object at ``path/to/file.py:NAME`` or ``package.module:NAME``. The code of the module is executed.
 
     Raises:
         MissingInputError: there is no such file.
         InputError: the module cannot be imported, or has no such name.
     """
-    source, _, name = place.rpartition(":")
+    source, _, name = reference.rpartition(":")
     if not source or not name:
-        raise InputError(f"Expected FILE.py:NAME or MODULE:NAME, got {place!r}")
+        raise InputError(f"Expected FILE.py:NAME or MODULE:NAME, got {reference!r}")
     try:
         module = _file_module(Path(source)) if source.endswith(".py") else importlib.import_module(source)
     except MissingInputError:
@@ -58,7 +58,7 @@ def source_digest(objects: Iterable[Any]) -> str:
             Packages of Node.js that are installed in the folder do not count, nor do modules of ``engine`` that measure
             nothing (:data:`MEASURES_NOTHING`).
     """
-    files = _with_imported(file for each in objects for file in _source_files(each))
+    files = _closure((file for each in objects for file in _source_files(each)), _imported)
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())
@@ -73,15 +73,15 @@ _BESIDE = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 _IMPORT = re.compile(r"^\s*from engine\.([\w.]+) import (\([^)]*\)|.*)|^\s*import engine\.([\w.]+)", re.MULTILINE)
 
 
-def _with_imported(files: Iterable[Path]) -> set[Path]:
-    """Source files, and those of ``engine`` that they need."""
-    found: set[Path] = set()
+def _closure(files: Iterable[Path], needed: Callable[[Path], Set[Path]]) -> set[Path]:
+    """Files, those that they need, and those that these need in turn."""
+    closure: set[Path] = set()
     waiting = set(files)
     while waiting:
         file = waiting.pop()
-        found.add(file)
-        waiting |= _imported(file) - found
-    return found
+        closure.add(file)
+        waiting |= needed(file) - closure
+    return closure
 
 
 @functools.cache
@@ -91,20 +91,19 @@ def _imported(file: Path) -> frozenset[Path]:
     for module, names, plain in _IMPORT.findall(file.read_text(encoding="utf-8")):
         modules |= {module or plain, *(f"{module}.{name}" for name in re.findall(r"\w+", names))}
     names = (module.split(".") for module in modules)
-    places = (_ENGINE.joinpath(*name) for name in names if name[0] not in MEASURES_NOTHING)
-    candidates = (path for place in places for path in (place.with_suffix(".py"), place / "__init__.py"))
-    return frozenset(path for path in candidates if path.is_file())
+    paths = (_ENGINE.joinpath(*name) for name in names if name[0] not in MEASURES_NOTHING)
+    candidates = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
+    return frozenset(file for file in candidates if file.is_file())
 
 
 def _source_files(defined: Any) -> list[Path]:
     try:
         file = inspect.getsourcefile(defined)
     except TypeError:  # built in, or neither a class nor a function
-        return []
+        file = None
     if file is None:
         return []
-    module = sys.modules.get(defined.__module__)
-    package = (module.__package__ or "") if module is not None else ""
+    package = getattr(sys.modules.get(defined.__module__), "__package__", None)
     # the package of all tasks is no task's own
     if package == "engine.tasks":
         return [Path(file)]
@@ -113,23 +112,20 @@ def _source_files(defined: Any) -> list[Path]:
 
 def with_modules_beside(file: Path) -> list[Path]:
     """A Python file, and the files of its folder that it imports by name, and these in turn; by name."""
-    found: set[Path] = set()
-    waiting = {file}
-    while waiting:
-        source = waiting.pop()
-        found.add(source)
-        named = set(_BESIDE.findall(source.read_text(encoding="utf-8", errors="replace")))
-        beside = (file.parent / f"{name}.py" for name in named - sys.stdlib_module_names)
-        waiting |= {path for path in beside if path.is_file()} - found
-    return sorted(found)
+
+    def beside(source: Path) -> set[Path]:
+        names = set(_BESIDE.findall(source.read_text(encoding="utf-8", errors="replace"))) - sys.stdlib_module_names
+        return {path for name in names if (path := file.parent / f"{name}.py").is_file()}
+
+    return sorted(_closure({file}, beside))
 
 
 def _modules_below(folder: Path) -> list[Path]:
-    found = []
-    for place, folders, files in os.walk(folder):
+    modules = []
+    for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in ("node_modules", "__pycache__")]
-        found += [Path(place, name) for name in files if name.endswith((".py", ".js", ".mjs"))]
-    return found
+        modules += [Path(parent, name) for name in files if name.endswith((".py", ".js", ".mjs"))]
+    return modules
 
 
 def _file_module(path: Path) -> ModuleType:

@@ -6,7 +6,6 @@ solution, without contradiction. Everything else is a partial execution.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from engine.mathematics.solver import Equation, allowed, solve
 from engine.mathematics.values import FormulaValueError, Value, WorkBudget, agree, format_value
 from engine.records import Scaffold
 from engine.scaffold.given_values import numeric_knowns, stated_domains
-from engine.scaffold.graph import reached
+from engine.scaffold.graph import reached, work_through
 
 MAX_RULES = 2000
 MAX_RULE_CHARACTERS = 200_000  # of all rules together; the time to parse them is linear in it
@@ -42,7 +41,7 @@ class RuleFailure:
 
 @dataclass(frozen=True)
 class Program:
-    """The parsed and bound rules of a scaffold, by place; ``failures`` are the rules that could not be parsed."""
+    """The parsed and bound rules of a scaffold, by index; ``failures`` are the rules that could not be parsed."""
 
     scaffold: Scaffold
     rules: Mapping[int, BoundRule]
@@ -85,10 +84,10 @@ def compile_scaffold(scaffold: Scaffold) -> Program:
     variables = {*scaffold.knowns, *(name for edge in scaffold.causal_graph for name in (edge.effect, *edge.cause))}
     rules: dict[int, BoundRule] = {}
     failures: list[RuleFailure] = []
-    for place, edge in enumerate(scaffold.causal_graph):
+    for index, edge in enumerate(scaffold.causal_graph):
         try:
             rule = parse_rule(edge.rule, edge.effect, edge.cause)
-            rules[place] = bind_rule(rule, edge.effect, edge.cause, variables)
+            rules[index] = bind_rule(rule, edge.effect, edge.cause, variables)
         except FormulaSyntaxError as error:
             failures.append(RuleFailure(edge.effect, edge.rule, error.kind, error.what))
     return Program(scaffold, rules, tuple(failures), knowns, stated_domains(scaffold))
@@ -129,20 +128,25 @@ class _Run:
 
     def execution(self) -> Execution:
         program, target = self._program, self._program.scaffold.target_variable
-        order = self._work_through()
+        rules = {index: rule for index, rule in program.rules.items() if rule.effect not in self._fixed}
+        reads = {index: (rule.effect, rule.reads) for index, rule in rules.items()}
+        for index in work_through(reads, self._given, lambda index: self._apply(index, rules[index])):
+            lacking = ", ".join(sorted(name for name in rules[index].reads if name not in self._values))
+            text = program.scaffold.causal_graph[index].rule
+            self._fail(rules[index].effect, text, "missing_input", f"no value for {lacking[:200]}")
         rests_on = reached(target, lambda name: self._reads.get(name, ()))
         value = self._values.get(target)
         sound = target in self._reads and not (rests_on | {target}) & self._contradicted
         if sound and not rests_on & self._given:
             sound = False
-            rule = "; ".join(edge.rule for edge in program.scaffold.causal_graph if edge.effect == target)
-            self._fail(target, rule, "rests_on_no_known", "no known takes part in the target's value")
+            text = "; ".join(edge.rule for edge in program.scaffold.causal_graph if edge.effect == target)
+            self._fail(target, text, "rests_on_no_known", "no known takes part in the target's value")
         answer = format_value(value) if sound and value is not None else None
         if sound and answer is None:
             self._fail(target, "", "too_large", "the target's value is too long to be written")
         return Execution(
             values=self._values,
-            order=tuple(order),
+            order=tuple(self._values)[len(self._given) :],
             failures=tuple(self._failures),
             executed=answer is not None,
             answer=answer,
@@ -150,41 +154,9 @@ class _Run:
             program=program,
         )
 
-    def _work_through(self) -> list[str]:
-        """Apply each rule as soon as all variables that it reads have values; each edge is visited once."""
-        waiting: dict[str, list[int]] = defaultdict(list)
-        missing: dict[int, int] = {}
-        rules = {place: rule for place, rule in self._program.rules.items() if rule.effect not in self._fixed}
-        ready: deque[int] = deque()
-        for place, rule in rules.items():
-            lacking = [name for name in rule.reads if name not in self._values]
-            missing[place] = len(lacking)
-            for name in lacking:
-                waiting[name].append(place)
-            if not lacking:
-                ready.append(place)
-        order: list[str] = []
-        while ready:
-            place = ready.popleft()
-            rule = rules[place]
-            if not self._apply(place, rule):
-                continue
-            order.append(rule.effect)
-            for waiter in waiting.pop(rule.effect, ()):
-                missing[waiter] -= 1
-                if not missing[waiter]:
-                    ready.append(waiter)
-        for place, count in missing.items():
-            if count:
-                rule = rules[place]
-                lacking = sorted(name for name in rule.reads if name not in self._values)
-                text = self._program.scaffold.causal_graph[place].rule
-                self._fail(rule.effect, text, "missing_input", f"no value for {', '.join(lacking)[:200]}")
-        return order
-
-    def _apply(self, place: int, rule: BoundRule) -> bool:
+    def _apply(self, index: int, rule: BoundRule) -> bool:
         """Apply a rule; return whether its effect got a new value."""
-        text = self._program.scaffold.causal_graph[place].rule
+        text = self._program.scaffold.causal_graph[index].rule
         try:
             value = self._value(rule)
         except FormulaValueError as error:
@@ -195,17 +167,14 @@ class _Run:
             self._contradicted.add(rule.effect)
             stated = ", ".join(sorted(assumptions))
             self._fail(rule.effect, text, "outside_domain", f"{_shown(value)} is not {stated}")
-        if rule.effect in self._values:
-            if not agree(self._values[rule.effect], value):
-                self._contradicted.add(rule.effect)
-                earlier = self._values[rule.effect]
-                self._fail(rule.effect, text, "conflict", f"{_shown(value)} here, {_shown(earlier)} elsewhere")
-            elif rule.effect not in self._reads:  # a rule confirms a known
-                self._reads[rule.effect] = rule.reads
-            return False
-        self._values[rule.effect] = value
-        self._reads[rule.effect] = rule.reads
-        return True
+        is_new = rule.effect not in self._values
+        earlier = self._values.setdefault(rule.effect, value)
+        if is_new or agree(earlier, value):
+            self._reads.setdefault(rule.effect, rule.reads)  # of a known that a rule confirms, too
+        else:
+            self._contradicted.add(rule.effect)
+            self._fail(rule.effect, text, "conflict", f"{_shown(value)} here, {_shown(earlier)} elsewhere")
+        return is_new
 
     def _value(self, rule: BoundRule) -> Value:
         if rule.unknown:
@@ -218,8 +187,7 @@ class _Run:
             raise FormulaValueError("effect_absent", f"the equation does not contain {rule.effect}")
         values = {name: self._values[name] for name in rule.reads}
         assumptions = self._program.domains.get(rule.effect, frozenset())
-        equation = Equation(rule.left, rule.right, rule.effect, values, assumptions)
-        return solve(equation, self._budget)
+        return solve(Equation(rule.left, rule.right, rule.effect, values, assumptions), self._budget)
 
     def _fail(self, effect: str, rule: str, kind: str, message: str) -> None:
         self._failures.append(RuleFailure(effect, rule, kind, message))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -44,15 +44,12 @@ def numeric_knowns(scaffold: Scaffold) -> dict[str, Known]:
     An angle in degrees becomes radians, unless a rule of the scaffold contains such a conversion.
     """
     convert = not any(_CONVERTS.search(edge.rule[:_MAX_TEXT]) for edge in scaffold.causal_graph[:1000])
-    found: dict[str, Known] = {}
+    knowns: dict[str, Known] = {}
     for name, written in scaffold.knowns.items():
-        known = read_known(written)
-        if known is None:
-            continue
-        if convert and known.unit == _DEGREES:
-            known = Known(math.radians(known.value), known.unit)
-        found[name] = known
-    return found
+        if known := read_known(written):
+            is_angle = convert and known.unit == _DEGREES
+            knowns[name] = Known(math.radians(known.value), known.unit) if is_angle else known
+    return knowns
 
 
 def read_known(written: Any) -> Known | None:
@@ -82,14 +79,11 @@ def _read_text(text: str) -> Known | None:
     counted = _UNITS.fullmatch(cleaned)
     cleaned = counted["number"] if counted else cleaned
     quantity = read_quantity(cleaned)
-    if quantity is not None and quantity.number is not None:
-        value = canonical(quantity.number.value)
-        return Known(value, quantity.unit) if bits_of(value) <= MAX_ANSWER_BITS else None
-    known = _constant_expression(text.strip("$ "))
-    if known is not None or quantity is None:
-        return known
-    known = _constant_expression(quantity.formula)
-    return known and Known(known.value, quantity.unit)
+    if quantity is None or quantity.number is None:
+        known = _constant_expression(text.strip("$ "))
+        return known or (_constant_expression(quantity.formula, quantity.unit) if quantity else None)
+    value = canonical(quantity.number.value)
+    return Known(value, quantity.unit) if bits_of(value) <= MAX_ANSWER_BITS else None
 
 
 def _decimal(number: float) -> Value:
@@ -101,7 +95,7 @@ def _decimal(number: float) -> Value:
     return canonical(near) if float(near) == number else number
 
 
-def _constant_expression(text: str) -> Known | None:
+def _constant_expression(text: str, unit: Powers = ()) -> Known | None:
     try:
         tree = parse_expression(text)
         if tree.names - CONSTANTS.keys():
@@ -109,7 +103,7 @@ def _constant_expression(text: str) -> Known | None:
         value = evaluate(tree, {}, WorkBudget(units=2000, terms=100))
     except (FormulaSyntaxError, FormulaValueError):
         return None
-    return Known(value) if bits_of(value) <= MAX_ANSWER_BITS else None
+    return Known(value, unit) if bits_of(value) <= MAX_ANSWER_BITS else None
 
 
 _NAMES = r"(?P<names>[^\W\d]\w*(?:(?:, and |, | and )[^\W\d]\w*)*)"
@@ -123,18 +117,15 @@ def stated_domains(scaffold: Scaffold) -> dict[str, frozenset[str]]:
     Read from its constraints ("x and y are positive integers", "n >= 0") and, for the target, from the
     expected type of the answer ("positive integer"). Other statements are ignored.
     """
-    found: dict[str, set[str]] = {}
-    for statement in _statements(scaffold.constraints_and_premises):
+    domains: dict[str, set[str]] = defaultdict(set)
+    for text in scaffold.constraints_and_premises[:_MAX_STATEMENTS]:
+        statement = " ".join(text[:_MAX_TEXT].replace("$", "").split())
         match = _KIND.fullmatch(statement)
         kinds = domain_words(match["kind"]) if match else set()
         if match is None and (match := _SIGN.fullmatch(statement)):
             kinds = {"positive" if match["sign"] == ">" else "nonnegative"}
         if match is not None:
             for name in re.split(r", and |, | and ", match["names"]):
-                found.setdefault(name, set()).update(kinds)
-    found.setdefault(scaffold.target_variable, set()).update(domain_words(scaffold.expected_answer_type[:60]))
-    return {name: frozenset(kinds) for name, kinds in found.items() if kinds}
-
-
-def _statements(texts: Sequence[str]) -> list[str]:
-    return [" ".join(text[:_MAX_TEXT].replace("$", "").split()) for text in texts[:_MAX_STATEMENTS]]
+                domains[name] |= kinds
+    domains[scaffold.target_variable] |= domain_words(scaffold.expected_answer_type[:60])
+    return {name: frozenset(kinds) for name, kinds in domains.items() if kinds}

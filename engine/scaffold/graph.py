@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from engine.records import Scaffold
@@ -11,13 +11,42 @@ from engine.records import Scaffold
 
 def reached(start: str, following: Callable[[str], Iterable[str]]) -> frozenset[str]:
     """The names that follow from one in one step or more; the first is among them only if it follows from itself."""
-    found: set[str] = set()
+    names: set[str] = set()
     stack = [start]
     while stack:
-        new = set(following(stack.pop())) - found
-        found |= new
+        new = set(following(stack.pop())) - names
+        names |= new
         stack += new
-    return frozenset(found)
+    return frozenset(names)
+
+
+def work_through(
+    rules: Mapping[int, tuple[str, Collection[str]]], have: Collection[str], apply: Callable[[int], bool]
+) -> list[int]:
+    """Apply each rule as soon as all variables that it reads are there. The time is linear in their number.
+
+    Args:
+        rules: by index: the variable that the rule gives, and those that it reads.
+        have: the variables that are there at the start.
+        apply: applies the rule of an index; returns whether its variable is new.
+
+    Returns:
+        the indices of the rules that were never ready.
+    """
+    missing = {index: {name for name in reads if name not in have} for index, (_, reads) in rules.items()}
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for index, names in missing.items():
+        for name in names:
+            waiting[name].append(index)
+    ready = deque(index for index, names in missing.items() if not names)
+    while ready:
+        index = ready.popleft()
+        effect = rules[index][0]
+        for waiter in waiting[effect] if apply(index) else ():
+            missing[waiter].discard(effect)
+            if not missing[waiter]:
+                ready.append(waiter)
+    return [index for index, names in missing.items() if names]
 
 
 def find_cycle(scaffold: Scaffold) -> tuple[str, ...] | None:

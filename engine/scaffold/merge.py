@@ -125,14 +125,13 @@ def _alternatives(scaffolds: Sequence[Scaffold]) -> dict[str, list[_Alternative]
         base = run(program, budget=budget)
         changes: dict[str, Value] = {name: program.knowns[name] + 1 for name in shared}
         changed = run(program, changes, budget=budget) if changes else base
-        for place, edge in enumerate(program.scaffold.causal_graph):
-            groups[edge.effect].append(
-                _Alternative(edge, program.rules.get(place), _own(base, edge), _own(changed, edge))
-            )
+        for index, edge in enumerate(program.scaffold.causal_graph):
+            rule, values = program.rules.get(index), [_value(execution, edge) for execution in (base, changed)]
+            groups[edge.effect].append(_Alternative(edge, rule, *values))
     return groups
 
 
-def _own(execution: Execution, edge: CausalEdge) -> Value | None:
+def _value(execution: Execution, edge: CausalEdge) -> Value | None:
     """The effect's value, if the rule did not fail."""
     failed = any(failure.effect == edge.effect and failure.rule == edge.rule for failure in execution.failures)
     return None if failed else execution.values.get(edge.effect)
@@ -141,12 +140,11 @@ def _own(execution: Execution, edge: CausalEdge) -> Value | None:
 def _classes(alternatives: Iterable[_Alternative]) -> list[list[_Alternative]]:
     """Groups of equivalent rules, in the order of their first appearance."""
     classes: list[list[_Alternative]] = []
-    for item in alternatives:
-        group = next((group for group in classes if _equivalent(group[0], item)), None)
+    for alternative in alternatives:
+        group = next((group for group in classes if _equivalent(group[0], alternative)), None)
         if group is None:
-            classes.append([item])
-        else:
-            group.append(item)
+            classes.append(group := [])
+        group.append(alternative)
     return classes
 
 
@@ -245,7 +243,7 @@ def _assembled(scaffolds: Sequence[Scaffold], knowns: Mapping[str, Any], edges: 
     kept = {target, *reached(target, lambda effect: by_effect[effect].cause if effect in by_effect else ())}
     rules = [edge for edge in edges if edge.effect in kept]
     causes = {cause for edge in rules for cause in edge.cause}
-    step_ids = {edge.effect: f"step{place}" for place, edge in enumerate(rules, start=1)}
+    step_ids = {edge.effect: f"step{number}" for number, edge in enumerate(rules, start=1)}
     descriptions = {
         step.target: step.description
         for scaffold in reversed(scaffolds)

@@ -61,25 +61,23 @@ def parse_scaffold(text: str) -> ParsedScaffold:
         repairs.note("thinking")
     text = after
     try:
-        found = _best_object(text, repairs)
+        candidate = _best_object(text, repairs)
     except TooDeepError as error:
-        found = Fault(kind="too_large", message=str(error))
-    if isinstance(found, Fault):
+        candidate = Fault(kind="too_large", message=str(error))
+    if isinstance(candidate, Fault):
         if is_shortened:
-            found = Fault(kind="too_large", message=f"no scaffold in the last {MAX_TEXT} characters")
-        elif opened and found.kind == "no_json":
-            found = Fault(kind="cut_off", message="the reply ends inside its thinking")
-        return ParsedScaffold(None, repairs.codes, found, read_answer(text))
-    for code in found.repairs.codes:
-        repairs.note(code)
-    around = text[: found.start] + "\n" + text[found.end :]
+            candidate = Fault(kind="too_large", message=f"no scaffold in the last {MAX_TEXT} characters")
+        elif opened and candidate.kind == "no_json":
+            candidate = Fault(kind="cut_off", message="the reply ends inside its thinking")
+        return ParsedScaffold(None, repairs.codes, candidate, read_answer(text))
+    repairs.note(*candidate.repairs.codes)
+    around = text[: candidate.start] + "\n" + text[candidate.end :]
     if "```" in around:
         repairs.note("code_fence")
     elif around.strip():
         repairs.note("prose_around")
-    parsed = _from_plain(found.value, repairs)
-    answer = parsed.stated_answer or read_answer(around)
-    return ParsedScaffold(parsed.scaffold, parsed.repairs, parsed.fault, answer)
+    parsed = _from_plain(candidate.value, repairs)
+    return parsed if parsed.stated_answer else replace(parsed, stated_answer=read_answer(around))
 
 
 def scaffold_from_object(value: Any) -> ParsedScaffold:
@@ -116,17 +114,17 @@ def _best_object(text: str, repairs: RepairLog) -> FoundObject | Fault:
     search = ObjectSearch(text, _KEYS)
     second_best: FoundObject | None = None
     unreadable = ""
-    for found in search:
-        if isinstance(found.error, TooDeepError):
-            raise found.error
-        value = _unwrapped(found.value, found.repairs)
-        if found.error is not None or not isinstance(value, dict):
-            unreadable = str(found.error or f"a {type(value).__name__}")[:200]
+    for candidate in search:
+        if isinstance(candidate.error, TooDeepError):
+            raise candidate.error
+        value = _unwrapped(candidate.value, candidate.repairs)
+        if candidate.error is not None or not isinstance(value, dict):
+            unreadable = str(candidate.error or f"a {type(value).__name__}")[:200]
             continue
-        found = replace(found, value=value)
+        candidate = replace(candidate, value=value)
         if "causal_graph" in value:
-            return found
-        second_best = second_best or found
+            return candidate
+        second_best = second_best or candidate
     # The closed parts of an object that is cut off (its knowns, its edges) are not the scaffold.
     if search.cut_off:
         return Fault(kind="cut_off", message="the object is not closed")
@@ -155,21 +153,21 @@ def _from_plain(value: Any, repairs: RepairLog) -> ParsedScaffold:
     try:
         content = plain(_unwrapped(dict(value), repairs), repairs, MAX_PARTS)
         answer = _answer(content)
-        if len(_edges(content)) > MAX_EDGES:
-            raise TooDeepError(f"more than {MAX_EDGES} rules")
-        scaffold = _scaffold(content, answer, repairs)
-    except TooDeepError as error:
-        return ParsedScaffold(None, repairs.codes, Fault(kind="too_large", message=str(error)), answer)
-    except _SchemaError as error:
-        return ParsedScaffold(None, repairs.codes, Fault(kind="schema", message=str(error)), answer)
-    return ParsedScaffold(scaffold, repairs.codes, None, answer)
+        return ParsedScaffold(_scaffold(content, answer, repairs), repairs.codes, None, answer)
+    except (TooDeepError, _SchemaError) as error:
+        kind = "schema" if isinstance(error, _SchemaError) else "too_large"
+        return ParsedScaffold(None, repairs.codes, Fault(kind=kind, message=str(error)), answer)
 
 
 def _scaffold(content: Mapping[str, Any], answer: str | None, repairs: RepairLog) -> Scaffold:
-    target = _name(content.get("target_variable"))
+    graph, target = content.get("causal_graph"), _name(content.get("target_variable"))
+    if not isinstance(graph, list):
+        raise _SchemaError("causal_graph is not a list of rules")
+    if len(graph) > MAX_EDGES:
+        raise TooDeepError(f"more than {MAX_EDGES} rules")
     if not target:
         raise _SchemaError("target_variable is missing")
-    edges = [edge for item in _edges(content) if (edge := _edge(item, repairs)) is not None]
+    edges = [edge for item in graph if (edge := _edge(item, repairs)) is not None]
     if not edges:
         raise _SchemaError("causal_graph holds no rule")
     return Scaffold(
@@ -183,13 +181,6 @@ def _scaffold(content: Mapping[str, Any], answer: str | None, repairs: RepairLog
         computation_plan=_plan(content.get("computation_plan"), repairs),
         final_answer=answer,
     )
-
-
-def _edges(content: Mapping[str, Any]) -> list[Any]:
-    graph = content.get("causal_graph")
-    if not isinstance(graph, list):
-        raise _SchemaError("causal_graph is not a list of rules")
-    return graph
 
 
 def _edge(item: Any, repairs: RepairLog) -> CausalEdge | None:
@@ -224,21 +215,15 @@ def _plan(plan: Any, repairs: RepairLog) -> list[PlanStep]:
         return []
     steps: list[PlanStep] = []
     ids = {str(item["id"]) for item in plan if isinstance(item, dict) and "id" in item}
-    for place, item in enumerate(plan, start=1):
+    for number, item in enumerate(plan, start=1):
         target = _name(item.get("target")) if isinstance(item, dict) else ""
         if not target:
             repairs.note("dropped_step")
             continue
         if "id" not in item:
             repairs.note("missing_step_id")
-        steps.append(
-            PlanStep(
-                id=_text(item.get("id", f"step{place}"))[:_MAX_NAME],
-                target=target,
-                inputs=_inputs(item.get("inputs"), ids, repairs),
-                description=_text(item.get("description")),
-            )
-        )
+        step_id, inputs = _text(item.get("id", f"step{number}"))[:_MAX_NAME], _inputs(item.get("inputs"), ids, repairs)
+        steps.append(PlanStep(id=step_id, target=target, inputs=inputs, description=_text(item.get("description"))))
     return steps
 
 
@@ -254,9 +239,9 @@ def _inputs(inputs: Any, ids: set[str], repairs: RepairLog) -> list[str]:
         if isinstance(item, dict):
             repairs.note("input_refs")
         name = _name(item)
-        step, dot, part = name.partition(".")
+        step, dot, field_name = name.partition(".")
         if dot and step in ids:
-            name = step if part in ("output", "result", "value", "target") else part
+            name = step if field_name in ("output", "result", "value", "target") else field_name
         if name:
             names.append(name)
     return names

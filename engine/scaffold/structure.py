@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Set as AbstractSet
 
 from engine.records import Scaffold
 from engine.scaffold.execution import Program
-from engine.scaffold.graph import find_cycle
+from engine.scaffold.graph import find_cycle, work_through
 
 STRUCTURE_VERSION = 7
 """Version of the definitions of ``r_graph`` and ``r_logic``; stored with each reward."""
@@ -38,27 +38,15 @@ def check_structure(program: Program) -> dict[str, float]:
 
 def _reachable(scaffold: Scaffold) -> set[str]:
     """Variables that follow from knowns: an effect does when all causes of one of its rules do."""
-    waiting: dict[str, list[int]] = defaultdict(list)
-    missing: list[int] = []
-    queue: deque[str] = deque(scaffold.knowns)
-    for place, edge in enumerate(scaffold.causal_graph):
-        causes = set(edge.cause)
-        missing.append(len(causes))
-        for cause in causes:
-            waiting[cause].append(place)
-        if not causes:
-            queue.append(edge.effect)
-    reached: set[str] = set()
-    while queue:
-        variable = queue.popleft()
-        if variable in reached:
-            continue
-        reached.add(variable)
-        for place in waiting[variable]:
-            missing[place] -= 1
-            if not missing[place]:
-                queue.append(scaffold.causal_graph[place].effect)
-    return reached
+    edges, have = scaffold.causal_graph, set(scaffold.knowns)
+
+    def add(index: int) -> bool:
+        is_new = edges[index].effect not in have
+        have.add(edges[index].effect)
+        return is_new
+
+    work_through({index: (edge.effect, edge.cause) for index, edge in enumerate(edges)}, scaffold.knowns, add)
+    return have
 
 
 def rule_cause_agreement(program: Program) -> float:
@@ -68,10 +56,8 @@ def rule_cause_agreement(program: Program) -> float:
     read. A name that is no variable counts as used and not listed. 0 if there are no rules.
     """
     edges = program.scaffold.causal_graph
-    total = 0.0
-    for place, rule in program.rules.items():
-        total += _overlap(rule.reads | rule.unknown, set(edges[place].cause))
-    return total / len(edges) if edges else 0.0
+    shares = (_overlap(rule.reads | rule.unknown, set(edges[index].cause)) for index, rule in program.rules.items())
+    return sum(shares) / len(edges) if edges else 0.0
 
 
 def _overlap(first: AbstractSet[str], second: AbstractSet[str]) -> float:

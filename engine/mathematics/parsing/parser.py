@@ -49,6 +49,7 @@ from engine.mathematics.parsing.tokens import (
     FUNCTIONS,
     GREEK,
     MAX_DIGITS,
+    MAX_TOKENS,
     POSTFIX,
     POWER,
     PRODUCT,
@@ -74,6 +75,7 @@ from engine.mathematics.parsing.tree import (
     series,
 )
 
+_ROUNDING = {"⌊": "floor", "⌈": "ceil"}
 _INVERSES = {"sin": "asin", "cos": "acos", "tan": "atan"}
 # Functions that are written without brackets (sin x) and with a power in front of the argument (sin^2 x).
 _PREFIX = frozenset("sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10".split())
@@ -155,21 +157,14 @@ class _Parser(TokenCursor):
             raise FormulaSyntaxError("ambiguous", "a double factorial")
         if power == POSTFIX:
             return apply(function, left)
-        if symbol == "%" and self._percent():
-            return apply("div", left, Number(100))
-        if power == POWER:
-            return self._raised(left)
-        return join(function, left, self._expression(power))
-
-    def _raised(self, base: Node) -> Node:
-        r"""A power, from right to left: 2^3^2 = 2^9; a sign may begin the exponent. x^\circ is x degrees."""
-        if self.take("°"):
-            return apply("radians", base)
-        return apply("pow", base, self._expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
-
-    def _percent(self) -> bool:
-        """Whether a per cent sign, which has been read, ends a number and is no ``mod``."""
-        return self.peek is END or self.symbol in (")", "]", "}", "|", ",", "+", "*", "/", "=")
+        if symbol == "%" and (self.peek is END or self.symbol in (")", "]", "}", "|", ",", "+", "*", "/", "=")):
+            return apply("div", left, Number(100))  # a per cent sign, and no ``mod``
+        if power < POWER:
+            return join(function, left, self._expression(power))
+        if self.take("°"):  # x^\circ is x degrees
+            return apply("radians", left)
+        # From right to left: 2^3^2 = 2^9. A sign may begin the exponent.
+        return apply("pow", left, self._expression(SIGN - 1 if self.symbol in ("+", "-") else POWER - 1))
 
     def _multiplies_silently(self, token: Token) -> bool:
         """Whether the token starts a factor: ``2x``, ``2(a+b)``, ``(a)(b)``, ``(a)b``; ``a b`` only in answers."""
@@ -221,25 +216,27 @@ class _Parser(TokenCursor):
                 inner = self._expression(SIGN)
                 return apply("neg", inner) if token.text == "-" else inner
             if token.text == "|":
-                return self._absolute()
+                self._bars += 1
+                inner = self._expression(0)
+                self._bars -= 1
+                self.expect("|")
+                return apply("abs", inner)
         self.at -= 1
         return self.refuse()
 
-    def _absolute(self) -> Node:
-        self._bars += 1
-        inner = self._expression(0)
-        self._bars -= 1
-        self.expect("|")
-        return apply("abs", inner)
-
     def _bracketed(self, opening: str) -> Node:
+        (inner,) = self._inside(opening, at_most=1)
+        return apply(_ROUNDING[opening], inner) if opening in _ROUNDING else inner
+
+    def _inside(self, opening: str, at_most: int = MAX_TOKENS) -> list[Node]:
+        """The expressions between commas, up to the bracket that closes the one that has been read."""
         bars, self._bars = self._bars, 0
-        inner = self._expression(0)
+        expressions = [self._expression(0)]
+        while len(expressions) < at_most and self.take(","):
+            expressions.append(self._expression(0))
         self.expect(BRACKETS[opening])
         self._bars = bars
-        if opening in "⌊⌈":
-            return apply("floor" if opening == "⌊" else "ceil", inner)
-        return inner
+        return expressions
 
     def _numeral(self, token: Token) -> Node:
         r"""A number: ``2.5``, ``0.1\overline{6}`` with a period, ``52_8`` in a base."""
@@ -350,14 +347,7 @@ class _Parser(TokenCursor):
 
     def _arguments(self) -> list[Node]:
         """The arguments of a call, from its opening bracket on."""
-        closing = BRACKETS[self.next().text]
-        bars, self._bars = self._bars, 0
-        arguments = [self._expression(0)]
-        while self.take(","):
-            arguments.append(self._expression(0))
-        self.expect(closing)
-        self._bars = bars
-        return arguments
+        return self._inside(self.next().text)
 
     def _starts_bare_argument(self) -> bool:
         token = self.peek
@@ -367,17 +357,17 @@ class _Parser(TokenCursor):
 
     def _bare_argument(self, name: str) -> Node:
         """``sin x``, ``sin 2x``: factors side by side, up to an operator, a bracket or the next function."""
-        if name == "sqrt":
-            argument = self._single_argument(name)
-        else:
-            argument = self._factor()
-            while self.symbol not in ("(", "[", "{") and not _is_function(self.peek.text):
-                if not self._multiplies_silently(self.peek):
-                    break
-                argument = join("mul", argument, self._factor())
+        if name == "sqrt" and self.ahead(1).text == "^":
+            self.refuse()
+        argument = self._factor()
+        is_unclear = name == "sqrt" and self._multiplies_silently(self.peek)  # "sqrt 2x" has two readings
+        while not is_unclear and self.symbol not in ("(", "[", "{") and not _is_function(self.peek.text):
+            if not self._multiplies_silently(self.peek):
+                break
+            argument = join("mul", argument, self._factor())
         is_call = self.symbol == "(" and not self._is_answer
-        divided = self.symbol == "/" and not self.peek.spaced and not _is_function(self.ahead(1).text)
-        if is_call or divided:
+        is_divided = self.symbol == "/" and not self.peek.spaced and not _is_function(self.ahead(1).text)
+        if is_unclear or is_call or is_divided:
             raise FormulaSyntaxError("ambiguous", f"where the argument of {name} ends is not clear")
         return self._canonical(name, [argument])
 
@@ -387,36 +377,22 @@ class _Parser(TokenCursor):
             raise FormulaSyntaxError("ambiguous", f"{token.text!r} before a bracket is a factor or a function")
         return self._expression(PRODUCT)
 
-    def _single_argument(self, name: str) -> Node:
-        """``sqrt 2``: one number or name, because ``sqrt 2x`` has two readings."""
-        argument = self._factor() if self.ahead(1).text != "^" else self.refuse()
-        if self._multiplies_silently(self.peek):
-            raise FormulaSyntaxError("ambiguous", f"where the argument of {name} ends is not clear")
-        return argument
-
     def _raised_function(self, name: str) -> Node:
         """``sin^2 x`` is the square of the sine; ``sin^-1 x`` is the inverse function."""
         self.expect("^")
         if self.symbol in ("(", "{"):
             exponent = self._bracketed(self.next().text)
-        elif self.take("-"):
-            exponent = apply("neg", self._digit_or_letter(name))
         else:
-            exponent = self._digit_or_letter(name)
+            is_negative, token = self.take("-"), self.next()
+            if token.kind != "number" and (token.kind != "name" or not self._is_answer):
+                raise FormulaSyntaxError("ambiguous", f"the exponent of {name} is not a plain number")
+            exponent = Number(number_value(token.text)) if token.kind == "number" else Name(token.text)
+            exponent = apply("neg", exponent) if is_negative else exponent
         if exponent == apply("neg", Number(1)):
-            inverse = _INVERSES.get(name)
-            if inverse is None:
+            if name not in _INVERSES:
                 raise FormulaSyntaxError("ambiguous", f"{name}^-1 is an inverse or a reciprocal")
-            return self._applied(inverse)
+            return self._applied(_INVERSES[name])
         return apply("pow", self._applied(name), exponent)
-
-    def _digit_or_letter(self, name: str) -> Node:
-        token = self.next()
-        if token.kind == "number":
-            return Number(number_value(token.text))
-        if token.kind != "name" or not self._is_answer:
-            raise FormulaSyntaxError("ambiguous", f"the exponent of {name} is not a plain number")
-        return Name(token.text)
 
     def _applied(self, name: str) -> Node:
         """A function with its argument, in brackets or bare."""

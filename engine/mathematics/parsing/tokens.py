@@ -180,7 +180,7 @@ def tokens(text: str, dialect: Dialect) -> list[Token]:
     if len(text) > MAX_CHARACTERS:
         raise FormulaSyntaxError("too_large", f"a formula is longer than {MAX_CHARACTERS} characters")
     text = _one_spelling(text)
-    found: list[Token] = []
+    pieces: list[Token] = []
     pattern = _TOKEN[dialect]
     position = 0
     while position < len(text):
@@ -190,10 +190,10 @@ def tokens(text: str, dialect: Dialect) -> list[Token]:
         kind = match.lastgroup or ""
         spaced = match.start(kind) > position + (kind == "command")
         position = match.end()
-        found.extend(_tokens_of(kind, match[kind], spaced, dialect))
-        if len(found) > MAX_TOKENS:
+        pieces.extend(_tokens_of(kind, match[kind], spaced, dialect))
+        if len(pieces) > MAX_TOKENS:
             raise FormulaSyntaxError("too_large", f"a formula has more than {MAX_TOKENS} tokens")
-    return found
+    return pieces
 
 
 def _one_spelling(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -83,13 +83,10 @@ Node = Number | Name | Apply | Series
 
 
 def _measure(children: tuple[Node, ...]) -> tuple[int, int]:
-    size, depth = 1, 0
-    for child in children:
-        size += child.size
-        depth = max(depth, child.depth)
-    if size > MAX_NODES or depth >= MAX_NESTING:
+    size, depth = 1 + sum(child.size for child in children), 1 + max(child.depth for child in children)
+    if size > MAX_NODES or depth > MAX_NESTING:
         raise FormulaSyntaxError("too_large", f"an expression has more than {MAX_NODES} parts or is too deep")
-    return size, depth + 1
+    return size, depth
 
 
 def apply(function: str, *arguments: Node) -> Apply:
@@ -117,26 +114,14 @@ def join(function: str, left: Node, right: Node) -> Node:
     return apply(function, left, right)
 
 
-def children(node: Node) -> tuple[Node, ...]:
-    """The trees inside a node, from left to right; none in a number or a name."""
-    if isinstance(node, Apply):
-        return node.arguments
-    return (node.body, node.first, node.last) if isinstance(node, Series) else ()
-
-
-def with_children(node: Node, parts: Sequence[Node]) -> Node:
-    """The node with other trees inside. Raises FormulaSyntaxError where it grows too large."""
-    if isinstance(node, Apply):
-        return apply(node.function, *parts)
-    return series(node.function, parts[0], node.index, *parts[1:]) if isinstance(node, Series) else node
-
-
 def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
     """The tree with names replaced by trees. Raises FormulaSyntaxError where it grows too large."""
+    if isinstance(node, Number):
+        return node
     if isinstance(node, Name):
         return replacements.get(node.name, node)
     if isinstance(node, Series):
         inner = {name: tree for name, tree in replacements.items() if name != node.index}
         ends = (substitute(end, replacements) for end in (node.first, node.last))
         return series(node.function, substitute(node.body, inner), node.index, *ends)
-    return with_children(node, [substitute(part, replacements) for part in children(node)])
+    return apply(node.function, *(substitute(argument, replacements) for argument in node.arguments))

@@ -17,7 +17,6 @@ _FIRST = re.compile(f"负?(?:[{''.join(_DIGITS)}十百半]|[0-9])")
 _FRACTION = re.compile(
     f"(?:(?P<whole>[{_CHARACTERS}]+)又)?(?P<below>[{_CHARACTERS}]+)分之(?P<above>[{_CHARACTERS}0-9.点]+)"
 )
-_DECIMAL = re.compile(f"(?P<whole>[{_CHARACTERS}]+)点(?P<decimals>[{''.join(_DIGITS)}]+)")
 _SCALED = re.compile(
     rf"(?P<number>[0-9]{{1,12}}(?:\.[0-9]{{1,8}})?)\s*(?P<scale>{'|'.join(sorted(_SCALES, key=len, reverse=True))})"
 )
@@ -37,19 +36,15 @@ def read_chinese_number(text: str) -> Fraction | None:
         return None if value is None else -value
     if text in ("半", "一半"):
         return Fraction(1, 2)
-    scaled = _SCALED.fullmatch(text)
-    if scaled:
+    if scaled := _SCALED.fullmatch(text):
         return Fraction(scaled["number"]) * _SCALES[scaled["scale"]]
-    fraction = _FRACTION.fullmatch(text)
-    if fraction:
+    if fraction := _FRACTION.fullmatch(text):
         return _fraction(fraction)
-    decimal = _DECIMAL.fullmatch(text)
-    if decimal:
-        whole = _integer(decimal["whole"])
-        digits = "".join(str(_DIGITS[digit]) for digit in decimal["decimals"])
-        return None if whole is None else whole + Fraction(int(digits), 10 ** len(digits))
-    integer = _integer(text)
-    return None if integer is None else Fraction(integer)
+    whole, point, decimals = text.partition("点")
+    integer = _integer(whole)
+    if integer is None or not set(decimals) <= _DIGITS.keys() or bool(point) != bool(decimals):
+        return None
+    return integer + Fraction(_integer(decimals) or 0, 10 ** len(decimals))
 
 
 def chinese_numbers(text: str) -> Iterator[Fraction]:
@@ -59,16 +54,16 @@ def chinese_numbers(text: str) -> Iterator[Fraction]:
 
 def chinese_prefix(text: str) -> tuple[Fraction, str] | None:
     """The number that a text starts with, and the rest of the text: 三小时 is 3 小时, 1.2万元 is 12000 元."""
-    found = _PREFIX.match(text) if _FIRST.match(text) else None
-    value = read_chinese_number(found[0]) if found else None
-    return None if found is None or value is None else (value, text[found.end() :])
+    match = _PREFIX.match(text) if _FIRST.match(text) else None
+    value = read_chinese_number(match[0]) if match else None
+    return None if match is None or value is None else (value, text[match.end() :])
 
 
-def _fraction(found: re.Match[str]) -> Fraction | None:
-    whole = _integer(found["whole"]) if found["whole"] else 0
-    below = 100 if found["below"] == "百" else _integer(found["below"])
-    is_ascii = re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", found["above"])
-    above = Fraction(found["above"]) if is_ascii else read_chinese_number(found["above"])
+def _fraction(match: re.Match[str]) -> Fraction | None:
+    whole = _integer(match["whole"]) if match["whole"] else 0
+    below = 100 if match["below"] == "百" else _integer(match["below"])
+    is_ascii = re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", match["above"])
+    above = Fraction(match["above"]) if is_ascii else read_chinese_number(match["above"])
     return None if whole is None or not below or above is None else whole + above / below
 
 
@@ -103,7 +98,7 @@ def _integer(text: str) -> int | None:
 
 def counted_noun(text: str) -> str | None:
     """What is counted in the text after a number: 苹果 of 个苹果, 人 of 人, 个 alone, 分; None for other texts."""
-    found = _COUNTED.fullmatch(text)
-    if found is None or _CHANGES.search(found["noun"] or ""):
+    match = _COUNTED.fullmatch(text)
+    if match is None or _CHANGES.search(match["noun"] or ""):
         return None
-    return found["noun"] or found["each"] or found["points"]
+    return match["noun"] or match["each"] or match["points"]

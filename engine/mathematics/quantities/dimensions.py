@@ -6,10 +6,11 @@ as 9.8 may have a unit that is not written, so expressions that contain it are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
-from engine.mathematics.evaluation import exact_value
+from engine.mathematics.evaluation import CONSTANTS, exact_value
 from engine.mathematics.parsing.tree import Apply, FormulaSyntaxError, Name, Node, Number
 from engine.mathematics.rule import parse_rule
 from engine.records import Scaffold
@@ -23,7 +24,10 @@ _PURE_ONLY = frozenset(
     "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp ln log log2 log10 factorial binomial "
     "permutations".split()
 )
-_CONSTANTS = frozenset({"pi", "e"})
+_EXPONENTS: Mapping[str, Iterable[Fraction | int]] = {
+    "mul": itertools.repeat(1), "div": (1, -1), "sqrt": (Fraction(1, 2),), "cbrt": (Fraction(1, 3),)
+}  # fmt: skip
+"""The powers of the arguments in a product."""
 _MOST_RULES = 500
 _MOST_PURE_INTEGER = 9  # a larger one may have a unit: 10 may be g in m/s^2
 
@@ -57,20 +61,18 @@ def dimension_checks(
             break
         for name in ready:
             edge = waiting.pop(name)
+            dimension = None
             try:
                 rule = parse_rule(edge.rule, edge.effect, edge.cause)
-                if rule.left is not None and not (isinstance(rule.left, Name) and rule.left.name == name):
-                    dimensions[name] = None  # no analysis of equations that must be solved
-                    continue
-                dimensions[name] = dimension_of_tree(rule.right, dimensions.get)
+                if rule.left in (None, Name(name)):  # no analysis of equations that must be solved
+                    dimension = dimension_of_tree(rule.right, dimensions.get)
             except FormulaSyntaxError:
-                dimensions[name] = None
+                pass
             except DimensionMismatchError:
-                dimensions[name] = None
                 checks[name] = False
-            else:
-                if dimensions[name] is not None:
-                    checks[name] = True
+            dimensions[name] = dimension
+            if dimension is not None:
+                checks[name] = True
     target = dimensions.get(scaffold.target_variable)
     if target is not None and stated is not None:
         checks["target"] = _clean(target) == _clean(stated)
@@ -91,7 +93,7 @@ def dimension_of_tree(tree: Node, dimension: Callable[[str], Dimension | None]) 
         case Number():
             return _PURE if is_pure_constant(Fraction(tree.value)) else None
         case Name():
-            return _PURE if tree.name in _CONSTANTS else dimension(tree.name)
+            return _PURE if tree.name in CONSTANTS else dimension(tree.name)
         case Apply():
             return _of_application(tree, [dimension_of_tree(item, dimension) for item in tree.arguments])
     return None  # a series is not analysed
@@ -107,24 +109,20 @@ def _of_application(tree: Apply, parts: list[Dimension | None]) -> Dimension | N
     if name in _KEEP:
         return parts[0]
     if name in _SAME:
-        found = _same(parts)
-        return _PURE if name == "atan2" else found
+        common = _same(parts)
+        return _PURE if name == "atan2" else common
     if name in _PURE_ONLY:
         _same([*parts, _PURE])
         return _PURE
-    if name == "mul":
-        return _combine(parts, (1,) * len(parts))
-    if name == "div":
-        return _combine(parts, (1, -1))
-    if name in ("sqrt", "cbrt"):
-        return _combine(parts, (Fraction(1, 2 if name == "sqrt" else 3),))
-    if name == "pow":
-        _same([parts[1], _PURE])
-        exponent = exact_value(tree.arguments[1])
-        if exponent is not None:
-            return _combine(parts[:1], (exponent,))
-        return _PURE if parts[0] is not None and not _clean(parts[0]) else None
-    return None
+    if name in _EXPONENTS:
+        return _combine(parts, _EXPONENTS[name])
+    if name != "pow":
+        return None
+    _same([parts[1], _PURE])
+    exponent = exact_value(tree.arguments[1])
+    if exponent is not None:
+        return _combine(parts[:1], itertools.repeat(exponent))
+    return _PURE if parts[0] is not None and not _clean(parts[0]) else None
 
 
 def _same(parts: list[Dimension | None]) -> Dimension | None:
@@ -135,10 +133,10 @@ def _same(parts: list[Dimension | None]) -> Dimension | None:
     return known[0] if known and len(known) == len(parts) else None
 
 
-def _combine(parts: list[Dimension | None], exponents: tuple[Fraction | int, ...]) -> Dimension | None:
+def _combine(parts: list[Dimension | None], exponents: Iterable[Fraction | int]) -> Dimension | None:
     """The dimension of a product of powers."""
     total: dict[str, Fraction] = {}
-    for part, exponent in zip(parts, exponents, strict=True):
+    for part, exponent in zip(parts, exponents, strict=False):
         if part is None:
             return None
         for base, power in part.items():

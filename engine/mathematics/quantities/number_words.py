@@ -15,21 +15,12 @@ SMALL: Mapping[str, int] = {
     **{word: value for value, word in enumerate(_UNITS)},
     **{word: 10 * value for value, word in enumerate(_TENS, start=2)},
 }
-LARGE: Mapping[str, int] = {
-    "hundred": 100,
-    "thousand": 1000,
-    "million": 10**6,
-    "billion": 10**9,
-    "dozen": 12,
-    "score": 20,
-}
+LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "dozen": 12, "score": 20}
 ORDINALS: Mapping[str, int] = {
     **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),
     "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100, "thousandth": 1000,
     "half": 2, "halve": 2, "quarter": 4,
 }  # fmt: skip
-NO_DIVISORS = frozenset(("first", "second"))
-"""Ordinals of a row, not of a fraction."""
 _MAX_CHARS = 120
 _TEXT = re.compile(r"[A-Za-z\s-]+")
 
@@ -51,23 +42,24 @@ def read_number_words(text: str) -> Fraction | int | None:
         return None
     if after == len(words):
         return sign * value
-    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in NO_DIVISORS else None
+    # "first" and "second" are ordinals of a row, not of a fraction
+    divisor = ordinal(words[after]) if after == len(words) - 1 and words[after] not in ("first", "second") else None
     return None if divisor is None else sign * Fraction(value, divisor)
 
 
 def cardinals(text: str) -> Iterator[Fraction]:
     """The numbers that the words of a text say: "twenty-five" is 25, "three fifths" is 3, 3/5 and 1/5, "twice" is 2."""
     words = re.findall(r"[a-z]+", text.lower())
-    place = 0
-    while place < len(words):
-        value, after = cardinal(words, place)
+    index = 0
+    while index < len(words):
+        value, after = cardinal(words, index)
         divisor = ordinal(words[after]) if after < len(words) else None
         if value is not None:
             yield Fraction(value)
         if divisor is not None:
             yield Fraction(value or 1, divisor)
             yield from (Fraction(divisor), Fraction(1, divisor))
-        place = max(after, place + 1)
+        index = max(after, index + 1)
 
 
 def ordinal(word: str) -> int | None:
@@ -75,24 +67,24 @@ def ordinal(word: str) -> int | None:
     return ORDINALS.get(word) or ORDINALS.get(word.removesuffix("s")) or (2 if word == "halves" else None)
 
 
-def cardinal(words: Sequence[str], place: int) -> tuple[int | None, int]:
+def cardinal(words: Sequence[str], index: int) -> tuple[int | None, int]:
     """The cardinal number that starts at a word, and the place after it."""
     total = part = 0
-    start = place
-    while place < len(words):
-        word = words[place].removesuffix("s") if words[place] not in SMALL else words[place]
+    start = index
+    while index < len(words):
+        word = words[index].removesuffix("s") if words[index] not in SMALL else words[index]
         if word in SMALL:
             small = SMALL[word]
             if part % 100 and not (part % 10 == 0 and small < 10):
                 break  # "two three" are two numbers
             part += small
-        elif word in LARGE and (part or (place == start and word != "score")):
+        elif word in LARGE and (part or (index == start and word != "score")):
             if LARGE[word] >= 1000:
                 total, part = total + (part or 1) * LARGE[word], 0
             else:
                 part = (part or 1) * LARGE[word]
-        elif not (word == "and" and place > start and place + 1 < len(words) and words[place - 1] in LARGE
-                  and words[place + 1] in SMALL):  # fmt: skip
+        elif not (word == "and" and index > start and index + 1 < len(words) and words[index - 1] in LARGE
+                  and words[index + 1] in SMALL):  # fmt: skip
             break
-        place += 1
-    return (total + part, place) if place > start else (None, place)
+        index += 1
+    return (total + part, index) if index > start else (None, index)

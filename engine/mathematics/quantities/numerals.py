@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from engine.mathematics.quantities.number_words import SMALL
@@ -37,14 +37,13 @@ _FRACTION = re.compile(
     r"(?:\\frac\s*\{\s*(?P<n1>[+-]?\d+)\s*\}\s*\{\s*(?P<d1>[+-]?\d+)\s*\}|(?P<n2>\d+)\s*/\s*(?P<d2>\d+))",
     re.ASCII,
 )
-_BASES = {word: base for word, base in SMALL.items() if 2 <= base <= 12 or base == 16}
+_BASES = {word: base for word, base in SMALL.items() if 2 <= base <= 12 or base == 16} | {"0x": 16, "0b": 2, "0o": 8}
 _BASED = re.compile(
     r"\(?\s*(?P<digits>[0-9A-Fa-f]*\d[0-9A-Fa-f]*)\s*\)?\s*(?:_\s*\{?\s*(?:\\text\s*\{\s*|\(|base\s+)?(?P<base>\d{1,2}|[a-z]+)\s*[)}]*"
     r"|\(?\s*(?:in\s+)?base\s+(?P<word>\d{1,2}|[a-z]+)\s*\)?)",
     re.ASCII,
 )
-_PREFIXED_BASE = re.compile(r"0([xXbBoO])([0-9A-Fa-f]+)", re.ASCII)
-_BASES_OF_PREFIXES = {"x": 16, "b": 2, "o": 8}
+_PREFIXED_BASE = re.compile(r"(?P<base>0[xXbBoO])(?P<digits>[0-9A-Fa-f]+)", re.ASCII)
 _STARTS = re.compile(r"(?<![A-Za-z_\d])(?<!\d\.)(?=\d|\\frac)", re.ASCII)
 
 
@@ -67,16 +66,12 @@ class Numeral:
 
 def based_numeral(text: str) -> tuple[str, int] | None:
     """The digits and the base of a whole text: ``101_2``, ``(2A)_{16}``, ``101 base 2``, ``0b101``; else None."""
-    prefixed = _PREFIXED_BASE.fullmatch(text.strip())
-    found = None if prefixed else _BASED.fullmatch(text.strip())
-    if prefixed:
-        base, digits = _BASES_OF_PREFIXES[prefixed[1].lower()], prefixed[2]
-    elif found:
-        name = found["base"] or found["word"]
-        base, digits = int(name) if name.isdecimal() else _BASES.get(name.lower(), 0), found["digits"]
-    else:
+    match = _PREFIXED_BASE.fullmatch(text.strip()) or _BASED.fullmatch(text.strip())
+    if match is None:
         return None
-    digits = digits.upper().lstrip("0") or "0"
+    name = match["base"] or match["word"]
+    base = int(name) if name.isdecimal() else _BASES.get(name.lower(), 0)
+    digits = match["digits"].upper().lstrip("0") or "0"
     if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits):
         return None
     return digits, base
@@ -89,17 +84,11 @@ def read_numeral(text: str) -> Numeral | None:
         return None
     if text.isdecimal() and text.isascii():
         return Numeral(Fraction(int(text)), figures=len(text.lstrip("0")) or 1)
-    share = _SHARES.get(text[-1])
-    if share:
+    if share := _SHARES.get(text[-1]):
         number = read_numeral(text[:-1].removesuffix("\\")) if text[-2:-1] not in _SHARES else None
-        if number is None:
-            return None
-        return Numeral(number.value / share, number.rounded, number.figures, number.place / share)
-    found = _SCIENTIFIC.fullmatch(text)
-    if found:
-        return _scientific(found)
-    found = _FRACTION.fullmatch(text)
-    return _fraction(found) if found else None
+        return number and replace(number, value=number.value / share, place=number.place / share)
+    match = _SCIENTIFIC.fullmatch(text) or _FRACTION.fullmatch(text)
+    return _numeral(match) if match else None
 
 
 def numeral_prefix(text: str) -> tuple[Numeral, str] | None:
@@ -107,11 +96,8 @@ def numeral_prefix(text: str) -> tuple[Numeral, str] | None:
     if len(text) > _MAX_CHARS:
         return None
     text = text.lstrip()
-    found = _FRACTION.match(text) or _SCIENTIFIC.match(text)
-    if not found:
-        return None
-    number = _fraction(found) if "whole" in found.re.groupindex else _scientific(found)
-    rest = text[found.end() :]
+    match = _FRACTION.match(text) or _SCIENTIFIC.match(text)
+    number, rest = (_numeral(match), text[match.end() :]) if match else (None, "")
     return None if number is None or rest[:1].isdigit() else (number, rest)
 
 
@@ -120,39 +106,40 @@ def find_numerals(text: str) -> Iterator[tuple[int, Numeral]]:
     end = 0
     for match in _STARTS.finditer(text):
         start = match.start()
-        part = text[start : start + _MAX_CHARS]
-        found = numeral_prefix(part) if start >= end else None
-        if found is not None:
-            end = start + len(part) - len(found[1])
-            yield start, found[0]
+        excerpt = text[start : start + _MAX_CHARS]
+        prefix = numeral_prefix(excerpt) if start >= end else None
+        if prefix is not None:
+            end = start + len(excerpt) - len(prefix[1])
+            yield start, prefix[0]
 
 
-def _scientific(found: re.Match[str]) -> Numeral | None:
-    digits = (found["digits"] or "1").replace(",", "")
-    exponent = found["e"] or found["p1"] or found["p2"] or found["q1"] or found["q2"]
+def _numeral(match: re.Match[str]) -> Numeral | None:
+    return (_fraction if match.re is _FRACTION else _scientific)(match)
+
+
+def _scientific(match: re.Match[str]) -> Numeral | None:
+    digits = (match["digits"] or "1").replace(",", "")
+    exponent = match["e"] or match["p1"] or match["p2"] or match["q1"] or match["q2"]
     power = int(exponent.replace(" ", "")) if exponent else 0
     if abs(power) > _MAX_EXPONENT:
         return None
     whole, _, decimals = digits.partition(".")
     place = Fraction(10) ** (power - len(decimals))
-    count = int(whole + decimals or "0")
-    value = count * place
-    figures = len((whole + decimals).lstrip("0")) or 1
-    rounded = "." in digits.rstrip(".") or bool(exponent)
-    return Numeral(-value if found["sign"] == "-" else value, rounded, figures, place)
+    value = int(f"{match['sign']}{whole}{decimals}") * place
+    return Numeral(value, bool(decimals or exponent), len((whole + decimals).lstrip("0")) or 1, place)
 
 
-def _fraction(found: re.Match[str]) -> Numeral | None:
-    below = int(found["d1"] or found["d2"])
+def _fraction(match: re.Match[str]) -> Numeral | None:
+    below = int(match["d1"] or match["d2"])
     if below == 0:
         return None
-    value = Fraction(int(found["n1"] or found["n2"]), below)
-    whole = found["whole"] or found["glued"]
+    value = Fraction(int(match["n1"] or match["n2"]), below)
+    whole = match["whole"] or match["glued"]
     if whole:
         if not 0 < value < 1:  # 2 5/3 is no mixed number, and 2\frac{5}{3} is a product
             return None
         value += int(whole)
-    return Numeral(-value if found["sign"] == "-" else value)
+    return Numeral(-value if match["sign"] == "-" else value)
 
 
 def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -> bool:
@@ -171,11 +158,8 @@ def same_number(answer: Numeral, truth: Numeral, rel_tol: float | None = None) -
     """
     if rel_tol is not None:
         return abs(answer.value - truth.value) <= Fraction(rel_tol) * abs(truth.value)
-    if answer.value == truth.value:
-        return True
-    if answer.rounded and shows(answer, truth.value):
-        return True
-    return rounds_to(answer.value, truth)
+    is_shown = answer.value == truth.value or (answer.rounded and shows(answer, truth.value))
+    return is_shown or rounds_to(answer.value, truth)
 
 
 def shows(answer: Numeral, exact: Fraction) -> bool:
@@ -207,7 +191,7 @@ def physics_tolerance(truth: Numeral, rel_tol: float | None = None) -> Fraction:
     """
     if rel_tol is not None:
         return Fraction(rel_tol) * abs(truth.value)
-    half = truth.place / 2 if truth.figures > 1 or (truth.value == 0 and truth.place < 1) else Fraction(0)
-    if not truth.rounded and truth.value.denominator != 1:
-        half = Fraction(0)
+    shows_figures = truth.figures > 1 or (truth.value == 0 and truth.place < 1)
+    is_fraction = not truth.rounded and truth.value.denominator != 1
+    half = truth.place / 2 if shows_figures and not is_fraction else Fraction(0)
     return max(half, _PHYSICS_TOLERANCE * abs(truth.value))

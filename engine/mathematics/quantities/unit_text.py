@@ -47,14 +47,10 @@ _PLAIN = {
 
 
 UNITS = {
-    **_PREFIXED,
-    **{
-        prefix + symbol: prefix_name + name
-        for prefix_name, (prefix, _) in PREFIXES.items()
-        for symbol, name in _PREFIXED.items()
-    },
-    **_PLAIN,
-}
+    prefix + symbol: prefix_name + name
+    for prefix_name, (prefix, _) in {"": ("", 0), **PREFIXES}.items()
+    for symbol, name in _PREFIXED.items()
+} | _PLAIN
 """Symbols and short names."""
 _LONG_SYMBOLS = {symbol.lower(): name for symbol, name in UNITS.items() if len(symbol) > 3}
 
@@ -106,8 +102,7 @@ def read_unit(text: str) -> Powers | None:
     text = text.strip()
     if not text:
         return ()
-    if re.match(r"1\s*/", text):  # 1/s
-        text = text[1:]
+    text = text[1:] if re.match(r"1\s*/", text) else text  # 1/s
     try:
         tokens = _tokens(_one_spelling(text))
         powers = _product(tokens)
@@ -133,7 +128,7 @@ def _named(word: str) -> str:
 
 def _tokens(text: str) -> list[tuple[str, str]]:
     """The kinds and contents of the tokens of a unit, the first one last. At most 12 of them are factors."""
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     text, at = text.strip(), 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -141,10 +136,10 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             raise UnknownUnitError(text[at])
         at = token.end()
         kind = next(name for name, part in token.groupdict().items() if part is not None)
-        found.append((kind, (token[3] or token[4] or token[0]).strip()))
-    if sum(kind == "word" or content == "(" for kind, content in found) > _MAX_FACTORS:
+        tokens.append((kind, (token[3] or token[4] or token[0]).strip()))
+    if sum(kind == "word" or content == "(" for kind, content in tokens) > _MAX_FACTORS:
         raise UnknownUnitError("too many factors")
-    return found[::-1]
+    return tokens[::-1]
 
 
 def _product(tokens: list[tuple[str, str]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ Policies:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -32,10 +32,7 @@ _MEASURES = {
 }  # fmt: skip
 _NOISE = Fraction(1, 10**9)
 _MAX_SPLITS = 40
-_HEDGE = re.compile(
-    r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.|circa|大?约)\s*",
-    re.IGNORECASE,
-)
+_HEDGE = re.compile(r"^(?:\\approx|\\sim|~|approximately|about|roughly|around|ca\.|circa|大?约)\s*", re.IGNORECASE)
 _SPREAD = re.compile(r"\\pm\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?)(?:\s*%)?")
 _WIDEST_SPREAD = Fraction(1, 10)
 _REMARK = re.compile(r",\s*([A-Za-z][A-Za-z\s]*)$")
@@ -92,14 +89,12 @@ def read_quantity(text: str) -> Quantity | None:
     prefix = numeral_prefix(text)
     if prefix and percent != text and not prefix[1].strip(" %\\"):
         number = prefix[0]
-        hundredth = Numeral(number.value / 100, number.rounded, number.figures, number.place / 100)
-        return Quantity((), hundredth, written="%")
+        return Quantity((), replace(number, value=number.value / 100, place=number.place / 100), written="%")
     if prefix:
         number, rest = prefix
         rest = re.sub(r"^\s*(?:\\cdot|\\times|\*)\s*(?=[A-Za-z\\])", " ", rest)
-        found = _unit_and_prose(rest)
-        if found:
-            return Quantity(found[0], number, prose=found[1], written=rest.strip())
+        if unit_and_prose := _unit_and_prose(rest):
+            return Quantity(unit_and_prose[0], number, prose=unit_and_prose[1], written=rest.strip())
     for split in list(_SPLIT.finditer(text))[:_MAX_SPLITS]:
         formula, unit = text[: split.start()], read_unit(text[split.end() :])
         if formula and unit and re.search(r"[\d]|\\pi", formula):
@@ -133,10 +128,8 @@ def dimension_of(text: str) -> dict[str, Fraction] | None:
     """
     cleaned = clean(text)
     unit = read_unit(cleaned) if cleaned else None
-    if unit is None:
-        quantity = read_quantity(cleaned)
-        unit = quantity.unit if quantity is not None else None
-    return None if unit is None else {base: Fraction(power) for base, power in _dimensions(unit)}
+    quantity = read_quantity(cleaned) if unit is None else Quantity(unit, None)
+    return None if quantity is None else {base: Fraction(power) for base, power in _dimensions(quantity.unit)}
 
 
 def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tolerance_of: str = "measured") -> bool:
@@ -158,9 +151,8 @@ def same_quantity(answer: Quantity, truth: Quantity, rel_tol: float | None, tole
     converted = convert(answer.number.value, answer.unit, truth.unit)
     if converted is None:
         return False
-    tolerance = Fraction(0)
-    if tolerance_of == "measured" or rel_tol is not None:
-        tolerance = physics_tolerance(truth.number, rel_tol)
+    is_exact = tolerance_of == "exact" and rel_tol is None
+    tolerance = Fraction(0) if is_exact else physics_tolerance(truth.number, rel_tol)
     noise = _NOISE * abs(truth.number.value)
     if answer.unit != truth.unit and any(name in _ZEROS for name, _ in (*answer.unit, *truth.unit)):
         noise += _NOISE
@@ -178,10 +170,8 @@ def convert(value: Fraction, unit: Powers, target: Powers) -> Fraction | None:
     unit, target = _in_one_currency(unit, target), _in_one_currency(target, unit)
     if unit == target:
         return value
-    measures = _measures(unit) | _measures(target)
-    if _measures(unit) and _measures(target) and len(measures) > 1:
-        return None
-    if _dimensions(unit) != _dimensions(target):
+    said, meant = _measures(unit), _measures(target)
+    if (said and meant and len(said | meant) > 1) or _dimensions(unit) != _dimensions(target):
         return None
     slope, start = _scale(unit)
     target_slope, target_start = _scale(target)
@@ -196,7 +186,7 @@ def _in_one_currency(unit: Powers, other: Powers) -> Powers:
 
 def _measures(unit: Powers) -> set[str]:
     """What the units measure, if their dimension does not say it."""
-    endings = (next((end for end in _MEASURES if name.endswith(end)), None) for name, _ in unit)
+    endings = (next((end for end in _MEASURES if name.endswith(end)), "") for name, _ in unit)
     return {_MEASURES[end] for end in endings if end}
 
 

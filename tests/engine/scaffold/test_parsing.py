@@ -105,6 +105,7 @@ def test_the_last_object_with_a_graph_is_parsed():
         ('{"target_variable": "y", "causal_graph": "x -> y"}', "schema"),
         ('{"causal_graph": }{ "target_variable" }', "schema"),
         ('{"causal_graph": ' + "[" * 3000 + "]" * 3000 + "}", "too_large"),
+        ('{"causal_graph": "a\nb", "knowns": ' + "[" * 3000 + "]" * 3000 + "}", "too_large"),
         (TEXT.replace("2}", "[" * 60 + "]" * 60 + "}"), "too_large"),
     ],
 )

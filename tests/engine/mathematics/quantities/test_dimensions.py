@@ -31,6 +31,7 @@ KNOWN = {"d": M, "h": M, "t": S, "v": SPEED, "m": KG, "n": {}, "secret": None}
         ("t^(-2)", {"[time]": -2}),
         ("(d * h)^(1/2)", M),
         ("d^(1/0)", None),
+        ("sqrt(n, d)", {}),  # an argument too many has no value, and raises no error here
     ],
 )
 def test_dimension_of_an_expression(text, expected):

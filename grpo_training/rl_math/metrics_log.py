@@ -106,15 +106,3 @@ def means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each figure over those that have it."""
     names = dict.fromkeys(name for of_step in figures for name in of_step)
     return {name: statistics.fmean(of_step[name] for of_step in figures if name in of_step) for name in names}
-
-
-def latest_metrics(metrics: Path) -> str:
-    """The last line of a training's metrics as text; empty if there is none."""
-    try:
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        last = json.loads(lines[-1])
-    except (FileNotFoundError, IndexError, ValueError):
-        return ""
-    shown = [f"step {last['step']}"]
-    shown += [f"{name} {last[name]:.3f}" for name in ("reward", "loss", "kl") if isinstance(last.get(name), float)]
-    return ", ".join(shown)

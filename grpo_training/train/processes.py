@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.errors import ConfigurationError
+from grpo_training.cli.terminal_text import say
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -20,6 +21,12 @@ _DIVIDED = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpee
 def is_first_process() -> bool:
     """Whether this process writes the run directory."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def say_once(text: str) -> None:
+    """Print a text, in the first of several processes only."""
+    if is_first_process():
+        say(text)
 
 
 def number_of_processes() -> int:
@@ -68,8 +75,7 @@ def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[
     All processes get as many, because DDP reduces the gradients of all of them together. Where the parts do not divide
     evenly, a process gets the first part again, which does not count there.
     """
-    if not parts:
-        return []
-    number = accelerator.num_processes
-    own = [(part, True) for part in parts[accelerator.process_index :: number]]
-    return own + [(parts[0], False)] * (-(-len(parts) // number) - len(own))
+    number: int = accelerator.num_processes
+    share = [(part, True) for part in parts[accelerator.process_index :: number]]
+    missing = -(-len(parts) // number) - len(share)
+    return share + [(part, False) for part in parts[:1]] * missing

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from engine.task import Task
 from engine.tasks.registry import check_verifiers, load_task, task_named
 from engine.tasks.simple import RewardTask
 from grpo_training.cli.entry import collect_usually
-from grpo_training.cli.terminal_text import say
 from grpo_training.runs.folder import found_run
 from grpo_training.runs.run import TrainingRun
 from grpo_training.serve.model_folder import weights_digest
@@ -37,17 +36,15 @@ from grpo_training.train.processes import (
     is_first_process,
     join_processes,
     number_of_processes,
+    say_once,
 )
 from grpo_training.view.training_page import write_page
 
 if TYPE_CHECKING:
     from grpo_training.train.models.export import TrainingResult
 
-_PACKAGES = {
-    "offline": ("torch", "transformers", "peft", "accelerate"),
-    "sft": ("torch", "transformers", "peft", "accelerate"),
-    "online": ("torch", "transformers", "peft", "accelerate", "trl", "datasets"),
-}
+_PACKAGES = ("torch", "transformers", "peft", "accelerate")
+_ONLINE_PACKAGES = ("trl", "datasets")
 
 
 def train_grpo(config: GRPOTrainingConfig) -> int:
@@ -75,7 +72,8 @@ def check_packages(config: GRPOTrainingConfig) -> None:
     Raises:
         ConfigurationError: some are missing.
     """
-    needed = (*_PACKAGES[config.mode], *(["vllm"] if config.use_vllm else []))
+    online = _ONLINE_PACKAGES if config.mode == "online" else ()
+    needed = (*_PACKAGES, *online, *(["vllm"] if config.use_vllm else []))
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
@@ -95,11 +93,10 @@ def _with_installed_optimizer(config: GRPOTrainingConfig) -> GRPOTrainingConfig:
     """With ``adamw_torch`` in place of ``adamw_8bit`` where bitsandbytes is missing: only the memory differs."""
     if config.optim != "adamw_8bit" or importlib.util.find_spec("bitsandbytes") is not None:
         return config
-    if is_first_process():
-        say(
-            "optim adamw_8bit: bitsandbytes is not installed, so adamw_torch is used, which needs more memory. "
-            f"{install_command('8bit')}"
-        )
+    say_once(
+        "optim adamw_8bit: bitsandbytes is not installed, so adamw_torch is used, which needs more memory. "
+        f"{install_command('8bit')}"
+    )
     return config.model_copy(update={"optim": "adamw_torch"})
 
 
@@ -121,7 +118,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
         return 0
     samples = fingerprint([*data.groups, *data.validation, data.teacher])[:16]
     facts = {"model": weights_digest(config.model_name_or_path), "samples": samples}
-    _say_loading(config)
+    say_once(f"loading {config.model_name_or_path}")  # and the trainer: this takes seconds
     from grpo_training.train.offline.loop import train_offline
 
     return _train_in_run_directory(
@@ -152,20 +149,15 @@ def _train_online(config: GRPOTrainingConfig) -> int:
         chat = [message.model_dump() for message in messages_of(problems[0], config.prompt_style, prompts)]
         print_prompt(str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)))
         return 0
-    facts = {"model": weights_digest(config.model_name_or_path), "problems": _problems_digest(problems)}
+    problems_digest = hashlib.sha256("".join(problem.model_dump_json() for problem in problems).encode()).hexdigest()
+    facts = {"model": weights_digest(config.model_name_or_path), "problems": problems_digest[:16]}
     facts |= {} if config.reward is None else {"reward": reward_digest(config.reward)}
-    _say_loading(config)
+    say_once(f"loading {config.model_name_or_path}")  # and the trainer: this takes seconds
     from grpo_training.train.online.loop import train_online
 
     return _train_in_run_directory(
         config, facts, lambda folder: train_online(config, problems, folder, prompts=prompts)
     )
-
-
-def _say_loading(config: GRPOTrainingConfig) -> None:
-    """Say what takes the next seconds: the import of the trainer and its model."""
-    if is_first_process():
-        say(f"loading {config.model_name_or_path}")
 
 
 def _online_problems(
@@ -251,10 +243,3 @@ def _print_result(result: TrainingResult, page: Path | None) -> None:
         if path is not None:
             print(f"  {name:13} {path}")
     print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
-
-
-def _problems_digest(problems: Iterable[Problem]) -> str:
-    digest = hashlib.sha256()
-    for problem in problems:
-        digest.update(problem.model_dump_json().encode())
-    return digest.hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,13 @@ from grpo_training.runs.stored_answers import problem_of
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rows import succeeds
 from grpo_training.train.data.samples import DropReport, TrainingGroup, TrainingResponse
-from grpo_training.train.data.scored_files import has_replies, join_reasoning, json_rows, read_scored, report_broken
+from grpo_training.train.data.scored_files import (
+    has_replies,
+    join_reasoning,
+    read_scored,
+    readable_rows,
+    report_broken,
+)
 from grpo_training.train.data.stored_logprobs import without_unusable_logprobs
 from prompts import prompt_styles
 
@@ -163,7 +170,7 @@ def find_sources(path: Path, report: DropReport) -> list[Source]:
 
 def _kind(path: Path) -> Kind:
     """The kind of a file, by its first objects."""
-    for _, row in zip(range(_SNIFFED_ROWS), json_rows(path), strict=False):
+    for _, row in itertools.islice(readable_rows(path, []), _SNIFFED_ROWS):
         if "rollouts" in row and "problem_id" in row:
             return "rollouts"
         if "fused_scaffold" in row:

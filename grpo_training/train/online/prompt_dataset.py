@@ -19,7 +19,7 @@ from engine.records import Message, Problem
 from engine.task import Task
 from engine.tasks.registry import task_named, task_of_row
 from engine.tasks.rows import ANSWER_FIELDS
-from grpo_training.train.data.scored_files import RowError, placed_rows, prompt_messages
+from grpo_training.train.data.scored_files import placed_rows, prompt_messages
 
 Prompts = dict[str, tuple[Message, ...]]
 """The prompt of each problem, by its id."""
@@ -50,10 +50,7 @@ def load_prompts(
         return None
     for name, path in files:
         for number, (where, row) in enumerate(placed_rows(path), start=1):
-            try:
-                messages = prompt_messages(row)
-            except RowError as error:
-                raise InputError(f"{where}: {error}", fix="Correct the row, or remove it.") from None
+            messages = prompt_messages(row, where)
             given = row.get("id", row.get("problem_id"))
             problem_id = f"{name}{number if given is None else given}"
             if problem_id in prompts:

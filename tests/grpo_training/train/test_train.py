@@ -75,7 +75,8 @@ def flags(tmp_path, data, *more, model=POCKET):
 def test_help_and_the_public_names_need_no_heavy_library():
     code = (
         "import sys; sys.argv = ['train', '--help']\n"
-        "from grpo_training.train.__main__ import GRPOTrainingConfig, load_config, main, train_grpo\n"
+        "from grpo_training import GRPOTrainingConfig, load_config\n"
+        "from grpo_training.train.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: print(sorted({'torch', 'transformers', 'trl', 'peft', 'datasets'} & set(sys.modules)))"
     )
@@ -556,12 +557,11 @@ def test_prompts_without_a_reward_are_refused(tmp_path, trainers, prompt_folder,
         ('[\n {"prompt": "a"},\n {"prompt": ""}\n]', "grpo_dataset.json, row 2: no prompt"),
         ('[\n {"prompt": "a"},\n {"prompt": [{"role": "user"}]}\n]', "row 2: a prompt message needs a role"),
         ('[\n {"prompt": "a", "id": 1},\n {"prompt": "b", "id": 1}]', "row 2: another row has the id '1'"),
-        ('[\n {"prompt": "a"}\n {"prompt": "b"}]', "line 3: not JSON"),
+        ('[\n {"prompt": "a"}\n {"prompt": "b"}]', "line 1: not JSON"),
         ('[\n {"prompt": "a"},\n 7]', "row 2: not a JSON object"),
-        ('[{"prompt": "a"},\n {"prompt": "a", "x": "\\ud800"}]', "row 2: unpaired surrogate"),
         ('[\n {"prompt": "a"},\n', "line 3: not JSON"),
         ('{"prompt": "a"}\n{"prompt": }\n', "line 2: not JSON"),
-        ('[{"prompt": "a\udcff"}]', "grpo_dataset.json is not JSON in UTF-8"),
+        ('[{"prompt": "a\udcff"}]', "grpo_dataset.json, line 1: not UTF-8"),
     ],
 )
 def test_a_row_that_is_no_prompt_is_named_with_file_and_line(tmp_path, trainers, text, message):

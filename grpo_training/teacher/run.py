@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tqdm import tqdm
 
 from agents.teacher import TeacherAgent, TeacherReply
-from engine.abilities import PreparesData
 from engine.errors import InputError
 from engine.records import Fault, Message, Problem
 from engine.storage.rollout_store import BrokenLine, RolloutStore, read_each
@@ -41,14 +40,14 @@ class TeacherRun:
 
     Args:
         agent: asks the teacher.
-        data: the agent's task, with the tests of its problems and the canonical forms of programs.
+        canonical: :meth:`engine.abilities.PreparesData.canonical` of the agent's task.
         store: file of the traces; the caller holds its lock.
         settings: samples, concurrency, and which traces are accepted.
         config_hash: hash of what changes a trace; stored traces with another hash do not count as done.
     """
 
     agent: TeacherAgent
-    data: PreparesData
+    canonical: Callable[[str], str]
     store: RolloutStore
     settings: TeacherSettings
     config_hash: str
@@ -81,7 +80,7 @@ class TeacherRun:
         broken: list[BrokenLine] = []
         for trace in read_each(self.store.path, TeacherTrace, broken, missing_ok=True):
             self.statistics.add(trace)
-            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.data.canonical))
+            self._kept.setdefault(trace.task_id, []).append(KeptTrace.of(trace, self.canonical))
         for line in broken:
             note(f"skipped {line}")
 
@@ -121,12 +120,12 @@ class TeacherRun:
                 return result
             traces.append(result)
         kept, most, max_chars = self._kept.get(problem.id, ()), self.settings.accept_per_task, self.settings.max_chars
-        return await asyncio.to_thread(accept, traces, kept, self.data.canonical, most=most, max_chars=max_chars)
+        return await asyncio.to_thread(accept, traces, kept, self.canonical, most=most, max_chars=max_chars)
 
     def _score(self, problem: Problem, messages: tuple[Message, ...], answer: TeacherReply) -> TeacherTrace | Fault:
         """A scored reply; a fault if it could not be scored."""
         assert answer.candidate is not None
-        scored = scored_fields(self.agent.task, self.data, problem, answer.candidate)
+        scored = scored_fields(self.agent.task, problem, answer.candidate)
         if isinstance(scored, Fault):
             return scored
         completion = answer.reply.completion  # None if the endpoint refused this prompt

@@ -43,21 +43,20 @@ def load_grpo_dataset(dataset_path: Path | str, **reading: Any) -> Dataset:
         placed = (pair for file in prompt_files for pair in placed_rows(file))
         return to_dataset([{**row, "prompt": conversation(prompt_messages(row, where))} for where, row in placed])
     settings = GRPOTrainingConfig(model_name_or_path="none", dataset_path=path, **reading)
-    return to_dataset(prompt_only(each_group(settings, DropReport(), as_sent="prompts" not in reading)))
+    groups = each_group(settings, DropReport(), as_sent="prompts" not in reading)
+    return to_dataset([row for group in groups for row in prompt_only(group)])
 
 
-def prompt_only(groups: Iterable[TrainingGroup]) -> list[Row]:
-    """One row per group: ``prompt``, with replies and rewards as further columns."""
-    return [
-        {
-            "prompt": conversation(group.messages),
-            "problem_id": group.problem_id,
-            "task": group.task,
-            "completions": [response.text for response in group.responses],
-            "rewards": [response.reward for response in group.responses],
-        }
-        for group in groups
-    ]
+def prompt_only(group: TrainingGroup) -> list[Row]:
+    """One row: ``prompt``, with replies and rewards as further columns, for ``GRPOTrainer``."""
+    row = {
+        "prompt": conversation(group.messages),
+        "problem_id": group.problem_id,
+        "task": group.task,
+        "completions": [response.text for response in group.responses],
+        "rewards": [response.reward for response in group.responses],
+    }
+    return [row]
 
 
 def to_dataset(rows: Sequence[Row]) -> Dataset:

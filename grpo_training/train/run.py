@@ -166,24 +166,18 @@ def _online_problems(
     """The problems of an online training, and the prompts of those that are used as they stand."""
     task = load_task(config.task) if config.task is not None else task_with_settings(config.reward_settings)
     # A path is never taken for the name of a dataset.
-    place = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
-    is_path = config.dataset is None or Path(place).expanduser().exists()
-    if task is None and is_path:
+    source = str(config.dataset_path and config.dataset_path.absolute()) if config.dataset is None else config.dataset
+    if task is None and (config.dataset is None or Path(source).expanduser().exists()):
         by_task = None if reward is None or isinstance(reward, RewardTask | BatchReward) else reward
-        loaded = load_prompts(
-            place,
-            scored_by=by_task,
-            by_function=by_task is not reward,
-            max_problems=config.max_problems,
-        )
+        loaded = load_prompts(source, by_task, by_function=by_task is not reward, max_problems=config.max_problems)
         if loaded is not None and reward is None:
             raise InputError(
-                f"The rows of {place} are prompts without an answer, so no task can score the replies",
+                f"The rows of {source} are prompts without an answer, so no task can score the replies",
                 fix="Pass --reward FILE.py:FUNCTION, or --task NAME if a task reads these rows.",
             )
         if loaded is not None:
             return loaded
-    return load_problems(place, max_problems=config.max_problems, task=task), {}
+    return load_problems(source, max_problems=config.max_problems, task=task), {}
 
 
 def _train_in_run_directory(
@@ -211,7 +205,11 @@ def _train_in_run_directory(
         page = write_page(config.output_dir)
         manifest.finish()
         exit_code_of_the_first(0)
-    _print_result(result, page)
+    print(f"trained {result.steps} steps in {result.seconds:.0f} s")
+    for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
+        if path is not None:
+            print(f"  {name:13} {path}")
+    print(f"  serve it      python -m grpo_training.serve --model {result.merged}")
     return 0
 
 
@@ -235,11 +233,3 @@ def _explained_full_memory(config: GRPOTrainingConfig) -> Iterator[None]:
             "--gradient-checkpointing. Offline, the same training goes on from its last checkpoint with them; online "
             "pass --fresh. Otherwise lower max_seq_length, or use --load-in-4bit or a smaller model.",
         ) from error
-
-
-def _print_result(result: TrainingResult, page: Path | None) -> None:
-    print(f"trained {result.steps} steps in {result.seconds:.0f} s")
-    for name, path in (("adapter", result.adapter), ("merged model", result.merged), ("curves", page)):
-        if path is not None:
-            print(f"  {name:13} {path}")
-    print(f"  serve it      python -m grpo_training.serve --model {result.merged}")

@@ -91,7 +91,7 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
             fix="Supported: *_rollouts.jsonl of a cache, and rows of prompt, response and reward as .json or .jsonl.",
         )
     problems: set[str] = set()
-    for group in _each_of(usable, settings, report):
+    for group in itertools.chain.from_iterable(_groups_of(source, settings, report) for source in usable):
         answered = _to_first_request(group, report) if as_sent else group
         if answered is None or not _has_signal(answered, settings, report):
             continue
@@ -102,14 +102,13 @@ def each_group(settings: GRPOTrainingConfig, report: DropReport, *, as_sent: boo
             report.drop(FURTHER)
 
 
-def _each_of(sources: Sequence[Source], settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
-    """The groups of files."""
-    for source in sources:
-        if source.kind == "scored":
-            yield from read_scored(source.path, source.name, report)
-        else:
-            load_tasks_of(source.path.parent, given=settings.task)
-            yield from _read_cache(source, settings, report)
+def _groups_of(source: Source, settings: GRPOTrainingConfig, report: DropReport) -> Iterator[TrainingGroup]:
+    """The groups of a file."""
+    if source.kind == "scored":
+        yield from read_scored(source.path, source.name, report)
+        return
+    load_tasks_of(source.path.parent, given=settings.task)
+    yield from _read_cache(source, settings, report)
 
 
 def is_as_sent(group: RolloutGroup, rollout: Rollout, style: str | None, *, with_experiences: bool) -> bool:
@@ -254,7 +253,6 @@ def _training_groups(
         messages=messages,
         responses=responses,
         model=_model(group),
-        temperature=policy.sampling.temperature if policy else None,
     )
 
 

@@ -3,7 +3,7 @@
 A row holds ``prompt`` (text, or chat messages; also ``messages``), one reply (``completion``, ``response``, ``text`` or
 ``output``: text, or chat messages whose last one is the reply) and its ``reward`` or ``score``: a number, or an object
 with ``total``. Optional: ``id``, ``problem_id`` or ``prompt_id``, ``step``, ``group_id``, ``task``, ``model``,
-``temperature``, ``is_correct``, ``finish_reason``. Rows of one prompt form one group;
+``is_correct``, ``finish_reason``. Rows of one prompt form one group;
 where they have a ``prompt_id``, as those of ``score_rollouts``, rows of one step and prompt.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from engine.errors import InputError
 from engine.llm.wire.replies import clean
@@ -188,7 +188,6 @@ def _group(
 ) -> TrainingGroup:
     """A group with the facts of its first row; without an id all rows of a prompt are of one problem."""
     names = ("problem_id", "prompt_id", "id", "task_id")
-    temperature = row.get("temperature")
     return TrainingGroup(
         group_id=group_id,
         problem_id=next((text for name in names if (text := _text(row, name))), f"prompt_{messages_hash(messages)}"),
@@ -196,14 +195,9 @@ def _group(
         messages=messages,
         responses=responses,
         model=_text(row, "model"),
-        temperature=float(temperature) if _is_number(temperature) else None,
     )
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST

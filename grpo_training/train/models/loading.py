@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,8 +41,14 @@ def load_model(config: GRPOTrainingConfig) -> tuple[PreTrainedModel, PreTrainedT
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     if config.use_peft:
         model = _with_lora(model, config)
-    prepared: PreTrainedModel = _prepare_for_training(model, config)
-    return prepared, tokenizer
+    disable_progress_bar()  # else each save would print one into the progress of the training
+    disable_dropout(model)
+    model.config.use_cache = False
+    if config.gradient_checkpointing:
+        if config.use_peft:
+            model.enable_input_require_grads()  # else no checkpointed layer would get a gradient
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model.train(), tokenizer
 
 
 def _with_lora(model: PreTrainedModel, config: GRPOTrainingConfig) -> Any:
@@ -129,18 +133,8 @@ def disable_dropout(model: torch.nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-@contextlib.contextmanager
-def adapter_off(model: PreTrainedModel) -> Iterator[None]:
-    """A context in which the adapter, if there is one, is disabled: the model is the initial one."""
-    if not has_adapter(model):
-        yield
-        return
-    with model.disable_adapter():
-        yield
-
-
 def has_adapter(model: PreTrainedModel) -> bool:
-    """Whether the model has a LoRA, so that :func:`adapter_off` gives the reference."""
+    """Whether the model has a LoRA, so that it is the initial one while the LoRA is disabled."""
     return hasattr(model, "peft_config")
 
 
@@ -191,14 +185,3 @@ def load_weights(model: PreTrainedModel, folder: Path) -> None:
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(stored[name])
-
-
-def _prepare_for_training(model: Any, config: GRPOTrainingConfig) -> Any:
-    disable_progress_bar()  # else each save would print one into the progress of the training
-    disable_dropout(model)
-    model.config.use_cache = False
-    if config.gradient_checkpointing:
-        if has_adapter(model):
-            model.enable_input_require_grads()  # else no checkpointed layer would get a gradient
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    return model.train()

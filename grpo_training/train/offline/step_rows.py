@@ -49,8 +49,8 @@ class StepRows:
         rce_groups, rce_temperature: of the warm-up.
         totals: responses and completion tokens of the policy loss, rows without gradient included.
         scored: those of them that pass through the model.
-        self_sft_tokens, teacher_tokens: completion tokens of the imitation terms.
-        sft_tokens: completion tokens of a supervised step.
+        self_sft_tokens: completion tokens of self-SFT.
+        sft_tokens: those of teacher-SFT, or of a supervised step.
     """
 
     micro_batches: list[MicroBatch]
@@ -61,7 +61,6 @@ class StepRows:
     totals: StepTotals = field(default=StepTotals(0, 0))
     scored: StepTotals = field(default=StepTotals(0, 0))
     self_sft_tokens: int = 0
-    teacher_tokens: int = 0
     sft_tokens: int = 0
 
 
@@ -126,7 +125,7 @@ def policy_step(
     with_gradient = [
         number
         for number, row in enumerate(rows)
-        if config.grpo_weight > 0 and _counts(row, config) and (beta > 0 or row.advantage != 0)
+        if config.grpo_weight > 0 and _counted([row], config) and (beta > 0 or row.advantage != 0)
     ]
     chosen = frozenset(imitated)
     numbers = list(dict.fromkeys([*with_gradient, *imitated]))
@@ -147,7 +146,7 @@ def policy_step(
         totals=StepTotals(len(rows), _completion_tokens(_counted(rows, config))),
         scored=StepTotals(len(scored), _completion_tokens(scored)),
         self_sft_tokens=_completion_tokens(rows[number] for number in imitated),
-        teacher_tokens=_completion_tokens(traces),
+        sft_tokens=_completion_tokens(traces),
     )
 
 
@@ -165,13 +164,9 @@ def reward_metrics(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def _counts(row: Sample, config: GRPOTrainingConfig) -> bool:
-    """Whether the tokens of a row count in the losses."""
-    return not (config.mask_truncated_completions and row.truncated)
-
-
 def _counted(rows: Iterable[Sample], config: GRPOTrainingConfig) -> list[Sample]:
-    return [row for row in rows if _counts(row, config)]
+    """The rows whose tokens count in the losses."""
+    return [row for row in rows if not (config.mask_truncated_completions and row.truncated)]
 
 
 def _completion_tokens(rows: Iterable[Sample]) -> int:

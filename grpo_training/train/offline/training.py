@@ -7,6 +7,7 @@ import importlib
 import math
 import resource
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,7 @@ from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.batches import Batch, collate
 from grpo_training.train.data.rows import cut
 from grpo_training.train.data.samples import Group, Sample
-from grpo_training.train.models.loading import (
-    adapter_off,
-    load_model,
-    trained_weights,
-    uses_bf16,
-)
+from grpo_training.train.models.loading import has_adapter, load_model, trained_weights, uses_bf16
 from grpo_training.train.objective.logprobs import LogProbModel, check_logits
 from grpo_training.train.objective.reference_policy import ReferencePolicy
 from grpo_training.train.offline.plan import PlannedStep, plan_steps
@@ -79,12 +75,8 @@ class Training:
 
     def collate(self, rows: Sequence[Sample]) -> Batch:
         """Rows as tensors on the device of this process."""
-        batch = collate(
-            rows,
-            self.tokenizer.pad_token_id,
-            mask_truncated=self.config.mask_truncated_completions,
-        )
-        return batch.to(self.accelerator.device)
+        mask_truncated = self.config.mask_truncated_completions
+        return collate(rows, self.tokenizer.pad_token_id, mask_truncated=mask_truncated).to(self.accelerator.device)
 
     def logps(self, batch: Batch, temperature: float | None = None) -> Tensor:
         """Log-probs (B, C) of the completions under the policy, by default at the sampling temperature."""
@@ -183,7 +175,8 @@ def score_reference(training: Training) -> None:
     rows = unscored(training)
     if not rows:
         return
-    with torch.no_grad(), adapter_off(training.model):
+    model = training.model
+    with torch.no_grad(), model.disable_adapter() if has_adapter(model) else nullcontext():
         for micro_batch, counts in local_share(cut(rows, training.config), training.accelerator):
             batch = training.collate(micro_batch)
             logps_BC = training.logps(batch)  # noqa: N806 - the name ends in its shape

@@ -7,9 +7,8 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 from engine.storage.append_log import replace_file
@@ -36,14 +35,14 @@ def open_metrics(
     """
     run_dir.mkdir(parents=True, exist_ok=True)
     with (
-        TrainingProgress(total, done=done, stream=stream, clock=clock) as progress,
-        MetricsLog(run_dir / "metrics.jsonl", resume_step=done) as log,
+        closing(TrainingProgress(total, done=done, stream=stream, clock=clock)) as progress,
+        closing(MetricsLog(run_dir / "metrics.jsonl", resume_step=done)) as log,
     ):
         yield log, progress
 
 
 class MetricsLog:
-    """Writes ``metrics.jsonl``. Use as a context manager.
+    """Writes ``metrics.jsonl``.
 
     One line is one JSON object with ``step`` first; a value that is not finite becomes null. A resumed run first
     removes the lines of the steps that it will repeat, and an incomplete last line.
@@ -58,12 +57,8 @@ class MetricsLog:
         replace_file(path, b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab", buffering=0)
 
-    def __enter__(self) -> MetricsLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def write(self, step: int, figures: Mapping[str, Any]) -> None:

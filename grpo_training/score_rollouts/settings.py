@@ -73,9 +73,9 @@ def with_check_options(argv: Sequence[str]) -> type[ScoreSettings]:
             options = type(task.check_options).model_fields
             fields |= {name: _optional(field) for name, field in options.items()}
             groups[f"task {task.name}"] = list(options)
-    namespace = {"groups": groups, "__doc__": ScoreSettings.__doc__}
-    base = type("ScoreSettings", (ScoreSettings,), {**namespace, "__annotations__": {"groups": ClassVar[Any]}})
-    return create_model("ScoreSettings", __base__=base, **fields)
+    model = create_model("ScoreSettings", __base__=ScoreSettings, __doc__=ScoreSettings.__doc__, **fields)
+    model.groups = groups
+    return model
 
 
 def configured(task: Task, settings: ScoreSettings) -> Task:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from engine.errors import ConfigurationError
 from grpo_training.cli.terminal_text import say
+from grpo_training.runs.stop_request import StopRequest
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -67,6 +68,15 @@ def exit_code_of_the_first(exit_code: int | None) -> int | None:
 
     received: list[int | None] = broadcast_object_list([exit_code], from_process=0)
     return received[0]
+
+
+def agreed(stop: StopRequest, number: int) -> int | None:
+    """The signal that any of ``number`` processes has received, so that all stop at the same step."""
+    if number > 1:
+        from accelerate.utils import gather_object
+
+        stop.number = next((signal for signal in gather_object([stop.number]) if signal is not None), None)
+    return stop.number
 
 
 def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:

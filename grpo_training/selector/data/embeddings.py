@@ -98,10 +98,14 @@ def load_table(path: Path) -> EmbeddingTable:
 
 
 def mean_of_normalised(*parts: EmbeddingTable) -> EmbeddingTable:
-    """The L2-normalised mean of L2-normalised embeddings of the same items, such as those of image and text."""
+    """The L2-normalised mean of L2-normalised embeddings of the same items, such as image and text; one as it is."""
+    if len(parts) == 1:
+        return parts[0]
     ids = range(len(parts[0]))
     if {(len(table), table.dimensions) for table in parts} != {(len(parts[0]), parts[0].dimensions)}:
-        raise InputError(f"The embeddings differ in shape: {', '.join(f'{len(o)} x {o.dimensions}' for o in parts)}")
+        raise InputError(
+            f"The embeddings differ in shape: {', '.join(f'{len(table)} x {table.dimensions}' for table in parts)}"
+        )
     normalised = [torch.nn.functional.normalize(table.rows(list(ids)), dim=-1) for table in parts]
     mean = torch.stack(normalised).mean(0)
     return EmbeddingTable(torch.nn.functional.normalize(mean, dim=-1).numpy())

@@ -44,7 +44,7 @@ from grpo_training.train.offline.plan import learning_rate
 from grpo_training.train.offline.step_rows import MicroBatch, StepRows, policy_step, rce_step, sft_step
 from grpo_training.train.offline.training import Training, prepare, return_free_memory, score_reference, unscored
 from grpo_training.train.offline.validation import validate
-from grpo_training.train.processes import local_share
+from grpo_training.train.processes import agreed, local_share
 
 
 def train_offline(
@@ -96,9 +96,7 @@ def train_offline(
         window: list[dict[str, float]] = []
         for number, metrics in optimizer_steps(training, done, clock):
             step = training.plan[number - 1]
-            if accelerator.num_processes > 1:  # a signal may reach them at different steps, and all stop at the same
-                stop.number = next((signal for signal in gather_object([stop.number]) if signal is not None), None)
-            is_due = step.ends_epoch or number == total or stop.number is not None
+            is_due = agreed(stop, accelerator.num_processes) is not None or step.ends_epoch or number == total
             is_due |= config.save_steps is not None and number % config.save_steps == 0
             if progress is not None:
                 of_data = {"data/reward" if name == "reward" else name: value for name, value in metrics.items()}

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import gather_object
 from torch.nn.utils import get_total_norm
 from transformers import TrainerCallback
 
@@ -19,6 +18,7 @@ from grpo_training.rl_math.progress import TrainingProgress
 from grpo_training.rl_math.stopped import TrainingStoppedError
 from grpo_training.runs.stop_request import StopRequest
 from grpo_training.train.online.rewards import ScoredCompletion, TrlReward
+from grpo_training.train.processes import agreed
 
 STAGE = "online"
 SAMPLES = "samples.jsonl"
@@ -69,13 +69,10 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         """Write samples of the first step, and stop if a stop was requested."""
         if state.global_step == 1:
             self._write_samples(1)
-        if args.world_size > 1:  # a signal may reach the processes at different steps, and all stop at the same
-            self._stop.number = next(
-                (number for number in gather_object([self._stop.number]) if number is not None), None
-            )
-        if state.global_step >= state.max_steps or self._stop.number is not None:
+        stops = agreed(self._stop, args.world_size) is not None
+        if state.global_step >= state.max_steps or stops:
             control.should_log = True  # also the steps since the last log, fewer than logging_steps
-        if self._stop.number is not None:
+        if stops:
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -109,19 +106,18 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         chosen: dict[str, ScoredCompletion] = {}
         for scored in self._reward.latest:
             chosen.setdefault(scored.problem.id, scored)
-        shown = list(chosen.values())[:_SAMPLES_PER_STEP]
-        lines = [json.dumps(_as_json(scored, step), ensure_ascii=False) for scored in shown]
+        rows = [
+            {
+                "step": step,
+                "problem_id": scored.problem.id,
+                "problem": scored.problem.text,
+                "answer": scored.problem.answer,
+                "completion": scored.text,
+                "reward": scored.reward,
+                "is_correct": scored.is_correct,
+            }
+            for scored in list(chosen.values())[:_SAMPLES_PER_STEP]
+        ]
         before = self._path.read_bytes() if self._path.exists() else b""
-        replace_file(self._path, before + "".join(line + "\n" for line in lines).encode())
-
-
-def _as_json(scored: ScoredCompletion, step: int) -> dict[str, Any]:
-    return {
-        "step": step,
-        "problem_id": scored.problem.id,
-        "problem": scored.problem.text,
-        "answer": scored.problem.answer,
-        "completion": scored.text,
-        "reward": scored.reward,
-        "is_correct": scored.is_correct,
-    }
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        replace_file(self._path, before + lines.encode())

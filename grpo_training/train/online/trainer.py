@@ -22,7 +22,7 @@ from grpo_training.train.data.batches import collate
 from grpo_training.train.data.rows import own_successes, teacher_rows
 from grpo_training.train.data.samples import Sample
 from grpo_training.train.folders import none_if_failed
-from grpo_training.train.objective.logprobs import completion_logps, not_finite_weight
+from grpo_training.train.objective.logprobs import LogProbModel, not_finite_weight
 from grpo_training.train.online.rewards import TrlReward
 
 
@@ -137,11 +137,5 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         """The cross-entropy on ``rows``; ``tokens`` counts all imitated rows of the step."""
         batch = collate(rows, self.processing_class.pad_token_id).to(self.accelerator.device)
         with self.accelerator.autocast():
-            logps_BC, _ = completion_logps(  # noqa: N806 - names end in their shape
-                self.accelerator.unwrap_model(self.model_wrapped),
-                batch.input_ids_BT,
-                batch.attention_mask_BT,
-                batch.completion_start_B,
-                batch.mask_BC,
-            )
-        return sft_loss(logps_BC, batch.mask_BC, tokens=tokens)
+            logps, _ = LogProbModel(self.accelerator.unwrap_model(self.model_wrapped))(batch, temperature=1.0)
+        return sft_loss(logps, batch.mask_BC, tokens=tokens)

@@ -45,11 +45,12 @@ class VerdictFile:
     def load(self) -> None:
         """Read the verdicts that carry a reward. The others are reached again."""
         if self.path.exists():
-            for line in self.path.read_bytes().splitlines():
-                with contextlib.suppress(ValidationError):
-                    entry = VerdictEntry.model_validate_json(line)
-                    if entry.verdict.has_reward:
-                        self.by_key[entry.key] = entry
+            with self.path.open("rb") as stream:
+                for line in stream:
+                    with contextlib.suppress(ValidationError):
+                        entry = VerdictEntry.model_validate_json(line)
+                        if entry.verdict.has_reward:
+                            self.by_key[entry.key] = entry
 
     def append(self, entries: Sequence[VerdictEntry]) -> None:
         """Store verdicts with one sync. Only inside ``log.hold``."""

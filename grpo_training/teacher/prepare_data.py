@@ -112,11 +112,11 @@ def split(problems: Iterable[Problem], seed: int, train_share: float) -> tuple[l
 
     Each problem is split by itself, so that further problems do not move others.
     """
-    parts: tuple[list[Problem], list[Problem]] = [], []
+    sides: tuple[list[Problem], list[Problem]] = [], []
     for problem in problems:
         digest = hashlib.sha256(f"{seed}|{problem.id}".encode()).digest()
-        parts[int.from_bytes(digest[:8], "big") / 2**64 >= train_share].append(problem)
-    return parts
+        sides[int.from_bytes(digest[:8], "big") / 2**64 >= train_share].append(problem)
+    return sides
 
 
 def without_near_duplicates(

@@ -14,7 +14,7 @@ from grpo_training.runs.stop_request import StopRequest
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
-PartT = TypeVar("PartT")
+ItemT = TypeVar("ItemT")
 
 _DIVIDED = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}
 
@@ -79,13 +79,13 @@ def agreed(stop: StopRequest, number: int) -> int | None:
     return stop.number
 
 
-def local_share(parts: Sequence[PartT], accelerator: Accelerator) -> list[tuple[PartT, bool]]:
-    """The parts that this process computes, and whether each counts.
+def local_share(items: Sequence[ItemT], accelerator: Accelerator) -> list[tuple[ItemT, bool]]:
+    """The items that this process computes, and whether each counts.
 
-    All processes get as many, because DDP reduces the gradients of all of them together. Where the parts do not divide
-    evenly, a process gets the first part again, which does not count there.
+    All processes get as many, because DDP reduces the gradients of all of them together. Where the items do not divide
+    evenly, a process gets the first item again, which does not count there.
     """
     number: int = accelerator.num_processes
-    share = [(part, True) for part in parts[accelerator.process_index :: number]]
-    missing = -(-len(parts) // number) - len(share)
-    return share + [(part, False) for part in parts[:1]] * missing
+    share = [(item, True) for item in items[accelerator.process_index :: number]]
+    missing = -(-len(items) // number) - len(share)
+    return share + [(item, False) for item in items[:1]] * missing

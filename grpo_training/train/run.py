@@ -121,9 +121,7 @@ def _train_on_stored(config: GRPOTrainingConfig) -> int:
     say_once(f"loading {config.model_name_or_path}")  # and the trainer: this takes seconds
     from grpo_training.train.offline.loop import train_offline
 
-    return _train_in_run_directory(
-        config, facts, lambda folder: train_offline(config, data.groups, data.validation, data.teacher, folder)
-    )
+    return _train_in_run_directory(config, facts, lambda folder: train_offline(config, data, folder))
 
 
 def _train_online(config: GRPOTrainingConfig) -> int:

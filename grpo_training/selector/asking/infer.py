@@ -90,9 +90,9 @@ def infer(settings: InferSettings, clock: Callable[[], float] = time.monotonic) 
 
 def _rows_of_queries(shots: Sequence[Problem], queries: Sequence[Problem]) -> dict[int, int]:
     """Query -> its own row among the shots, by id and text: with its answer in the prompt it would be no test."""
-    place = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
+    row_of = {(shot.id, shot.text): number for number, shot in enumerate(shots)}
     keys = ((query.id, query.text) for query in queries)
-    return {number: place[key] for number, key in enumerate(keys) if key in place}
+    return {number: row_of[key] for number, key in enumerate(keys) if key in row_of}
 
 
 def _selectors(checkpoints: Sequence[Path], version: str | None) -> dict[str, PointerSelector]:
@@ -132,13 +132,13 @@ def _key(name: str) -> str:
 
 
 def _shown(figures: Mapping[str, Any], names: Sequence[str]) -> str:
-    parts = [f"{figures['accuracy']:5.1f} %"]
+    texts = [f"{figures['accuracy']:5.1f} %"]
     for name in names:
         gain, low, high = (figures[f"{_key(name)}{end}"] for end in ("", "_low", "_high"))
         interval = "" if low is None else f" [{low:+z.1f}, {high:+z.1f}]"
-        parts.append(f"{gain:+z.1f}{interval} against {name}")
-    parts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
-    return "  ".join(parts)
+        texts.append(f"{gain:+z.1f}{interval} against {name}")
+    texts.append(f"{figures['choosing_ms_per_query']:.1f} ms per query to choose")
+    return "  ".join(texts)
 
 
 def _table(settings: InferSettings, problems: Sequence[Problem], images: Sequence[Path]) -> EmbeddingTable:

@@ -62,7 +62,6 @@ def load_chats(config: GRPOTrainingConfig) -> TrainingData:
     return TrainingData(
         groups=[[sample] for sample in samples if sample.prompt_ids not in held_out],
         validation=[[sample] for sample in samples if sample.prompt_ids in held_out],
-        teacher=[],
         report=report,
     )
 
@@ -93,8 +92,8 @@ def _sample(row: Mapping[str, Any], where: str, name: str, chat: ChatTokens) -> 
         messages += (Message(role="assistant", content=clean(completion)),)
     elif completion is not None:
         messages += prompt_messages({"prompt": completion}, where)
-    said = completion or row.get("prompt") or row["messages"]
-    facts = said[-1] if isinstance(said, list) else row
+    turns = completion or row.get("prompt") or row["messages"]
+    facts = turns[-1] if isinstance(turns, list) else row
     *prompt, reply = messages
     if reply.role != "assistant" or not prompt:
         fault = "the messages do not end with a reply of the assistant to another message"

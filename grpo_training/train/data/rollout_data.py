@@ -290,11 +290,9 @@ def _model(group: RolloutGroup) -> str:
 
 def _has_signal(group: TrainingGroup, settings: GRPOTrainingConfig, report: DropReport) -> bool:
     """Whether the rewards of a group differ, or ``settings.zero_variance`` keeps it."""
-    if group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
-        return True
-    if settings.zero_variance == "keep":
-        return True
-    if settings.zero_variance == "right" and all(succeeds(response) for response in group.responses):
+    is_right = settings.zero_variance == "right" and all(succeeds(response) for response in group.responses)
+    is_kept = settings.zero_variance == "keep" or is_right
+    if is_kept or group_stats([response.reward for response in group.responses], tau=0.0).std > 0:
         return True
     report.drop(SINGLE if len(group.responses) == 1 else EQUAL)
     return False

@@ -89,11 +89,11 @@ def readable_rows(path: Path, broken: list[str]) -> Iterator[tuple[str, dict[str
             yield where, row
 
 
-def report_broken(report: DropReport, places: Sequence[str]) -> None:
+def report_broken(report: DropReport, lines: Sequence[str]) -> None:
     """Count the lines that could not be read and name the first of them."""
-    report.drop(BROKEN_ROWS, len(places))
-    for place in places[:_SHOWN_BROKEN]:
-        report.detail(f"skipped {place}")
+    report.drop(BROKEN_ROWS, len(lines))
+    for line in lines[:_SHOWN_BROKEN]:
+        report.detail(f"skipped {line}")
 
 
 def has_replies(row: Mapping[str, Any]) -> bool:
@@ -102,7 +102,9 @@ def has_replies(row: Mapping[str, Any]) -> bool:
 
 
 def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup]:
-    """The groups of a file, in the order of their first rows. Unusable rows are counted in ``report``.
+    """The groups of a file, in the order of their first rows, each with the facts of its first row.
+
+    Without an id all rows of a prompt are of one problem. Unusable rows are counted in ``report``.
 
     Args:
         path: the file.
@@ -117,7 +119,10 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         except InputError as error:
             broken.append(error.what)
             continue
-        key = json.dumps([_group_key(row), *((message.role, message.content) for message in messages)])
+        given = ["step", "prompt_id"] if row.get("prompt_id") is not None else ["group_id"]
+        key = json.dumps(
+            [*(row.get(name) for name in given), *((message.role, message.content) for message in messages)]
+        )
         groups.setdefault(key, (messages, row, []))[2].append(response)
     report_broken(report, broken)
     complete = []
@@ -125,14 +130,18 @@ def read_scored(path: Path, name: str, report: DropReport) -> list[TrainingGroup
         scored = tuple(response for response in responses if response is not None)
         if len(scored) < len(responses):
             report.drop(NO_REWARD)
-        else:
-            complete.append(_group(messages, row, scored, f"{name}:{number}"))
+            continue
+        ids = (_text(row, key) for key in ("problem_id", "prompt_id", "id", "task_id"))
+        group = TrainingGroup(
+            group_id=f"{name}:{number}",
+            problem_id=next(filter(None, ids), f"prompt_{messages_hash(messages)}"),
+            task=_text(row, "task") or DEFAULT_TASK,
+            messages=messages,
+            responses=scored,
+            model=_text(row, "model"),
+        )
+        complete.append(group)
     return complete
-
-
-def _group_key(row: Mapping[str, Any]) -> list[Any]:
-    """What tells apart the groups of one prompt."""
-    return [row.get("step"), _text(row, "prompt_id")] if row.get("prompt_id") is not None else [_text(row, "group_id")]
 
 
 def prompt_messages(row: Mapping[str, Any], where: str) -> tuple[Message, ...]:
@@ -180,21 +189,6 @@ def _response(row: Mapping[str, Any], where: str, report: DropReport) -> Trainin
         reward=reward,
         is_correct=verdict if isinstance(verdict, bool) else None,
         truncated=row.get("finish_reason") == "length",
-    )
-
-
-def _group(
-    messages: tuple[Message, ...], row: Mapping[str, Any], responses: tuple[TrainingResponse, ...], group_id: str
-) -> TrainingGroup:
-    """A group with the facts of its first row; without an id all rows of a prompt are of one problem."""
-    names = ("problem_id", "prompt_id", "id", "task_id")
-    return TrainingGroup(
-        group_id=group_id,
-        problem_id=next((text for name in names if (text := _text(row, name))), f"prompt_{messages_hash(messages)}"),
-        task=_text(row, "task") or DEFAULT_TASK,
-        messages=messages,
-        responses=responses,
-        model=_text(row, "model"),
     )
 
 

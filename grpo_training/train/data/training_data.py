@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import InputError
 from grpo_training.train.config import GRPOTrainingConfig
 from grpo_training.train.data.rollout_data import load_groups, split_validation
-from grpo_training.train.data.samples import DropReport, Sample
+from grpo_training.train.data.samples import DropReport, Group, Sample
 from grpo_training.train.data.teacher_samples import load_teacher_samples
 from grpo_training.train.data.tokenising import tokenise_groups
 from grpo_training.train.models.tokenizer import load_tokenizer
@@ -20,16 +20,16 @@ class TrainingData:
     """Tokenised samples.
 
     Args:
-        groups: to train on.
-        validation: held-out groups.
+        groups: to train on; each all responses to one prompt.
+        validation: held-out groups, for the metrics ``validation/*``.
         teacher: teacher traces; empty without a teacher term.
         report: what was left out.
     """
 
-    groups: list[list[Sample]]
-    validation: list[list[Sample]]
-    teacher: list[Sample]
-    report: DropReport
+    groups: Sequence[Group]
+    validation: Sequence[Group] = ()
+    teacher: Sequence[Sample] = ()
+    report: DropReport = field(default_factory=DropReport)
 
 
 def load_training_data(config: GRPOTrainingConfig) -> TrainingData:

@@ -68,12 +68,12 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
         """
         if self.state.global_step != self._planned_step:
             self._plan_step()
-        parts = self.current_gradient_accumulation_steps
+        micro_batches = self.current_gradient_accumulation_steps
         policy: Tensor = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         loss, figures = self._settings.grpo_weight * policy, {"loss/grpo": policy.item()}
         for name, rows in self._imitated.items():
             figures[f"loss/{name}"] = 0.0
-            if share := rows[self._micro_batch :: parts]:
+            if share := rows[self._micro_batch :: micro_batches]:
                 term = self._imitation(share, sum(len(row.completion_ids) for row in rows))
                 loss = loss + self._weights[name] * term
                 figures[f"loss/{name}"] = term.item()
@@ -83,7 +83,7 @@ class GRPOWithImitationTrainer(GRPOTrainer):  # type: ignore[misc]
             raise TrainingStoppedError.of(step, f"completions for {names[:200]}", not_finite_weight(self.model))
         metrics = self._metrics["train"]
         for name, value in figures.items():
-            metrics[name].append(value * parts)  # TRL logs the mean over micro-batches; these are shares of a sum
+            metrics[name].append(value * micro_batches)  # TRL logs the mean over them; these are shares of a sum
         self._micro_batch += 1
         return loss
 

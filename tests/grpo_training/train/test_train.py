@@ -251,9 +251,9 @@ def test_vllm_is_checked_before_the_training(tmp_path, data, trainers, monkeypat
 def test_a_training_gets_its_samples_and_documents_itself_in_its_directory(tmp_path, data, trainers, capsys):
     assert main(flags(tmp_path, data, "--lora-r", "4", "--self-sft-weight", "0")) == 0
     out = tmp_path / "out"
-    [(config, groups, validation, teacher, folder)] = trainers
-    assert [[sample.reward for sample in group] for group in groups] == [[1.0, 0.0], [1.0, 0.0]]
-    assert (validation, teacher, folder) == ([], [], out)
+    [(config, samples, folder)] = trainers
+    assert [[sample.reward for sample in group] for group in samples.groups] == [[1.0, 0.0], [1.0, 0.0]]
+    assert (samples.validation, samples.teacher, folder) == ([], [], out)
     assert load_config(out / "config.yaml") == config
     manifest = json.loads((out / "config.json").read_text())
     assert manifest["finished"] is True

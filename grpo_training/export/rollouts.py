@@ -46,14 +46,9 @@ def export(arguments: argparse.Namespace) -> int:
 
 def _trl_rows(arguments: argparse.Namespace) -> Iterator[Row]:
     """The rows, one group in memory at a time; after the last one it is printed what was left out."""
-    settings = GRPOTrainingConfig.model_validate(
-        {
-            "model_name_or_path": "none",
-            "dataset_path": arguments.cache,
-            **({"prompts": arguments.prompts} if arguments.prompts else {}),
-            "experiences": "strip" if arguments.strip_experiences else "keep",
-        }
-    )
+    experiences = "strip" if arguments.strip_experiences else "keep"
+    reading = {"dataset_path": arguments.cache, "prompts": arguments.prompts, "experiences": experiences}
+    settings = GRPOTrainingConfig.model_validate({"model_name_or_path": "none", **reading})
     formats: dict[str, Callable[[TrainingGroup], list[Row]]] = {
         "trl-sft": partial(prompt_completion, min_reward=arguments.min_reward),
         "trl-dpo": preference,

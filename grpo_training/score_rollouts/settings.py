@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,9 +110,6 @@ def _optional(field: FieldInfo) -> tuple[Any, Any]:
 
 
 def _task_of(argv: Sequence[str]) -> str | None:
-    for word, after in zip(argv, [*argv[1:], ""], strict=False):
-        if word == "--task":
-            return after or None
-        if word.startswith("--task="):
-            return word.partition("=")[2]
-    return None
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--task", nargs="?")
+    return parser.parse_known_args(argv)[0].task or None

@@ -28,6 +28,7 @@ from grpo_training.teacher.traces import (
 )
 from grpo_training.teacher.verdicts import scored_fields
 
+_UNAVAILABLE = "the endpoint is probably not available."
 GIVE_UP = 8
 """The run stops after this many open problems in a row: the endpoint is probably not available."""
 
@@ -54,6 +55,8 @@ class TeacherRun:
     statistics: TraceStatistics = field(default_factory=TraceStatistics)
     open: list[str] = field(default_factory=list)
     written: int = 0
+    why_stopped: str = ""
+    """A sentence about a run that ended before its last problem, after a space."""
     _kept: dict[str, list[KeptTrace]] = field(default_factory=dict)
     _open_in_a_row: int = 0
     _bar: tqdm[Any] | None = None
@@ -68,13 +71,6 @@ class TeacherRun:
         lasting = LastingStream(sys.stderr)
         with progress_bar(total=len(problems), unit="task", file=lasting, dynamic_ncols=True) as self._bar:
             await run_in_window(problems, _WINDOW_PER_SLOT * self.settings.concurrency, self._work, self._commit)
-
-    @property
-    def why_stopped(self) -> str:
-        """A sentence about a run that ended before its last problem, after a space; empty for others."""
-        if self._open_in_a_row < GIVE_UP:
-            return ""
-        return f" The run stopped after {GIVE_UP} such problems in a row: the endpoint is probably not available."
 
     def _read_store(self) -> None:
         broken: list[BrokenLine] = []
@@ -153,7 +149,9 @@ class TeacherRun:
             self.open.append(f"{problem.id}: {result.message or result.kind}")
             self._open_in_a_row += 1
             note(f"no traces written for {self.open[-1]}")
-            return self._open_in_a_row < GIVE_UP
+            if self._open_in_a_row == GIVE_UP:
+                self.why_stopped = f" The run stopped after {GIVE_UP} such problems in a row: {_UNAVAILABLE}"
+            return not self.why_stopped
         self._open_in_a_row = 0
         for trace in result:
             self.store.append(trace)

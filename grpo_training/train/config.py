@@ -261,11 +261,6 @@ class GRPOTrainingConfig(ResumableSettings):
             yield f"{self.quantised} needs use_peft: rounded weights cannot be trained"
 
     @property
-    def weighs_teacher(self) -> bool:
-        """Whether a weight of teacher-SFT is given, and not just the default."""
-        return self.mode != "sft" and "teacher_sft_weight" in self.model_fields_set and self.teacher_sft_weight > 0
-
-    @property
     def traces_file(self) -> Path | None:
         """The file of teacher traces; None where teacher-SFT is off."""
         return self.teacher_traces if self.teacher_sft_weight > 0 else None

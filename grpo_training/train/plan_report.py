@@ -93,7 +93,7 @@ def _loss_terms(config: GRPOTrainingConfig, traces: int) -> str:
     terms = [f"{warm_up}{config.grpo_weight:g} {config.loss_type}", f"beta {config.beta:g}"]
     if traces:
         terms.append(f"{config.teacher_sft_weight:g} teacher-SFT ({traces} traces)")
-    elif config.weighs_teacher:
+    elif "teacher_sft_weight" in config.model_fields_set and config.teacher_sft_weight > 0:
         terms.append(f"{config.teacher_sft_weight:g} teacher-SFT without effect ({_NO_TRACES})")
     if config.self_sft_weight:
         terms.append(f"{config.self_sft_weight:g} self-SFT")

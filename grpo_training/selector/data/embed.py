@@ -29,8 +29,7 @@ def embed_dataset(settings: EmbedSettings) -> int:
     problems = load_items(settings.dataset)
     modality, items = "text", [problem.text for problem in problems]
     if settings.images is not None:
-        paths = image_paths(problems, settings.images, settings.images_dir, settings.dataset)
-        modality, items = "image", [str(path) for path in paths]
+        modality, items = "image", [str(path) for path in image_paths(settings, problems, settings.dataset)]
     embed_items(settings.embedding_model, items, modality, settings.output_dir)
     print(f"{len(items)} {modality}s: {settings.output_dir / FILES[modality]}")
     return 0

@@ -32,12 +32,8 @@ def train_sft(settings: SftSettings) -> int:
     settings = TrainingRun(settings.output_dir).resumed(settings)
     groups, table, record = _data(settings, {})
     torch.manual_seed(settings.seed)
-    model = PointerSelector(
-        SelectorConfig(
-            d_model=table.dimensions,
-            **{name: getattr(settings, name) for name in _ARCHITECTURE},
-        )
-    )
+    architecture = {name: getattr(settings, name) for name in _ARCHITECTURE}
+    model = PointerSelector(SelectorConfig(d_model=table.dimensions, **architecture))
     phases = [Phase("sft", settings.epochs, settings.learning_rate)]
     split = split_groups(groups, settings.train_ratio, settings.seed)
     return _train(settings, TrainingTask(model, phases, *split, table, record, settings.learning_rate), {})

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ SAMPLES = "samples.jsonl"
 _SAMPLES_PER_STEP = 6
 
 
+@dataclass(eq=False, kw_only=True)
 class RunCallback(TrainerCallback):  # type: ignore[misc]
     """Writes the metrics of each step, shows progress, and stops on Ctrl-C.
 
@@ -36,40 +38,35 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        reward: TrlReward,
-        run_dir: Path,
-        log: MetricsLog | None,
-        progress: TrainingProgress | None,
-        stop: StopRequest,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._reward, self._path, self._log, self._progress = reward, run_dir / SAMPLES, log, progress
-        self._stop, self._clock = stop, clock
-        self._tokens_then, self._then = 0.0, 0.0
-        self._noted_error = False
+    reward: TrlReward
+    run_dir: Path
+    log: MetricsLog | None
+    progress: TrainingProgress | None
+    stop: StopRequest
+    clock: Callable[[], float] = time.monotonic
+    _tokens_then: float = 0.0
+    _then: float = 0.0
+    _noted_error: bool = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note where the measured speed begins; a new training begins new samples."""
-        self._tokens_then, self._then = float(state.num_input_tokens_seen), self._clock()
-        if self._log is not None and state.global_step == 0:
-            self._path.unlink(missing_ok=True)
+        self._tokens_then, self._then = float(state.num_input_tokens_seen), self.clock()
+        if self.log is not None and state.global_step == 0:
+            (self.run_dir / SAMPLES).unlink(missing_ok=True)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, *, model: Any = None, **_: Any) -> None:
         """Stop before a gradient that is not finite changes the weights."""
         gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
         largest = get_total_norm(gradients, norm_type=math.inf)  # one transfer from the device for all weights
         if not math.isfinite(float(largest)):
-            names = ", ".join(dict.fromkeys(scored.problem.id for scored in self._reward.latest))
+            names = ", ".join(dict.fromkeys(scored.problem.id for scored in self.reward.latest))
             raise TrainingStoppedError.of(f"The gradient of step {state.global_step + 1}", names[:200], None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write samples of the first step, and stop if a stop was requested."""
         if state.global_step == 1:
             self._write_samples(1)
-        stops = agreed(self._stop, args.world_size) is not None
+        stops = agreed(self.stop, args.world_size) is not None
         if state.global_step >= state.max_steps or stops:
             control.should_log = True  # also the steps since the last log, fewer than logging_steps
         if stops:
@@ -79,32 +76,32 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         """Write samples of the last step, and say how many completions had no reward."""
         if state.global_step > 1:
             self._write_samples(state.global_step)
-        if self._reward.without_reward and self._progress is not None:
-            self._progress.note(
-                f"{self._reward.without_reward} of {self._reward.scored} completions had no reward; their groups were "
+        if self.reward.without_reward and self.progress is not None:
+            self.progress.note(
+                f"{self.reward.without_reward} of {self.reward.scored} completions had no reward; their groups were "
                 "trained without them"
             )
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Write the metrics since the last log."""
-        if self._log is None or self._progress is None or logs is None or "loss" not in logs:
+        if self.log is None or self.progress is None or logs is None or "loss" not in logs:
             return  # not the first process, or the summary at the end
-        tokens, now = float(logs.get("num_tokens") or self._tokens_then), self._clock()
+        tokens, now = float(logs.get("num_tokens") or self._tokens_then), self.clock()
         speed = (tokens - self._tokens_then) / max(now - self._then, 1e-9)
         self._tokens_then, self._then = tokens, now
         figures = {"epoch": logs["epoch"], "stage": STAGE, **logs, "tokens_per_s": speed}
-        self._log.write(state.global_step, figures)
-        self._progress.step_done(state.global_step, STAGE, figures)
-        if self._reward.first_error and not self._noted_error:
+        self.log.write(state.global_step, figures)
+        self.progress.step_done(state.global_step, STAGE, figures)
+        if self.reward.first_error and not self._noted_error:
             self._noted_error = True
-            self._progress.note(f"A completion could not be scored: {self._reward.first_error}")
+            self.progress.note(f"A completion could not be scored: {self.reward.first_error}")
 
     def _write_samples(self, step: int) -> None:
         """Append one completion for each of a few problems to ``samples.jsonl``."""
-        if self._log is None:
+        if self.log is None:
             return
         chosen: dict[str, ScoredCompletion] = {}
-        for scored in self._reward.latest:
+        for scored in self.reward.latest:
             chosen.setdefault(scored.problem.id, scored)
         rows = [
             {
@@ -118,6 +115,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
             }
             for scored in list(chosen.values())[:_SAMPLES_PER_STEP]
         ]
-        before = self._path.read_bytes() if self._path.exists() else b""
+        path = self.run_dir / SAMPLES
+        before = path.read_bytes() if path.exists() else b""
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        replace_file(self._path, before + lines.encode())
+        replace_file(path, before + lines.encode())

@@ -165,14 +165,17 @@ class TrlReward:
         else:
             self.latest = list(self._pool.map(self._score, problems, completions, completion_ids))
         self.scored += len(self.latest)
-        self.without_reward += sum(scored.reward is None for scored in self.latest)
+        rewards = [scored.reward for scored in self.latest]
+        self.without_reward += rewards.count(None)
         self.faults.update(scored.outcome for scored in self.latest if scored.outcome is not Outcome.OK)
         self.first_error = self.first_error or next((scored.error for scored in self.latest if scored.error), "")
         if log_metric is not None:
             for name, value in (batch_metrics(self.latest) | {"scoring_time": self._clock() - began}).items():
                 log_metric(name, value)
-        self._check_last_batches()
-        return [scored.reward for scored in self.latest]
+        self._unscored_batches = 0 if any(reward is not None for reward in rewards) else self._unscored_batches + 1
+        if self._unscored_batches >= PATIENCE:
+            raise self._nothing_scored(f"None of the last {PATIENCE} batches of completions could be scored")
+        return rewards
 
     def _score(self, problem: Problem, completion: Any, token_ids: Sequence[int]) -> ScoredCompletion:
         assert not isinstance(self._custom, BatchReward)
@@ -184,8 +187,7 @@ class TrlReward:
         reward = None
         if scored.outcome.carries_reward:  # of a custom reward function all that it returns
             is_custom = self._custom is not None
-            rewards = scored.rewards
-            reward = rewards.r_total if is_custom else policy_reward(task, rewards, scored.is_correct)
+            reward = scored.rewards.r_total if is_custom else policy_reward(task, scored.rewards, scored.is_correct)
         components = {name: value for name, value in scored.rewards.by_name().items() if value is not None}
         error = str(scored.detail.get("why", "")) if scored.outcome is Outcome.INFRA_FAULT else ""
         return ScoredCompletion(problem, reply.text, ids, reward, components, scored.is_correct, scored.outcome, error)
@@ -194,15 +196,6 @@ class TrlReward:
         """Raise ``NothingScoredError`` if there were completions, and none of them could be scored."""
         if self.scored and self.without_reward == self.scored:
             raise self._nothing_scored(f"None of {self.scored} completions could be scored")
-
-    def _check_last_batches(self) -> None:
-        if any(scored.reward is not None for scored in self.latest):
-            self._unscored_batches = 0
-            return
-        self._unscored_batches += 1
-        if self._unscored_batches >= PATIENCE:
-            what = f"None of the last {self._unscored_batches} batches of completions could be scored"
-            raise self._nothing_scored(what)
 
     def _nothing_scored(self, what: str) -> NothingScoredError:
         counts = ", ".join(f"{outcome} {count}" for outcome, count in self.faults.most_common())
